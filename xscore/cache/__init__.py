@@ -1,0 +1,1 @@
+"""Judgments by content and turn, never lost once paid."""

@@ -1,0 +1,1 @@
+"""argv in, terminal or JSON out, errors to exit codes."""

@@ -1,0 +1,1 @@
+"""Does the selection find what it should? Qrels in, recall, precision and nDCG out."""

@@ -1,0 +1,1 @@
+"""Files in, memories and edges out."""

@@ -1,0 +1,1 @@
+"""The store of memories, and the one door into it."""

@@ -1,0 +1,1 @@
+"""Where things are: the root of a repository, its store, the user's files."""

@@ -1,0 +1,1 @@
+"""What models are shown. Pure: records in, text out."""

@@ -1,0 +1,1 @@
+"""Models behind one seam, wrapped by limits, retries and metering."""

@@ -1,0 +1,116 @@
+"""What crosses the provider seam: a request, a completion, its usage, and the row the ledger keeps of each attempt."""
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+
+
+class Stage(StrEnum):
+    """What a call is for."""
+
+    JUDGE = "judge"
+    PRIMARY = "primary"
+    PROBE = "probe"
+
+
+class Finish(StrEnum):
+    """How a completion ended."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    REFUSAL = "refusal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One prompt for one model, in the vendors' common terms; each dialect renders it its own way."""
+
+    stage: Stage
+    model: str
+    system: str
+    """Instructions of our own. Text from memories never stands here."""
+    content: tuple[str, ...]
+    """Parts of the one user message, in order; joined by a blank line where the dialect has no parts."""
+    stable_parts: int = 0
+    """How many leading parts are byte-identical over turns (for prefix caches)."""
+    reply_ids: tuple[str, ...] = ()
+    """Ids that the reply must score; not empty: the reply is the judging object of `docs/protocol.md`."""
+    max_output_tokens: int
+    input_tokens: int
+    """Our estimate of system and content."""
+    reserved_input_tokens: int
+    """An upper bound of it (chars / 2.5), reserved in limits and budget before the send."""
+    cache_key: str = ""
+    """Routes equal prefixes to one server where the vendor takes such a key."""
+    reasoning: str = ""
+    """Reasoning effort in the vendor's words; empty: not sent."""
+    temperature: float | None = None
+    candidates: int = 0
+    """Memories this call judges."""
+    timeout_s: float = 120.0
+    """Deadline of one attempt, from send to last byte."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of a call or a sum of calls. Cached and cache-write are parts of the input, reasoning of the output."""
+
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimits:
+    """Limits as a host states them in its headers; None where it is silent."""
+
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """A model's whole reply."""
+
+    text: str
+    finish: Finish
+    usage: Usage
+    model: str
+    """As the host names it in the reply."""
+    usage_reported: bool = True
+    """False where the host sent no usage and ours is the estimate."""
+    limits: RateLimits = field(default_factory=RateLimits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord:
+    """One attempt at one call, for the ledger. Failed attempts are recorded as well."""
+
+    id: str
+    turn_id: str
+    stage: Stage
+    provider: str
+    host: str
+    model: str
+    started_at: float
+    """Unix seconds."""
+    duration_s: float
+    outcome: str
+    """`ok`, or the `kind` of the error."""
+    candidates: int
+    usage: Usage
+    cost_usd: Decimal | None
+    """None: unpriced."""
+    estimated: bool
+    """The usage is our estimate: the host sent none, or the call failed after it was sent."""

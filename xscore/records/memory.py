@@ -1,0 +1,180 @@
+"""What is remembered: a memory, its facts, its edges, and the light form in which a turn considers it."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Layer(StrEnum):
+    """The six rooms of memory; every memory belongs to one."""
+
+    SESSION = "session"
+    PROJECT = "project"
+    USER = "user"
+    VECTOR = "vector"
+    """Prose, configuration and text windows of the repository."""
+    GRAPH = "graph"
+    """Entities of source code, tied to each other by edges."""
+    GOVERNANCE = "governance"
+
+
+class Kind(StrEnum):
+    """What sort of thing a memory describes."""
+
+    FUNCTION = "function"
+    METHOD = "method"
+    CLASS = "class"
+    TEST = "test"
+    BLOCK = "block"
+    """Module-level code outside every function and class."""
+    DOC = "doc"
+    CONFIG = "config"
+    TEXT = "text"
+    """A window of lines of any other textual file."""
+    EXCHANGE = "exchange"
+    """A past task and its answer."""
+    DECISION = "decision"
+    FAILURE = "failure"
+    ARCHITECTURE = "architecture"
+    PATTERN = "pattern"
+    CONTEXT = "context"
+    TODO = "todo"
+    CONVENTION = "convention"
+    TECH_STACK = "tech_stack"
+    PREFERENCE = "preference"
+
+
+class MemoryScope(StrEnum):
+    """How far a memory reaches."""
+
+    GLOBAL = "global"
+    SESSION = "session"
+    WORKSPACE = "workspace"
+    REPOSITORY = "repository"
+
+
+class Source(StrEnum):
+    """Where a memory came from."""
+
+    EXPLICIT = "explicit"
+    INFERRED = "inferred"
+    INDEX = "index"
+    IMPORT = "import"
+
+
+class Status(StrEnum):
+    """Whether a memory is still a candidate."""
+
+    ACTIVE = "active"
+    STALE = "stale"
+    SUPERSEDED = "superseded"
+    ARCHIVED = "archived"
+
+
+class Relation(StrEnum):
+    """What one end of an edge does to the other."""
+
+    CALLS = "calls"
+    IMPORTS = "imports"
+    TESTS = "tests"
+    BELONGS_TO = "belongs_to"
+    REFERENCES = "references"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeFacts:
+    """What the parser learned of a memory beside its text."""
+
+    signature: str = ""
+    """First line(s) up to the body, as written."""
+    docstring: str = ""
+    imports: tuple[str, ...] = ()
+    """Modules or names that the file imports and this memory uses."""
+    dependencies: tuple[str, ...] = ()
+    """Names this memory calls, as written, in order of first use."""
+    complexity: int = 0
+    """1 + branches (cyclomatic count); 0 where the notion does not apply."""
+    purpose: str = ""
+    """For a test: what it tests, in a line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """One remembered thing, whole, as it is written to and read from the store."""
+
+    id: str
+    """Stable over edits of the text (`hashing.memory_id`)."""
+    layer: Layer
+    kind: Kind
+    title: str
+    """One line for people."""
+    text: str
+    """What the answering model is shown; secrets are already redacted."""
+    card: str = ""
+    """What the judge is shown instead of `text`, when that is shorter (tests); empty: the text itself."""
+    content_hash: str
+    """`hashing.content_hash` of what the judge is shown by default (the card where there is one)."""
+    text_hash: str
+    """`hashing.content_hash` of the full text; equals `content_hash` where there is no card."""
+    path: str = ""
+    """Relative to the root, `/` between parts, percent-escaped where not UTF-8; empty: no file."""
+    entity: str = ""
+    """Qualified name inside the file, e.g. `Store.write`, `Installation > Linux`, `[tool.ruff]`."""
+    start_line: int = 0
+    """1-based, inclusive; 0: no lines."""
+    end_line: int = 0
+    language: str = ""
+    facts: CodeFacts = field(default_factory=CodeFacts)
+    key: str = ""
+    """What it is about; at most one active memory for each (layer, scope, key) that is not empty."""
+    scope: MemoryScope = MemoryScope.REPOSITORY
+    importance: float = 0.5
+    confidence: float = 1.0
+    evidence_count: int = 1
+    source: Source = Source.INDEX
+    status: Status = Status.ACTIVE
+    superseded_by: str = ""
+    created_at: float = 0.0
+    """Unix seconds."""
+    updated_at: float = 0.0
+    """Unix seconds; for an indexed memory, when its file was last modified."""
+    accessed_at: float = 0.0
+    access_count: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.id or not self.content_hash:
+            raise ValueError("a memory needs an id and a content hash")
+        if not (0.0 <= self.importance <= 1.0 and 0.0 <= self.confidence <= 1.0):
+            raise ValueError(f"importance and confidence of {self.id} lie in 0..1")
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A directed tie between two memories or files (`m_…`, `f_…`)."""
+
+    source: str
+    target: str
+    relation: Relation
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A memory that may be judged this turn: everything a turn needs of it but its text."""
+
+    id: str
+    content_hash: str
+    """Identity of what the judge is shown this turn."""
+    layer: Layer
+    kind: Kind
+    path: str
+    entity: str
+    start_line: int
+    end_line: int
+    language: str
+    tokens: int
+    """Estimated tokens of what the judge is shown."""
+    updated_at: float
+    importance: float = 0.5
+    confidence: float = 1.0
+    duplicates: tuple[str, ...] = ()
+    """Ids of memories with the very same content, judged once through this one."""

@@ -1,0 +1,158 @@
+"""The receipt of a turn: what was judged, what was kept, what it cost. `docs/json.md` is its public form."""
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from xscore.errors import BrokenReceipt
+from xscore.records.calls import Usage
+from xscore.records.selection import Boost
+from xscore.records.turn import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Nobody is lost: candidates = judged + cached + carried + unjudged, or this record cannot exist."""
+
+    candidates: int
+    judged: int
+    cached: int
+    carried: int
+    unjudged: int
+
+    def __post_init__(self) -> None:
+        if self.candidates != self.judged + self.cached + self.carried + self.unjudged:
+            raise BrokenReceipt(
+                f"the receipt does not add up: {self}", hint="This is a bug of xscore; please report it."
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeInfo:
+    """Who judged, and what it was shown beside the memories."""
+
+    provider: str
+    model: str
+    host: str
+    prompt_version: str
+    order: str
+    is_model: bool
+    saw: tuple[str, ...]
+    """Parts of the turn in the judging prompt: `task`, `errors`, and under full context `file`, `diff`, `recent`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrimaryInfo:
+    """Who answered."""
+
+    provider: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnjudgedSample:
+    """One candidate without a score."""
+
+    id: str
+    path: str
+    entity: str
+    cause: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnjudgedAccount:
+    """Candidates without a score, counted by cause."""
+
+    by_cause: dict[str, int]
+    sample: tuple[UnjudgedSample, ...]
+    """At most 20."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selected:
+    """A memory in the context, or a near miss, in numbers and words."""
+
+    id: str
+    layer: str
+    kind: str
+    path: str
+    entity: str
+    start_line: int
+    end_line: int
+    language: str
+    raw_score: float
+    boosts: tuple[Boost, ...]
+    score: float
+    reason: str
+    cached: bool
+    below_threshold: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageUsage:
+    """Calls, tokens and money of one stage; retries are attempts, not calls."""
+
+    calls: int = 0
+    attempts: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: Decimal | None = Decimal(0)
+    """None as soon as one call is unpriced."""
+    estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Seconds by stage; `total` includes what no stage claims."""
+
+    index: float = 0.0
+    pool: float = 0.0
+    cache: float = 0.0
+    judge: float = 0.0
+    select: float = 0.0
+    primary: float = 0.0
+    total: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What `ask` and `context` give back: the answer where a model gave one, and the whole receipt."""
+
+    turn_id: str
+    task: str
+    scope: Scope
+    threshold: float
+    top_k: int
+    judge: JudgeInfo
+    primary: PrimaryInfo | None
+    partial: bool
+    """True when candidates are unjudged."""
+    warnings: tuple[str, ...]
+    coverage: Coverage
+    unjudged: UnjudgedAccount
+    selected: tuple[Selected, ...]
+    near_misses: tuple[Selected, ...]
+    answer: str | None
+    bundle: str
+    judge_usage: StageUsage
+    primary_usage: StageUsage | None
+    latency: Latency
+    excluded_files: int = 0
+    """Files kept out of the index; they are no candidates and stand apart."""
+    exit_code: int = 0
+    """0, or what the command should end with although there is a receipt (1, 3, 4, 7, 130)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreLine:
+    """One candidate's line of `--all-scores`."""
+
+    id: str
+    path: str
+    entity: str
+    layer: str
+    kind: str
+    outcome: str
+    raw_score: float | None
+    score: float | None
+    reason: str
+    cause: str

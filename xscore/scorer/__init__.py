@@ -1,0 +1,1 @@
+"""Candidates in, one judgment or honest absence for each out."""

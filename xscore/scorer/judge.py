@@ -1,0 +1,21 @@
+"""The seam to a judge: candidates in, one outcome for each out, in whatever order they settle."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Protocol
+
+from xscore.records import Candidate, JudgeIdentity, Judgment, Turn, Unjudged
+
+Texts = Callable[[Sequence[Candidate]], Mapping[str, str]]
+"""Loads what the judge is shown of these candidates: candidate id -> text."""
+
+
+class Judge(Protocol):
+    """Scores memories against a turn, each by itself."""
+
+    identity: JudgeIdentity
+    is_model: bool
+    """False for the lexical judge: its scores depend on the whole pool and are never stored."""
+
+    def judge(self, turn: Turn, candidates: Sequence[Candidate]) -> AsyncIterator[Judgment | Unjudged]:
+        """Yield exactly one result for each distinct content hash among the candidates."""
+        ...

@@ -1,0 +1,32 @@
+"""The settings of the house, read once at the door and handed down."""
+
+from xscore.settings.load import Loaded, all_names, load, repo_may_set
+from xscore.settings.model import (
+    BoostSettings,
+    BudgetSettings,
+    BundleSettings,
+    IndexSettings,
+    JudgeSettings,
+    OpenAISettings,
+    PrimarySettings,
+    SelectionSettings,
+    Settings,
+    StoreSettings,
+)
+
+__all__ = [
+    "BoostSettings",
+    "BudgetSettings",
+    "BundleSettings",
+    "IndexSettings",
+    "JudgeSettings",
+    "Loaded",
+    "OpenAISettings",
+    "PrimarySettings",
+    "SelectionSettings",
+    "Settings",
+    "StoreSettings",
+    "all_names",
+    "load",
+    "repo_may_set",
+]

@@ -1,0 +1,170 @@
+"""Layer the settings: defaults < user file < repository file < environment < flags.
+
+A repository's file (`.xscore.toml`, or `[tool.xscore]` in `pyproject.toml`) comes with a clone, so it may set only
+what is marked `REPO`: globs, thresholds, quotas, boosts. Hosts, models, keys, budgets and limits are the user's alone;
+found in a repository's file they are ignored and reported. A misspelt name is an error everywhere.
+
+No other room reads the environment, and this one only what it is handed.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import SecretStr, ValidationError
+
+from xscore.errors import UsageError
+from xscore.settings.model import Part, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings with the place each value came from."""
+
+    settings: Settings
+    origins: dict[str, str]
+    """`section.name` -> `default`, `environment XSCORE_…`, `flag`, or the file."""
+    warnings: tuple[str, ...]
+
+
+def load(
+    *,
+    repo_root: Path | None,
+    user_file: Path | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, object] | None = None,
+) -> Loaded:
+    """Merge all sources, lowest first.
+
+    flags: `section.name` -> value; None values are flags not given.
+    Raises UsageError for an unreadable file, an unknown name or a value out of range; the message names the source.
+    """
+    values: dict[str, object] = {}
+    origins: dict[str, str] = {}
+    warnings: list[str] = []
+    for source, found in _sources(repo_root, user_file, environ, flags or {}, warnings):
+        _check_names(found, source)
+        for name, value in found.items():
+            values[name] = value
+            origins[name] = source if source != "environment" else f"environment {_variable(name)}"
+    settings = _validate(values, origins)
+    key = environ.get(settings.openai.api_key_env, "")
+    if key:
+        openai = settings.openai.model_copy(update={"api_key": SecretStr(key)})
+        settings = settings.model_copy(update={"openai": openai})
+        origins["openai.api_key"] = f"environment {settings.openai.api_key_env}"
+    return Loaded(settings, {name: origins.get(name, "default") for name in all_names()}, tuple(warnings))
+
+
+def all_names() -> dict[str, tuple[type[Part], str]]:
+    """Every setting: `section.name` -> (part, field name), in the order of the reference."""
+    names: dict[str, tuple[type[Part], str]] = {}
+    for section, info in Settings.model_fields.items():
+        part = info.annotation
+        assert isinstance(part, type) and issubclass(part, Part)
+        for field in part.model_fields:
+            names[f"{section}.{field}"] = (part, field)
+    return names
+
+
+def repo_may_set(name: str) -> bool:
+    """Whether a repository's own file may set this name."""
+    part, field = all_names()[name]
+    extra = part.model_fields[field].json_schema_extra
+    return isinstance(extra, dict) and bool(extra.get("repo"))
+
+
+def _sources(
+    repo_root: Path | None,
+    user_file: Path | None,
+    environ: Mapping[str, str],
+    flags: Mapping[str, object],
+    warnings: list[str],
+) -> list[tuple[str, dict[str, object]]]:
+    found: list[tuple[str, dict[str, object]]] = []
+    if user_file is not None and user_file.is_file():
+        found.append((str(user_file), _flatten(_read_toml(user_file), str(user_file))))
+    if repo_root is not None:
+        found.extend(_repo_sources(repo_root, warnings))
+    found.append(("environment", _from_environment(environ)))
+    found.append(("flag", {name: value for name, value in flags.items() if value is not None}))
+    return found
+
+
+def _repo_sources(root: Path, warnings: list[str]) -> list[tuple[str, dict[str, object]]]:
+    found = []
+    for name, table in ((".xscore.toml", ()), ("pyproject.toml", ("tool", "xscore"))):
+        path = root / name
+        if not path.is_file() or path.is_symlink():
+            continue
+        data: object = _read_toml(path, tolerant=name == "pyproject.toml")
+        for key in table:
+            data = data.get(key, {}) if isinstance(data, dict) else {}
+        values = _flatten(data, name)
+        _check_names(values, name)
+        for refused in [key for key in values if not repo_may_set(key)]:
+            del values[refused]
+            warnings.append(f"{name} sets {refused}, which only you may set (user file, environment or flag); ignored")
+        found.append((name, values))
+    return found
+
+
+def _read_toml(path: Path, *, tolerant: bool = False) -> dict[str, object]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        if tolerant:
+            return {}
+        raise UsageError(f"{path} cannot be read: {error}", hint="Mend the file, or move it away.") from error
+
+
+def _flatten(data: object, source: str) -> dict[str, object]:
+    if not isinstance(data, dict):
+        raise UsageError(f"{source}: settings are tables, such as [judge]")
+    flat: dict[str, object] = {}
+    for section, values in data.items():
+        if not isinstance(values, dict):
+            raise UsageError(
+                f"{source}: `{section}` stands outside a table", hint="Write it as [section] name = value."
+            )
+        flat.update({f"{section}.{name}": value for name, value in values.items()})
+    return flat
+
+
+def _variable(name: str) -> str:
+    special = {"openai.base_url": "OPENAI_BASE_URL", "store.trust": "XSCORE_TRUST_STORE"}
+    return special.get(name, "XSCORE_" + name.replace(".", "_").upper())
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
+    return {
+        name: environ[_variable(name)]
+        for name in all_names()
+        if name != "openai.api_key" and environ.get(_variable(name), "") != ""
+    }
+
+
+def _check_names(values: Mapping[str, object], source: str) -> None:
+    names = all_names()
+    for name in values:
+        if name not in names or name == "openai.api_key":
+            hint = "See `xscore config show` for every name."
+            if name == "openai.api_key":
+                hint = "Keys are read from the environment only; name the variable in openai.api_key_env."
+            raise UsageError(f"{source}: there is no setting `{name}`", hint=hint)
+
+
+def _validate(values: Mapping[str, object], origins: Mapping[str, str]) -> Settings:
+    nested: dict[str, dict[str, object]] = {}
+    for name, value in values.items():
+        section, field = name.split(".", 1)
+        nested.setdefault(section, {})[field] = value
+    try:
+        return Settings.model_validate(nested)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"][:2])
+        raise UsageError(
+            f"{origins.get(name, 'settings')}: {name}: {first['msg']}", hint="See `xscore config show`."
+        ) from error
