@@ -1,0 +1,77 @@
+"""What a turn tells while it runs."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Protocol
+
+from xscore.records.reports import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """A provisional best candidate."""
+
+    path: str
+    entity: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Where the judging stands."""
+
+    candidates: int
+    cached: int
+    judged: int
+    unjudged: int
+    calls: int
+    cost_usd: Decimal | None
+    elapsed_s: float
+    seconds_left: float | None
+    """None while unknown."""
+    leaders: tuple[Leader, ...]
+    """The provisional best, raw scores, at most 3."""
+
+
+class Observer(Protocol):
+    """Watches a turn. Every method returns at once, but for `confirm`."""
+
+    def stage(self, name: str) -> None:
+        """A stage begins: `index`, `pool`, `judge`, `select`, `primary`."""
+        ...
+
+    def progress(self, progress: Progress) -> None:
+        """Some judgments settled."""
+        ...
+
+    def note(self, message: str) -> None:
+        """Something the user should know."""
+        ...
+
+    def answer_text(self, piece: str) -> None:
+        """A piece of the answer arrived."""
+        ...
+
+    def confirm(self, estimate: Estimate) -> bool:
+        """The estimate is above the confirmation limit: go on?"""
+        ...
+
+
+class Silent:
+    """Watches nothing and agrees to everything; the default of the Python interface."""
+
+    def stage(self, name: str) -> None:
+        """Say nothing."""
+
+    def progress(self, progress: Progress) -> None:
+        """Say nothing."""
+
+    def note(self, message: str) -> None:
+        """Say nothing."""
+
+    def answer_text(self, piece: str) -> None:
+        """Say nothing."""
+
+    def confirm(self, estimate: Estimate) -> bool:
+        """Agree: a program set its own `max_usd`."""
+        return True

@@ -1,0 +1,123 @@
+"""What the other commands give back: an estimate, an explanation, the state of a store, a doctor's findings."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from xscore.records.receipt import Selected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeEstimate:
+    """What judging a turn would take."""
+
+    candidates: int
+    cached: int
+    to_judge: int
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: Decimal | None
+    """None: unpriced. Prefix-cache discounts are not assumed."""
+    seconds: float
+    binding_limit: str
+    """`latency`, `requests_per_minute`, `tokens_per_minute`, or `none` when nothing is to be judged."""
+    host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrimaryEstimate:
+    """What the answering call would take at most."""
+
+    input_tokens: int
+    output_tokens: int
+    cost_usd: Decimal | None
+    host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What a turn would take, before anything is sent."""
+
+    judge: JudgeEstimate
+    primary: PrimaryEstimate | None
+    by_kind: dict[str, int]
+    """Tokens to judge, by kind."""
+    by_folder: dict[str, int]
+    """Tokens to judge, by top folder."""
+
+    @property
+    def cost_usd(self) -> Decimal | None:
+        """Both stages together; None as soon as one is unpriced."""
+        primary = self.primary.cost_usd if self.primary else Decimal(0)
+        return None if self.judge.cost_usd is None or primary is None else self.judge.cost_usd + primary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why one memory was or was not chosen in one turn."""
+
+    turn_id: str
+    task: str
+    id: str
+    path: str
+    entity: str
+    outcome: str
+    """`selected`, `near_miss`, `below_threshold`, `over_quota`, `beyond_k`, `unjudged`, `out_of_scope`, `not_a_candidate`."""
+    cause: str
+    memory: Selected | None
+    """Scores, boosts and reason; None where there is no judgment."""
+    threshold: float
+    top_k: int
+    rank: int | None
+    """1-based place among all judged candidates of the turn."""
+    words: str
+    """The same in a sentence or two."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStatus:
+    """What a store holds."""
+
+    root: str
+    store: str
+    store_id: str
+    trusted: bool
+    bytes: int
+    files: int
+    memories: int
+    by_layer: dict[str, int]
+    by_kind: dict[str, int]
+    by_language: dict[str, int]
+    edges: dict[str, int]
+    judgments: int
+    turns: int
+    last_turn: str
+    spent_usd: Decimal | None
+    """All calls in the ledger; None as soon as one is unpriced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the doctor."""
+
+    name: str
+    ok: bool
+    detail: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """All the doctor's findings."""
+
+    findings: tuple[Finding, ...]
+    """In the order to read them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One effective setting and where it came from."""
+
+    name: str
+    value: str
+    origin: str
