@@ -1,0 +1,82 @@
+"""Ask git, safely: a fixed command line and environment, so that no hook, monitor, pager or filter of a repository runs.
+
+It never writes (`GIT_OPTIONAL_LOCKS=0`), never prompts, and answers None where git is missing or refuses, so that
+everything built on it works in a plain folder too.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+SAFE = (
+    "-c", "core.fsmonitor=false",
+    "-c", "core.hooksPath=/dev/null",
+    "-c", "core.quotePath=false",
+    "-c", "protocol.allow=never",
+    "-c", "submodule.recurse=false",
+)  # fmt: skip
+KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "SYSTEMROOT")
+TIMEOUT_S = 30
+
+
+def ask_git(root: Path, *arguments: str) -> bytes | None:
+    """Run one reading git command in `root` and return what it printed; None when git fails or is not there."""
+    environment = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    environment |= {
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_PAGER": "cat",
+        "GIT_LITERAL_PATHSPECS": "1",
+    }
+    try:
+        done = subprocess.run(
+            ["git", *SAFE, *arguments],
+            cwd=root,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def working_diff(root: Path) -> str:
+    """Return the uncommitted change against HEAD as a unified diff without external helpers; empty where there is none.
+
+    A repository's own configuration can name clean filters, which git would run on changed files; they are switched off.
+    """
+    listed = (
+        ask_git(root, "config", "--local", "--includes", "--name-only", "--null", "--get-regexp", r"^filter\.") or b""
+    )
+    names = {key.rsplit(".", 1)[0] for key in listed.decode("utf-8", "replace").split("\0") if key}
+    off = [
+        part for name in sorted(names) for key in ("clean", "smudge", "process") for part in ("-c", f"{name}.{key}=")
+    ]
+    off += [part for name in sorted(names) for part in ("-c", f"{name}.required=false")]
+    diff = ask_git(root, *off, "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color", "--relative", "--", ".")
+    return (diff or b"").decode("utf-8", "replace")
+
+
+def recent_commits(root: Path, *, commits: int = 30) -> tuple[tuple[float, str], ...]:
+    """Return (unix seconds, path) of the files that the newest commits touched, newest first, each path once."""
+    printed = ask_git(root, "log", f"-n{commits}", "--no-merges", "--relative", "--name-only", "-z", "--format=%x01%ct")
+    seen: dict[str, float] = {}
+    when = 0.0
+    for field in (printed or b"").decode("utf-8", "surrogateescape").replace("\n", "\0").split("\0"):
+        if field.startswith("\x01"):
+            when = float(field[1:] or 0)
+        elif field:
+            seen.setdefault(field, when)
+    return tuple((at, path) for path, at in seen.items())
+
+
+def branch(git_dir: Path) -> str:
+    """Name the branch by reading HEAD; a detached head is named by its commit."""
+    try:
+        head = (git_dir / "HEAD").read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return head.removeprefix("ref: refs/heads/")

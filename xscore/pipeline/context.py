@@ -1,0 +1,71 @@
+"""Complete a turn: what the user said, and what the moment shows (current file, uncommitted change, recent work).
+
+Everything that may leave the machine is redacted here, before it becomes part of a key or a prompt. It judges nothing.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from xscore.errors import UsageError
+from xscore.git import recent_commits, working_diff
+from xscore.memory.redact import redact
+from xscore.paths import Root, portable
+from xscore.records import ChangedFile, Turn
+
+MAX_TASK_CHARS = 100_000
+MAX_FILE_CHARS = 60_000
+MAX_DIFF_CHARS = 20_000
+MAX_RECENT_DAYS = 30.0
+SECONDS_PER_DAY = 86_400.0
+
+
+def complete(turn: Turn, root: Root, *, use_git: bool, now: float) -> Turn:
+    """Fill in what the turn leaves open. Raises UsageError for an empty or huge task, or a file outside the root."""
+    task = turn.task.strip()
+    if not task:
+        raise UsageError(
+            "the task is empty", hint='Say what you want to do, e.g. xscore ask "why does login fail twice?"'
+        )
+    if len(task) > MAX_TASK_CHARS:
+        raise UsageError(f"the task has {len(task):,} characters; at most {MAX_TASK_CHARS:,} are taken")
+    file = _inside(turn.file, root) if turn.file else ""
+    diff, changed = _work(root, now) if use_git and root.is_git else ("", ())
+    return replace(
+        turn,
+        task=redact(task).text,
+        errors=redact(turn.errors[-MAX_TASK_CHARS:].strip()).text,
+        file=file,
+        file_text=redact(_read(root.path / file)).text if file else "",
+        recent=tuple(dict.fromkeys(_inside(path, root) for path in turn.recent)),
+        diff=turn.diff or redact(diff[:MAX_DIFF_CHARS]).text,
+        changed=turn.changed or changed,
+    )
+
+
+def _inside(path: str, root: Root) -> str:
+    """Name a path relative to the root, whether it was given so, absolutely, or from the working folder."""
+    given = Path(path)
+    tried = [given] if given.is_absolute() else [Path.cwd() / given, root.path / given]
+    for candidate in tried:
+        real = candidate.resolve()
+        if real.is_relative_to(root.path.resolve()) and real.exists():
+            return portable(str(real.relative_to(root.path.resolve())))
+    raise UsageError(f"{path} is not a file of {root.path}", hint="Give a path inside the repository.")
+
+
+def _read(path: Path) -> str:
+    """Read the current file for the answering model; a folder or unreadable file shows nothing."""
+    if not path.is_file():
+        return ""
+    text = path.read_bytes()[: MAX_FILE_CHARS * 4].decode("utf-8", "replace")
+    return text if len(text) <= MAX_FILE_CHARS else text[:MAX_FILE_CHARS] + "\n… (file goes on)"
+
+
+def _work(root: Root, now: float) -> tuple[str, tuple[ChangedFile, ...]]:
+    diff = working_diff(root.path)
+    ages = {line[6:]: 0.0 for line in diff.splitlines() if line.startswith("+++ b/")}
+    for at, path in recent_commits(root.path):
+        days = max(0.0, (now - at) / SECONDS_PER_DAY)
+        if days <= MAX_RECENT_DAYS:
+            ages.setdefault(path, days)
+    return diff, tuple(ChangedFile(portable(path), days) for path, days in ages.items())

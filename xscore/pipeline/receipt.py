@@ -1,0 +1,77 @@
+"""Records to the public JSON: schema 1, as `docs/json.md` lists it.
+
+Money is a decimal string, null is unpriced. Fields may be added within the schema, never renamed or removed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from enum import Enum
+
+from xscore.records import Answer, StageUsage
+
+SCHEMA = 1
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+def to_json(record: object) -> dict[str, Json]:
+    """Render a record as the object its command prints, `schema` first."""
+    body = _answer(record) if isinstance(record, Answer) else _plain(record)
+    assert isinstance(body, dict)
+    return {"schema": SCHEMA, **body}
+
+
+def _plain(value: object) -> Json:
+    """Render any value of the records; field names are the JSON names."""
+    match value:
+        case Enum():
+            return str(value.value)
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return round(value, 6)
+        case Decimal():
+            return money(value)
+        case Mapping():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case tuple() | list() | frozenset():
+            return [_plain(item) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def money(value: Decimal | None) -> str | None:
+    """Write dollars without an exponent and without trailing zeros; None stays None (unpriced)."""
+    if value is None:
+        return None
+    text = f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def stage_usage(stage: StageUsage) -> dict[str, Json]:
+    """Render one stage's calls, tokens and money."""
+    usage = _plain(stage.usage)
+    assert isinstance(usage, dict)
+    return {
+        "calls": stage.calls,
+        "attempts": stage.attempts,
+        **usage,
+        "cost_usd": money(stage.cost_usd),
+        "estimated": stage.estimated,
+    }
+
+
+def _answer(answer: Answer) -> dict[str, Json]:
+    """Render the receipt; the bundle is there only where one was asked for."""
+    own = ("judge_usage", "primary_usage", "latency", "bundle", "exit_code")
+    body = {field.name: _plain(getattr(answer, field.name)) for field in fields(answer) if field.name not in own}
+    if answer.bundle:
+        body["bundle"] = answer.bundle
+    body["usage"] = {
+        "judge": stage_usage(answer.judge_usage),
+        "primary": stage_usage(answer.primary_usage) if answer.primary_usage else None,
+    }
+    body["latency_s"] = _plain(answer.latency)
+    return body
