@@ -1,4 +1,4 @@
-"""Ask git, safely: a fixed command line and environment, so that no hook, monitor, pager or filter of a repository runs.
+"""Ask git, safely: a fixed command line and environment; no hook, monitor, pager or filter of a repository runs.
 
 It never writes (`GIT_OPTIONAL_LOCKS=0`), never prompts, and answers None where git is missing or refuses, so that
 everything built on it works in a plain folder too.

@@ -27,8 +27,6 @@ def _plain(value: object) -> Json:
     match value:
         case Enum():
             return str(value.value)
-        case None | bool() | int() | str():
-            return value
         case float():
             return round(value, 6)
         case Decimal():
@@ -37,8 +35,16 @@ def _plain(value: object) -> Json:
             return {str(key): _plain(item) for key, item in value.items()}
         case tuple() | list() | frozenset():
             return [_plain(item) for item in value]
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    return _record(value) if is_dataclass(value) else _scalar(value)
+
+
+def _record(value: object) -> Json:
+    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]  # checked
+
+
+def _scalar(value: object) -> Json:
+    if value is None or isinstance(value, bool | int | str):
+        return value
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
