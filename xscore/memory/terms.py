@@ -1,0 +1,151 @@
+"""Words of code and prose: identifiers split, lightly stemmed, hashed into the sparse vector kept beside each memory.
+
+A vector is a run of 6-byte entries: a 32-bit term hash, how often the text has the term, and in which fields it stands
+(name, owner, path, signature). Fields are marks and not weights, so that the reading side (`scorer.lexical`) can weigh
+them anew without a re-index. Nothing here ranks or knows a pool. Pure Python, because the write door calls it for each
+memory; the trade-off of hashing is that two terms may share one (a pair in four billion), worth a wrong word at worst.
+"""
+
+import re
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from zlib import crc32
+
+EMBEDDER = "terms-1"
+"""Names this format in table `vec`; another way of splitting, stemming or laying out is another embedder."""
+
+NAME = 1
+"""Part of the entity's own name (`write` in `Store.write`)."""
+WHOLE_NAME = 2
+"""The entity's own name, whole."""
+OWNER = 4
+"""Part of what the entity stands in (`Store` in `Store.write`)."""
+FILE = 8
+"""Part of the file's name."""
+FOLDER = 16
+"""Part of a folder's name."""
+SIGNATURE = 32
+"""Part of the signature or title."""
+
+ENTRY = struct.Struct("<IBB")
+"""Term hash, frequency in the text (at most 255), field marks."""
+
+_ENGLISH = """
+    a about after again all also am an and any are as at be because been before being below between both but by
+    can cannot could did do does doing done down during each few for from further get had has have having he her here
+    hers him his how i if in into is it its itself just let like may me might more most must my no nor not of off on
+    once only or other our ours out over own per same shall she should so some such than that the their theirs them then
+    there these they this those through thus to too under until up upon us use used uses using very was we were what
+    when where whether which while who whom why will with within without would you your yours
+"""
+_KEYWORDS = "self cls def return elif else const var null undefined"
+STOPWORDS = frozenset(f"{_ENGLISH} {_KEYWORDS}".split())
+"""Words that say nothing of a task: English function words and the commonest keywords."""
+
+_WORD = re.compile(r"[^\W\d]\w{0,63}|\d{3,12}")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerm:
+    """One distinct term of a task."""
+
+    word: str
+    """As a reader knows it, in lower case."""
+    hash: int
+    joined: bool
+    """Pieced together from neighbouring words (`error handler` -> `errorhandler`), so weaker evidence of intent."""
+    count: int
+    """How often the task has it."""
+
+
+def term_vector(memory_text: str, *, path: str, entity: str, title: str = "", signature: str = "") -> bytes:
+    """Return the sparse vector of one memory: entries of `ENTRY` in no particular order, each hash once."""
+    counts: dict[int, int] = {}
+    for word in _WORD.findall(memory_text):
+        for _, term in split(word):
+            counts[term] = counts.get(term, 0) + 1
+    marks = _marks(path=path, entity=entity, signature=f"{title} {signature}")
+    for term in marks:
+        counts.setdefault(term, 0)
+    pack, mark = ENTRY.pack, marks.get
+    return b"".join([pack(term, min(count, 255), mark(term, 0)) for term, count in counts.items()])
+
+
+def query_terms(text: str) -> tuple[QueryTerm, ...]:
+    """Return the distinct terms of a task or an error text, in order of first appearance, neighbours joined last."""
+    words = _WORD.findall(text)
+    whole = _counted(pair for word in words for pair in split(word))
+    joined = _counted(_joined(words))
+    terms = [QueryTerm(word, term, False, count) for term, (word, count) in whole.items()]
+    terms += [QueryTerm(word, term, True, count) for term, (word, count) in joined.items() if term not in whole]
+    return tuple(terms)
+
+
+@lru_cache(maxsize=1 << 16)
+def split(word: str) -> tuple[tuple[str, int], ...]:
+    """Return the terms of one word as (readable, hash): its parts, stemmed, and a compound identifier whole as well."""
+    parts = [part.lower() for part in _PART.findall(word)]
+    terms = [part for part in parts if len(part) > 1 and part not in STOPWORDS]
+    found = [(part, _hash(stem(part))) for part in terms]
+    if len(parts) > 1:
+        found.append((word.lower(), _hash(_whole(parts))))
+    return tuple(found)
+
+
+@lru_cache(maxsize=1 << 14)
+def stem(word: str) -> str:
+    """Cut the endings that English inflects with, so that `parses`, `parsed` and `parsing` are one term."""
+    if len(word) < 4 or not word.isascii():
+        return word
+    if word.endswith("ies") and len(word) > 4:
+        word = word[:-3] + "y"
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    for ending in ("ing", "ed"):
+        base = word[: -len(ending)]
+        if word.endswith(ending) and len(base) >= 3 and any(vowel in base for vowel in "aeiouy"):
+            word = base[:-1] if base[-1] == base[-2] and base[-1] not in "ls" else base
+            break
+    return word[:-1] if word.endswith("e") and len(word) > 3 else word
+
+
+def _marks(*, path: str, entity: str, signature: str) -> dict[int, int]:
+    """Return the fields in which each term stands, as or-ed marks."""
+    folder, _, file = path.rpartition("/")
+    owner, _, name = entity.rpartition(".")
+    marks: dict[int, int] = {}
+    fields = ((name, NAME), (owner, OWNER), (file.partition(".")[0], FILE), (folder, FOLDER), (signature, SIGNATURE))
+    for text, mark in fields:
+        for word in _WORD.findall(text):
+            for _, term in split(word):
+                marks[term] = marks.get(term, 0) | mark
+    for _, term in split(name)[-1:]:
+        marks[term] |= WHOLE_NAME
+    return marks
+
+
+def _joined(words: Iterable[str]) -> Iterator[tuple[str, int]]:
+    previous: list[str] = []
+    for word in words:
+        parts = [part.lower() for part in _PART.findall(word)]
+        if len(parts) == 1 and len(previous) == 1 and parts[0] not in STOPWORDS and previous[0] not in STOPWORDS:
+            yield f"{previous[0]} {parts[0]}", _hash(_whole([*previous, *parts]))
+        previous = parts
+
+
+def _counted(pairs: Iterable[tuple[str, int]]) -> dict[int, tuple[str, int]]:
+    counted: dict[int, tuple[str, int]] = {}
+    for word, term in pairs:
+        counted[term] = (counted[term][0], counted[term][1] + 1) if term in counted else (word, 1)
+    return counted
+
+
+def _whole(parts: list[str]) -> str:
+    return "".join([*parts[:-1], stem(parts[-1])])
+
+
+def _hash(term: str) -> int:
+    return crc32(term.encode("utf-8", "surrogatepass"))
