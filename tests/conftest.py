@@ -1,4 +1,4 @@
-"""Fixtures for the whole suite: nothing leaves this machine, and every user file lands in a folder of the test's own."""
+"""Fixtures for the whole suite: nothing leaves this machine; every user file lands in a folder of the test's own."""
 
 import os
 import socket

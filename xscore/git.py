@@ -44,13 +44,12 @@ def ask_git(root: Path, *arguments: str) -> bytes | None:
 
 
 def working_diff(root: Path) -> str:
-    """Return the uncommitted change against HEAD as a unified diff without external helpers; empty where there is none.
+    """Return the uncommitted change against HEAD as a unified diff, made without external helpers.
 
-    A repository's own configuration can name clean filters, which git would run on changed files; they are switched off.
+    A repository can configure clean filters, which git would run on changed files; they are switched off.
     """
-    listed = (
-        ask_git(root, "config", "--local", "--includes", "--name-only", "--null", "--get-regexp", r"^filter\.") or b""
-    )
+    query = ("--local", "--includes", "--name-only", "--null", "--get-regexp")
+    listed = ask_git(root, "config", *query, r"^filter\.") or b""
     names = {key.rsplit(".", 1)[0] for key in listed.decode("utf-8", "replace").split("\0") if key}
     off = [
         part for name in sorted(names) for key in ("clean", "smudge", "process") for part in ("-c", f"{name}.{key}=")

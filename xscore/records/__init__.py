@@ -1,7 +1,16 @@
 """The vocabulary of the house: frozen records with their invariants. Pure: no I/O, no clock, no SDK."""
 
 from xscore.records.calls import CallRecord, Completion, Finish, RateLimits, Request, Stage, Usage
-from xscore.records.index import Excluded, FileCounts, FileStamp, IndexedFile, IndexReport, MemoryCounts, Mention
+from xscore.records.index import (
+    Excluded,
+    ExcludedCounts,
+    FileCounts,
+    FileStamp,
+    IndexedFile,
+    IndexReport,
+    MemoryCounts,
+    Mention,
+)
 from xscore.records.judgment import Cause, JudgeIdentity, Judgment, Origin, Outcome, Unjudged
 from xscore.records.memory import (
     Candidate,
@@ -55,6 +64,7 @@ __all__ = [
     "Edge",
     "Estimate",
     "Excluded",
+    "ExcludedCounts",
     "Explanation",
     "FileCounts",
     "FileStamp",

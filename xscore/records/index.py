@@ -47,6 +47,15 @@ class Excluded:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class ExcludedCounts:
+    """Files kept out of the index, counted by reason."""
+
+    by_reason: dict[str, int]
+    sample: tuple[Excluded, ...]
+    """At most 20."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCounts:
     """Files of one index run. seen = indexed + unchanged + excluded."""
@@ -55,9 +64,7 @@ class FileCounts:
     indexed: int
     unchanged: int
     removed: int
-    excluded_by_reason: dict[str, int]
-    excluded_sample: tuple[Excluded, ...]
-    """At most 20."""
+    excluded: ExcludedCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,7 +62,8 @@ class Explanation:
     path: str
     entity: str
     outcome: str
-    """`selected`, `near_miss`, `below_threshold`, `over_quota`, `beyond_k`, `unjudged`, `out_of_scope`, `not_a_candidate`."""
+    """`selected`, `near_miss`, `below_threshold`, `over_quota`, `beyond_k`, `unjudged`, `out_of_scope` or
+    `not_a_candidate`."""
     cause: str
     memory: Selected | None
     """Scores, boosts and reason; None where there is no judgment."""
