@@ -115,14 +115,15 @@ def stem(word: str) -> str:
 def _marks(*, path: str, entity: str, signature: str) -> dict[int, int]:
     """Return the fields in which each term stands, as or-ed marks."""
     folder, _, file = path.rpartition("/")
-    owner, _, name = entity.rpartition(".")
+    owner, _, name = entity.rpartition(" > " if " > " in entity else ".")
     marks: dict[int, int] = {}
     fields = ((name, NAME), (owner, OWNER), (file.partition(".")[0], FILE), (folder, FOLDER), (signature, SIGNATURE))
     for text, mark in fields:
         for word in _WORD.findall(text):
             for _, term in split(word):
                 marks[term] = marks.get(term, 0) | mark
-    for _, term in split(name)[-1:]:
+    words = _WORD.findall(name)
+    for _, term in split(words[0])[-1:] if len(words) == 1 else ():
         marks[term] |= WHOLE_NAME
     return marks
 
