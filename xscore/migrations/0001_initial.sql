@@ -83,7 +83,7 @@ CREATE TABLE vec (                              -- per memory and embedder; `ter
     memory_id TEXT NOT NULL REFERENCES memory (id) ON DELETE CASCADE,
     embedder  TEXT NOT NULL,
     data      BLOB NOT NULL,
-    PRIMARY KEY (embedder, memory_id)
+    PRIMARY KEY (memory_id, embedder)           -- memory first: deleting a memory finds its vectors without a scan
 ) WITHOUT ROWID;
 
 CREATE TABLE slot (                             -- which pack a memory is judged in; kept, so that packs stay byte-stable
@@ -103,13 +103,34 @@ CREATE TABLE query (                            -- turn key × judge identity ×
 );
 
 CREATE TABLE content (                          -- a content hash -> integer; lives as long as a memory or judgment uses it
-    id   INTEGER PRIMARY KEY,
-    hash TEXT NOT NULL UNIQUE
+    id       INTEGER PRIMARY KEY AUTOINCREMENT, -- never dealt twice, so that no judgment can slip to another content
+    hash     TEXT NOT NULL UNIQUE,
+    memories INTEGER NOT NULL DEFAULT 0 CHECK (memories >= 0)  -- how many memories show it; kept by the triggers below
 );
+CREATE TRIGGER content_of_new_memory AFTER INSERT ON memory
+BEGIN
+    INSERT INTO content (hash, memories) VALUES (NEW.content_hash, 1)
+        ON CONFLICT (hash) DO UPDATE SET memories = memories + 1;
+    INSERT INTO content (hash, memories) SELECT NEW.text_hash, 1 WHERE NEW.text_hash <> NEW.content_hash
+        ON CONFLICT (hash) DO UPDATE SET memories = memories + 1;
+END;
+CREATE TRIGGER content_of_gone_memory AFTER DELETE ON memory
+BEGIN
+    UPDATE content SET memories = memories - 1 WHERE hash IN (OLD.content_hash, OLD.text_hash);
+END;
+CREATE TRIGGER content_of_changed_memory AFTER UPDATE OF content_hash, text_hash ON memory
+WHEN OLD.content_hash <> NEW.content_hash OR OLD.text_hash <> NEW.text_hash
+BEGIN
+    UPDATE content SET memories = memories - 1 WHERE hash IN (OLD.content_hash, OLD.text_hash);
+    INSERT INTO content (hash, memories) VALUES (NEW.content_hash, 1)
+        ON CONFLICT (hash) DO UPDATE SET memories = memories + 1;
+    INSERT INTO content (hash, memories) SELECT NEW.text_hash, 1 WHERE NEW.text_hash <> NEW.content_hash
+        ON CONFLICT (hash) DO UPDATE SET memories = memories + 1;
+END;
 
 CREATE TABLE judgment (                         -- clustered by turn: one range scan fetches a turn
     query_id   INTEGER NOT NULL REFERENCES query (id),
-    content_id INTEGER NOT NULL REFERENCES content (id),
+    content_id INTEGER NOT NULL,                -- of `content`; no foreign key, which would scan every judgment at each deletion there
     score      REAL NOT NULL CHECK (score BETWEEN 0 AND 1),
     prior      REAL NOT NULL DEFAULT 0,
     pack       TEXT NOT NULL DEFAULT '',
@@ -129,13 +150,16 @@ CREATE TABLE turn (
     id         TEXT PRIMARY KEY,
     thread     TEXT NOT NULL,
     turn_key   TEXT NOT NULL,
+    judge      TEXT NOT NULL DEFAULT '',        -- judge key; with turn_key it finds the turn's judgments
     task       TEXT NOT NULL,
+    moment     TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(moment)),  -- errors, file, recent, scope: enough to continue it
     started_at REAL NOT NULL,
     tier       TEXT NOT NULL DEFAULT 'current' CHECK (tier IN ('current', 'topic', 'bulk')),
     answer     TEXT NOT NULL DEFAULT '',
     state      TEXT NOT NULL CHECK (state IN ('running', 'done', 'partial', 'failed', 'interrupted'))
 ) WITHOUT ROWID;
 CREATE INDEX turn_by_time ON turn (started_at);
+CREATE INDEX turn_by_key ON turn (turn_key, judge);
 
 CREATE TABLE receipt (
     turn_id TEXT PRIMARY KEY REFERENCES turn (id) ON DELETE CASCADE,
@@ -172,11 +196,17 @@ CREATE TABLE reservation (                      -- dollars set aside for calls i
     leased_until REAL NOT NULL,
     amount_usd TEXT NOT NULL
 ) WITHOUT ROWID;
+CREATE INDEX reservation_by_turn ON reservation (turn_id);
 
-CREATE TABLE chars_per_token (                  -- learned from usage, per model
-    model TEXT PRIMARY KEY,
-    chars REAL NOT NULL,
-    tokens REAL NOT NULL
+CREATE TABLE spending (                         -- dollars charged to a turn by its settled calls
+    turn_id   TEXT PRIMARY KEY,
+    spent_usd TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE token_correction (                 -- learned from usage, per model: reported / estimated
+    model     TEXT PRIMARY KEY,
+    estimated REAL NOT NULL,
+    reported  REAL NOT NULL
 ) WITHOUT ROWID;
 
 CREATE TABLE session_state (

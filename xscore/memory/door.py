@@ -1,0 +1,184 @@
+"""The single write door of the store: what is not redacted here is not stored.
+
+`make` turns raw parts into a Memory: redacted first, then named and hashed, so that neither ids nor hashes remember a
+secret. `put` upserts memories with their term vectors; use counts (`accessed_at`, `access_count`), `created_at` and
+`importance` of a memory already known survive. It removes nothing: that is the index's and the user's business.
+Trade-off: a row is written even if nothing about it changed; callers hand in what they parsed anew.
+"""
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from xscore import tokens
+from xscore.hashing import content_hash, memory_id
+from xscore.memory.redact import redact
+from xscore.memory.terms import EMBEDDER, term_vector
+from xscore.records import CodeFacts, Kind, Layer, Memory, MemoryScope, Source, Status
+
+STALE_MARK = "[stale: the code this cites has changed since]\n"
+"""Stands before the text of a stale memory wherever a judge sees it, and so is part of its content hash."""
+
+_COLUMNS = (
+    *("id", "layer", "kind", "scope", "status", "path", "entity", "start_line", "end_line", "language"),
+    *("content_hash", "text_hash", "tokens", "text_tokens", "updated_at", "importance", "confidence", "thread", "key"),
+    *("evidence_count", "source", "superseded_by", "created_at", "accessed_at", "access_count"),
+    *("title", "attrs", "card", "text"),
+)
+
+_SURVIVING = frozenset({"id", "created_at", "accessed_at", "access_count", "importance"})
+_UPSERT = (
+    f"INSERT INTO memory ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608  column names are ours
+    f" ON CONFLICT (id) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in _COLUMNS if c not in _SURVIVING)}"
+)
+
+
+def make(
+    *,
+    layer: Layer,
+    kind: Kind,
+    title: str,
+    text: str,
+    path: str = "",
+    entity: str = "",
+    card: str = "",
+    ordinal: int = 0,
+    start_line: int = 0,
+    end_line: int = 0,
+    language: str = "",
+    facts: CodeFacts | None = None,
+    key: str = "",
+    scope: MemoryScope = MemoryScope.REPOSITORY,
+    importance: float = 0.5,
+    confidence: float = 1.0,
+    source: Source = Source.INDEX,
+    status: Status = Status.ACTIVE,
+    created_at: float = 0.0,
+    updated_at: float = 0.0,
+) -> tuple[Memory, int]:
+    """Redact, name and hash one memory; also return how many secrets were taken out.
+
+    `ordinal` tells memories of one file with equal kind and entity apart; it must not depend on line numbers.
+    """
+    broom = _Broom()
+    clean = broom.sweep(entity)
+    if clean != entity:  # two headings that differ in their secrets alone must not become one memory
+        ordinal += (start_line + 1) << 20
+    card, text = broom.sweep(card), broom.sweep(text)
+    memory = Memory(
+        id=memory_id(layer, path, kind, clean, ordinal),
+        layer=layer,
+        kind=kind,
+        title=broom.sweep(title),
+        text=text,
+        card=card,
+        content_hash=content_hash(path, clean, _marked(card or text, status)),
+        text_hash=content_hash(path, clean, _marked(text, status)),
+        path=path,
+        entity=clean,
+        start_line=start_line,
+        end_line=end_line,
+        language=language,
+        facts=_swept(facts or CodeFacts(), broom.sweep),
+        key=broom.sweep(key),
+        scope=scope,
+        importance=importance,
+        confidence=confidence,
+        source=source,
+        status=status,
+        created_at=created_at or updated_at,
+        updated_at=updated_at,
+    )
+    return memory, broom.count
+
+
+def with_status(memory: Memory, status: Status) -> Memory:
+    """Return the memory in another state; what the judge is shown, and so its hashes, follow."""
+    shown, text = _marked(memory.card or memory.text, status), _marked(memory.text, status)
+    return replace(
+        memory,
+        status=status,
+        content_hash=content_hash(memory.path, memory.entity, shown),
+        text_hash=content_hash(memory.path, memory.entity, text),
+    )
+
+
+def put(connection: sqlite3.Connection, memories: Sequence[Memory], *, thread: str = "") -> None:
+    """Upsert memories and their vectors. Call it inside `database.transaction`.
+
+    An active memory with the same layer, scope and key steps back as superseded. `thread` marks exchanges.
+    """
+    for memory in memories:
+        if memory.key and memory.status is Status.ACTIVE:
+            _supersede(connection, memory)
+    connection.executemany(_UPSERT, (_row(memory, thread) for memory in memories))
+    connection.executemany(
+        "INSERT INTO vec (memory_id, embedder, data) VALUES (?, ?, ?)"
+        " ON CONFLICT (memory_id, embedder) DO UPDATE SET data = excluded.data",
+        ((memory.id, EMBEDDER, _vector(memory)) for memory in memories),
+    )
+
+
+def shown(text: str, card: str, *, status: str, tests: str) -> str:
+    """Return what a judge is shown of a memory: its card unless `tests` is `full`, marked when stale."""
+    return _marked(text if tests == "full" or not card else card, status)
+
+
+def facts_to_json(facts: CodeFacts) -> str:
+    """Write facts as the `attrs` column holds them; what is empty is left out."""
+    values = {name: getattr(facts, name) for name in CodeFacts.__slots__}
+    return json.dumps({name: value for name, value in values.items() if value}, ensure_ascii=False)
+
+
+class _Broom:
+    """Redacts and counts."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def sweep(self, text: str) -> str:
+        found = redact(text)
+        self.count += found.count
+        return found.text
+
+
+def _swept(facts: CodeFacts, sweep: Callable[[str], str]) -> CodeFacts:
+    return CodeFacts(
+        signature=sweep(facts.signature),
+        docstring=sweep(facts.docstring),
+        imports=tuple(map(sweep, facts.imports)),
+        dependencies=tuple(map(sweep, facts.dependencies)),
+        complexity=facts.complexity,
+        purpose=sweep(facts.purpose),
+    )
+
+
+def _marked(text: str, status: str) -> str:
+    return STALE_MARK + text if status == Status.STALE else text
+
+
+def _supersede(connection: sqlite3.Connection, memory: Memory) -> None:
+    connection.execute(
+        "UPDATE memory SET status = 'superseded', superseded_by = ?"
+        " WHERE layer = ? AND scope = ? AND key = ? AND status = 'active' AND id <> ?",
+        (memory.id, memory.layer, memory.scope, memory.key, memory.id),
+    )
+
+
+def _vector(memory: Memory) -> bytes:
+    return term_vector(
+        memory.text, path=memory.path, entity=memory.entity, title=memory.title, signature=memory.facts.signature
+    )
+
+
+def _row(memory: Memory, thread: str) -> tuple[object, ...]:
+    text_tokens = tokens.estimate(len(memory.text), kind=memory.kind, language=memory.language)
+    card_tokens = tokens.estimate(len(memory.card), kind=memory.kind, language=memory.language)
+    derived = {
+        "tokens": card_tokens if memory.card else text_tokens,
+        "text_tokens": text_tokens,
+        "thread": thread,
+        "attrs": facts_to_json(memory.facts),
+    }
+    return tuple(derived[name] if name in derived else getattr(memory, name) for name in _COLUMNS)
