@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol
 
-from xscore.records import Candidate, JudgeIdentity, Judgment, Turn, Unjudged
+from xscore.records import Candidate, Cause, JudgeIdentity, Judgment, Turn, Unjudged
 
 Texts = Callable[[Sequence[Candidate]], Mapping[str, str]]
 """Loads what the judge is shown of these candidates: candidate id -> text."""
@@ -18,4 +18,8 @@ class Judge(Protocol):
 
     def judge(self, turn: Turn, candidates: Sequence[Candidate]) -> AsyncIterator[Judgment | Unjudged]:
         """Yield exactly one result for each distinct content hash among the candidates."""
+        ...
+
+    def stop(self, cause: Cause) -> None:
+        """Send nothing more; what is in flight still settles, and the rest is yielded as unjudged with this cause."""
         ...

@@ -1,0 +1,61 @@
+"""Who takes part in a turn: every memory of the store, narrowed only as the user asked, with what the cache knows.
+
+It judges nothing and drops nobody: what a narrowing leaves out is counted.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xscore.errors import UsageError
+from xscore.records import Candidate, Judgment, Kind, Layer, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The candidates of a turn and what is already known of them."""
+
+    everything: tuple[Candidate, ...]
+    """All memories, also those the user's narrowing leaves out: packs are made of all."""
+    candidates: tuple[Candidate, ...]
+    known: Mapping[str, Judgment]
+    """By content hash, from the cache."""
+    misses: tuple[Candidate, ...]
+    """Candidates that no earlier turn judged for this key."""
+
+
+def gather(everything: tuple[Candidate, ...], scope: Scope, known: Mapping[str, Judgment]) -> Pool:
+    """Put a turn's pool together. Raises UsageError for a kind or layer that does not exist."""
+    candidates = narrow(everything, scope)
+    misses = tuple(candidate for candidate in candidates if candidate.content_hash not in known)
+    return Pool(everything, candidates, known, misses)
+
+
+def narrow(everything: tuple[Candidate, ...], scope: Scope) -> tuple[Candidate, ...]:
+    """Keep what the user's narrowing names."""
+    _check("kind", scope.kinds, Kind)
+    _check("layer", scope.layers, Layer)
+    if not (scope.paths or scope.kinds or scope.layers):
+        return everything
+    inside = _path_test(scope.paths)
+    return tuple(
+        candidate
+        for candidate in everything
+        if (not scope.kinds or candidate.kind in scope.kinds)
+        and (not scope.layers or candidate.layer in scope.layers)
+        and (not candidate.path or inside(candidate.path))
+    )
+
+
+def _check(what: str, given: Sequence[str], known: type[Kind] | type[Layer]) -> None:
+    names = [str(member) for member in known]
+    for name in given:
+        if name not in names:
+            raise UsageError(f"there is no {what} `{name}`", hint=f"One of: {', '.join(names)}.")
+
+
+def _path_test(globs: Sequence[str]) -> Callable[[str], bool]:
+    if not globs:
+        return lambda path: True
+    from pathspec import PathSpec
+
+    return PathSpec.from_lines("gitwildmatch", globs).match_file
