@@ -1,0 +1,113 @@
+"""Settings are layered, typos are refused, and a clone's file cannot reach a user's money or source."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from xscore.errors import UsageError
+from xscore.settings import Settings, all_names, load, repo_may_set
+
+
+def write(path: Path, text: str) -> Path:
+    """Write a settings file."""
+    path.write_text(text)
+    return path
+
+
+def test_later_sources_win_and_say_where_a_value_came_from(tmp_path: Path) -> None:
+    """Defaults < user file < repository file < environment < flags, and each value names its source."""
+    user = write(tmp_path / "user.toml", "[selection]\nthreshold = 0.6\ntop_k = 5\nmin_keep = 1\n[judge]\nrpm = 100\n")
+    write(tmp_path / ".xscore.toml", "[selection]\nthreshold = 0.65\ntop_k = 6\n")
+    loaded = load(
+        repo_root=tmp_path,
+        user_file=user,
+        environ={"XSCORE_SELECTION_TOP_K": "7"},
+        flags={"judge.model": "lexical", "judge.tpm": None},
+    )
+    assert loaded.settings.selection.threshold == 0.65
+    assert loaded.settings.selection.top_k == 7
+    assert loaded.settings.judge.rpm == 100
+    assert loaded.origins["selection.threshold"] == ".xscore.toml"
+    assert loaded.origins["selection.top_k"] == "environment XSCORE_SELECTION_TOP_K"
+    assert loaded.origins["selection.min_keep"] == str(user)
+    assert loaded.origins["judge.model"] == "flag"
+    assert loaded.origins["judge.tpm"] == "default"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '[openai]\nbase_url = "http://evil.example/v1"',
+        '[openai]\napi_key_env = "AWS_SECRET_ACCESS_KEY"',
+        '[judge]\nmodel = "openai:expensive"',
+        "[budget]\nmax_usd = 1000",
+        "[judge]\nrpm = 100000",
+        "[store]\ntrust = true",
+        '[primary]\nmodel = "evil:thing"',
+    ],
+)
+@pytest.mark.parametrize("name", [".xscore.toml", "pyproject.toml"])
+def test_a_repository_cannot_redirect_or_spend(tmp_path: Path, line: str, name: str) -> None:
+    """Hosts, models, keys, budgets, limits and trust in a clone's file are ignored and reported."""
+    text = line.replace("[", "[tool.xscore.") if name == "pyproject.toml" else line
+    write(tmp_path / name, text)
+    loaded = load(repo_root=tmp_path, user_file=None, environ={})
+    assert loaded.settings == Settings()
+    assert len(loaded.warnings) == 1
+    assert name in loaded.warnings[0]
+
+
+def test_a_misspelt_name_is_an_error_everywhere(tmp_path: Path) -> None:
+    """A typo names its source and never passes in silence."""
+    user = write(tmp_path / "user.toml", "[judge]\nmodle = 'lexical'\n")
+    with pytest.raises(UsageError, match=r"user\.toml: there is no setting `judge\.modle`"):
+        load(repo_root=None, user_file=user, environ={})
+    write(tmp_path / ".xscore.toml", "[selction]\nthreshold = 0.5\n")
+    with pytest.raises(UsageError, match=r"\.xscore\.toml: there is no setting"):
+        load(repo_root=tmp_path, user_file=None, environ={})
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "1.5", "much"])
+def test_values_out_of_range_are_refused_with_their_source(value: str) -> None:
+    """A threshold outside 0..1, or NaN, is a usage error that names the variable."""
+    with pytest.raises(UsageError, match="XSCORE_SELECTION_THRESHOLD"):
+        load(repo_root=None, user_file=None, environ={"XSCORE_SELECTION_THRESHOLD": value})
+
+
+def test_a_key_comes_from_the_environment_only_and_is_never_shown(tmp_path: Path) -> None:
+    """P01: the key is masked in any print of the settings, and refused in a file."""
+    loaded = load(repo_root=None, user_file=None, environ={"OPENAI_API_KEY": "k-123456"})
+    assert loaded.settings.openai.api_key.get_secret_value() == "k-123456"
+    assert "k-123456" not in repr(loaded)
+    user = write(tmp_path / "user.toml", "[openai]\napi_key = 'k-1'\n")
+    with pytest.raises(UsageError, match="api_key") as caught:
+        load(repo_root=None, user_file=user, environ={})
+    assert "k-1" not in str(caught.value)
+    assert loaded.settings.openai.api_key != SecretStr("")
+
+
+def test_flags_as_text_are_validated_too() -> None:
+    """`--max-usd` arrives as text and is exact."""
+    loaded = load(repo_root=None, user_file=None, environ={}, flags={"budget.max_usd": "0.10"})
+    assert loaded.settings.budget.max_usd == Decimal("0.10")
+    with pytest.raises(UsageError, match="flag"):
+        load(repo_root=None, user_file=None, environ={}, flags={"budget.max_usd": "ten"})
+
+
+def test_what_a_repository_may_set_changes_no_destination() -> None:
+    """The allow-list holds no host, model, key, budget, limit, deadline or trust."""
+    allowed = {name for name in all_names() if repo_may_set(name)}
+    assert {name.split(".")[0] for name in allowed} == {"judge", "selection", "boosts", "bundle", "index"}
+    assert {name for name in allowed if name.startswith("judge.")} == {"judge.tests"}
+    assert not allowed & {"index.workers", "index.git"}
+
+
+def test_a_broken_file_is_a_clear_message(tmp_path: Path) -> None:
+    """TOML that does not parse names the file; a foreign pyproject.toml that does not parse is left alone."""
+    user = write(tmp_path / "user.toml", "[judge\n")
+    with pytest.raises(UsageError, match=r"user\.toml cannot be read"):
+        load(repo_root=None, user_file=user, environ={})
+    write(tmp_path / "pyproject.toml", "[tool\n")
+    assert load(repo_root=tmp_path, user_file=None, environ={}).settings == Settings()
