@@ -12,9 +12,10 @@
     └── ProviderError                 3  a model call failed
         ├── RateLimited                  retryable, may carry a minimum wait
         ├── Overloaded                   retryable
-        ├── ConnectionFailed             retryable
-        ├── CallTimedOut                 retryable
-        ├── UnreadableResponse           retryable
+        ├── ConnectionFailed             retryable, may have been charged
+        │   └── Unreachable              retryable, nothing was sent
+        ├── CallTimedOut                 retryable, may have been charged
+        ├── UnreadableResponse           retryable, may have been charged
         ├── QuotaExhausted               stops the run
         ├── AuthenticationFailed         stops the run
         ├── UnknownModel                 stops the run
@@ -22,7 +23,8 @@
         └── PromptTooLong                this request will never pass
 
 A leaf says in one sentence what happened and where; `hint` says what to do next. Whether a call may be tried again
-(`retryable`) and whether trying others is pointless (`stops_run`) are facts of the type, never of a message.
+(`retryable`), whether trying others is pointless (`stops_run`) and whether the host may have charged for it
+(`may_be_charged`) are facts of the type, never of a message.
 This module does not format for the terminal and knows no SDK; adapters translate into it.
 """
 
@@ -101,6 +103,7 @@ class ProviderError(XscoreError):
     kind = "provider"
     retryable: ClassVar[bool] = False
     stops_run: ClassVar[bool] = False
+    may_be_charged: ClassVar[bool] = False
 
     def __init__(self, message: str, *, hint: str = "", retry_after_s: float | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -122,10 +125,18 @@ class Overloaded(ProviderError):
 
 
 class ConnectionFailed(ProviderError):
-    """No connection, or it broke."""
+    """The connection broke before the whole reply was here."""
 
     kind = "connection"
     retryable = True
+    may_be_charged = True
+
+
+class Unreachable(ConnectionFailed):
+    """No connection could be made, so nothing was sent."""
+
+    kind = "unreachable"
+    may_be_charged = False
 
 
 class CallTimedOut(ProviderError):
@@ -133,6 +144,7 @@ class CallTimedOut(ProviderError):
 
     kind = "timeout"
     retryable = True
+    may_be_charged = True
 
 
 class UnreadableResponse(ProviderError):
@@ -140,6 +152,7 @@ class UnreadableResponse(ProviderError):
 
     kind = "unreadable_response"
     retryable = True
+    may_be_charged = True
 
 
 class QuotaExhausted(ProviderError):

@@ -1,0 +1,175 @@
+"""Ways in which the loopback server misbehaves on demand, each as a real server has been seen to.
+
+A fault is queued with `server.misbehave(Fault.X, times=…)` and spends itself on the next requests that it fits.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from aiohttp import web
+
+
+class Fault(StrEnum):
+    """What goes wrong."""
+
+    RATE_LIMITED = "429"
+    """With Retry-After where `retry_after_s` is given."""
+    QUOTA = "insufficient_quota"
+    SPEND_LIMIT = "project_spend_limit_exceeded"
+    PAYMENT = "402"
+    SERVER_ERROR = "500"
+    UNAVAILABLE = "503"
+    OVERLOADED = "529"
+    WRONG_KEY = "401"
+    UNKNOWN_MODEL = "404"
+    TOO_LONG = "context_length_exceeded"
+    MODERATED = "content_policy_violation"
+    ECHO = "400 that repeats the prompt and the key"
+    RESET = "reset"
+    SILENCE = "accept, then silence"
+    DRIP = "one byte at a time"
+    CUT = "half a reply, then closed"
+    HTML = "HTML at 200"
+    EMPTY_OBJECT = "{}"
+    ERROR_IN_200 = "error in a 200 body"
+    NOT_JSON = "a 200 body that is not JSON"
+    REDIRECT = "redirect to another host"
+    MALFORMED_CONTENT = "content that is not JSON"
+    MISSING_ID = "missing id"
+    DUPLICATE_ID = "duplicate id"
+    FOREIGN_ID = "foreign id"
+    NAN = "NaN"
+    OUT_OF_RANGE = "700"
+    STRING_SCORE = '"0.9"'
+    TRUE_SCORE = "true"
+    REFUSAL = "refusal"
+    TRUNCATION = "finish_reason=length"
+    NO_USAGE = "no usage"
+    CUT_PROMPT = "the host read a tenth of the prompt"
+
+
+@dataclass
+class Planned:
+    """A fault waiting for its requests."""
+
+    fault: Fault
+    times: int
+    when: Callable[[dict[str, Any]], bool] = lambda body: True
+    retry_after_s: float | None = None
+    every: int = 1
+    seen: int = field(default=0)
+
+    def strikes(self, body: dict[str, Any]) -> bool:
+        """Whether it strikes this request; counts the strike."""
+        if self.times <= 0 or not self.when(body):
+            return False
+        self.seen += 1
+        if self.seen % self.every:
+            return False
+        self.times -= 1
+        return True
+
+
+def _error(status: int, message: str, *, code: str | None = None, kind: str = "invalid_request_error") -> web.Response:
+    return web.json_response({"error": {"message": message, "type": kind, "code": code, "param": None}}, status=status)
+
+
+STATUS_FAULTS: dict[Fault, tuple[int, str, str | None]] = {
+    Fault.QUOTA: (429, "You exceeded your current quota.", "insufficient_quota"),
+    Fault.SPEND_LIMIT: (429, "The project's spend limit is reached.", "project_spend_limit_exceeded"),
+    Fault.PAYMENT: (402, "Payment required.", None),
+    Fault.SERVER_ERROR: (500, "The server had an error.", None),
+    Fault.UNAVAILABLE: (503, "The engine is overloaded.", None),
+    Fault.OVERLOADED: (529, "Overloaded.", None),
+    Fault.WRONG_KEY: (401, "Incorrect API key provided: {key}.", "invalid_api_key"),
+    Fault.UNKNOWN_MODEL: (404, "The model does not exist.", "model_not_found"),
+    Fault.TOO_LONG: (400, "This model's maximum context length is exceeded.", "context_length_exceeded"),
+    Fault.MODERATED: (400, "The prompt was declined.", "content_policy_violation"),
+}
+
+
+async def answer_with(planned: Planned, request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
+    """Answer in the fault's way; None: the fault concerns the reply's content, which the server makes."""
+    fault = planned.fault
+    key = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    if fault is Fault.RATE_LIMITED:
+        response = _error(429, "Rate limit reached.", code="rate_limit_exceeded", kind="requests")
+        if planned.retry_after_s is not None:
+            response.headers["Retry-After"] = str(planned.retry_after_s)
+        return response
+    if fault in STATUS_FAULTS:
+        status, message, code = STATUS_FAULTS[fault]
+        return _error(status, message.format(key=key), code=code)
+    if fault is Fault.ECHO:
+        return _error(400, f"cannot take {key}: {json.dumps(body['messages'])}" + "x" * 5_000)
+    return await _broken_wire(fault, request)
+
+
+async def _broken_wire(fault: Fault, request: web.Request) -> web.StreamResponse | None:
+    if fault is Fault.RESET:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+    if fault is Fault.SILENCE:
+        await asyncio.sleep(3_600)
+    bodies = {
+        Fault.HTML: ("<html><body>Sign in to the hotel network</body></html>", "text/html"),
+        Fault.EMPTY_OBJECT: ("{}", "application/json"),
+        Fault.NOT_JSON: ('{"choices": [', "application/json"),
+        Fault.ERROR_IN_200: ('{"error": {"code": 429, "message": "Provider returned error"}}', "application/json"),
+    }
+    if fault in bodies:
+        text, content_type = bodies[fault]
+        return web.Response(text=text, content_type=content_type)
+    if fault is Fault.REDIRECT:
+        raise web.HTTPTemporaryRedirect("http://192.0.2.1/elsewhere")
+    return None
+
+
+async def drip(request: web.Request, data: bytes, *, pause_s: float = 0.02) -> web.StreamResponse:
+    """Send a whole reply one byte at a time."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(data))})
+    await response.prepare(request)
+    with suppress(ConnectionResetError):  # the client gave up, as it should
+        for at in range(len(data)):
+            await response.write(data[at : at + 1])
+            await asyncio.sleep(pause_s)
+    return response
+
+
+async def cut(request: web.Request, data: bytes) -> web.StreamResponse:
+    """Send half of what was announced, then close."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": str(len(data))})
+    await response.prepare(request)
+    await response.write(data[: len(data) // 2])
+    assert request.transport is not None
+    request.transport.close()
+    return response
+
+
+def spoil(fault: Fault, content: str, ids: tuple[str, ...]) -> str:
+    """Return judging content with this fault in its first score; other content comes back as it was."""
+    if not ids:
+        return content
+    if fault is Fault.MALFORMED_CONTENT:
+        return "Here are the scores you asked for: the first is quite relevant, I think."
+    values = {Fault.NAN: "NaN", Fault.OUT_OF_RANGE: "700", Fault.STRING_SCORE: '"0.9"', Fault.TRUE_SCORE: "true"}
+    found = json.loads(content)
+    scores: dict[str, Any] = found["scores"]
+    first = ids[0]
+    if fault is Fault.MISSING_ID:
+        del scores[first]
+    if fault is Fault.FOREIGN_ID:
+        scores["zz-foreign"] = 99
+    spoiled = json.dumps(found)
+    if fault in values:
+        return spoiled.replace(f'"{first}": {scores[first]}', f'"{first}": {values[fault]}', 1)
+    if fault is Fault.DUPLICATE_ID:
+        other = 100 - scores[first] if scores[first] != 50 else 51
+        return spoiled.replace('{"scores": {', f'{{"scores": {{"{first}": {other}, ', 1)
+    return spoiled

@@ -1,0 +1,58 @@
+"""Where the text goes: the host of a base URL, and what follows from its being this very machine.
+
+It resolves no names: a host is loopback when it says so (`localhost`, 127.0.0.0/8, `::1`), never because of what DNS
+answers. The trade-off: a local server behind a name of its own is priced and limited like a remote one.
+"""
+
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from xscore.errors import UsageError
+
+NOWHERE = "-"
+"""Host of a provider whose text leaves no process."""
+LOOPBACK_CONCURRENCY = 4
+REMOTE_CONCURRENCY = 32
+LOOPBACK_PATIENCE = 5
+"""A local model on a laptop answers more slowly than a farm; its deadline is so many times longer."""
+
+
+def host_of(base_url: str) -> str:
+    """Return `name[:port]` of an http or https URL, without user or path.
+
+    Raises UsageError for anything else, and for a URL that carries a user or password.
+    """
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError("openai.base_url is not an http or https URL", hint="Write it like https://api.openai.com/v1.")
+    if parts.username or parts.password:
+        raise UsageError("openai.base_url carries a user or password", hint="Put the key into the environment instead.")
+    name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise UsageError("openai.base_url has a port that is not a number", hint="Write it like :8080.") from error
+    return name if port is None else f"{name}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether text sent to this `name[:port]` stays on this machine; `-` sends none."""
+    if host == NOWHERE:
+        return True
+    name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def default_concurrency(host: str) -> int:
+    """Calls in flight where the user set none."""
+    return LOOPBACK_CONCURRENCY if is_loopback(host) else REMOTE_CONCURRENCY
+
+
+def deadline_s(timeout_s: float, host: str) -> float:
+    """The deadline of one call at this host, from the one set for remote hosts."""
+    return timeout_s * LOOPBACK_PATIENCE if is_loopback(host) else timeout_s
