@@ -1,1 +1,1 @@
-"""argv in, terminal or JSON out, errors to exit codes."""
+"""The roof: argv becomes one pipeline call, and its record becomes text on a terminal or JSON."""

@@ -1,6 +1,6 @@
 """The settings of the house, read once at the door and handed down."""
 
-from xscore.settings.load import Loaded, all_names, load, repo_may_set
+from xscore.settings.load import Loaded, all_names, load, repo_may_set, variable
 from xscore.settings.model import (
     BoostSettings,
     BudgetSettings,
@@ -29,4 +29,5 @@ __all__ = [
     "all_names",
     "load",
     "repo_may_set",
+    "variable",
 ]

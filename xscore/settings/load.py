@@ -47,7 +47,7 @@ def load(
         _check_names(found, source)
         for name, value in found.items():
             values[name] = value
-            origins[name] = source if source != "environment" else f"environment {_variable(name)}"
+            origins[name] = source if source != "environment" else f"environment {variable(name)}"
     settings = _validate(values, origins)
     key = environ.get(settings.openai.api_key_env, "")
     if key:
@@ -132,16 +132,17 @@ def _flatten(data: object, source: str) -> dict[str, object]:
     return flat
 
 
-def _variable(name: str) -> str:
+def variable(name: str) -> str:
+    """Name the environment variable that sets `section.name`."""
     special = {"openai.base_url": "OPENAI_BASE_URL", "store.trust": "XSCORE_TRUST_STORE"}
     return special.get(name, "XSCORE_" + name.replace(".", "_").upper())
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
     return {
-        name: environ[_variable(name)]
+        name: environ[variable(name)]
         for name in all_names()
-        if name != "openai.api_key" and environ.get(_variable(name), "") != ""
+        if name != "openai.api_key" and environ.get(variable(name), "") != ""
     }
 
 

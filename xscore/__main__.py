@@ -1,0 +1,5 @@
+"""`python -m xscore` is `xscore`."""
+
+from xscore.cli.main import run
+
+run()

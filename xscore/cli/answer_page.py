@@ -1,0 +1,107 @@
+"""An answer's receipt as a page for people: what was chosen and why, what came close, what it cost.
+
+It shows every figure that `--json` has in short; it computes none but sums.
+"""
+
+from decimal import Decimal
+
+from xscore.cli.figures import counted, dollars, place, seconds, tokens
+from xscore.cli.safe_text import one_line
+from xscore.cli.terminal import bold, faint
+from xscore.records import Answer, Selected, StageUsage
+
+MISSES_SHOWN = 3
+
+
+def selection(answer: Answer) -> str:
+    """The chosen memories, best first; or that nothing was chosen, and what to do about it."""
+    if not answer.selected:
+        return nothing_chosen(answer)
+    return "\n".join(line for memory in answer.selected for line in _entry(memory))
+
+
+def near_misses(answer: Answer) -> str:
+    """What came close, on one line; empty where nothing did."""
+    if not answer.near_misses or not answer.selected:
+        return ""
+    missed = answer.near_misses
+    names = ", ".join(f"{_name(miss)} {miss.score:.2f}" for miss in missed[:MISSES_SHOWN])
+    more = f" and {len(missed) - MISSES_SHOWN} more" if len(missed) > MISSES_SHOWN else ""
+    passing = missed[0].score >= answer.threshold
+    way = "raise --top-k" if passing else "lower --threshold or use --min-keep"
+    return faint(f"{'not kept' if passing else f'just below {answer.threshold:g}'}: {names}{more} ({way})")
+
+
+def nothing_chosen(answer: Answer) -> str:
+    """Say plainly that nothing reached the threshold, what came nearest, and what can be done."""
+    judged = answer.coverage.candidates - answer.coverage.unjudged
+    lines = [f"Nothing was chosen: none of {judged:,} judged memories reached {answer.threshold:g}."]
+    lines += [f"  nearest  {miss.score:.2f}  {_name(miss)}" for miss in answer.near_misses[:MISSES_SHOWN]]
+    lines.append("  Lower --threshold, name the file you are in with --file, or say the task in the words of the code.")
+    return "\n".join(lines)
+
+
+def unjudged(answer: Answer) -> str:
+    """Count what has no score, by cause; empty where everything has one."""
+    if not answer.coverage.unjudged:
+        return ""
+    causes = ", ".join(f"{count:,} {cause}" for cause, count in sorted(answer.unjudged.by_cause.items()))
+    return (
+        f"{counted(answer.coverage.unjudged, 'candidate')} of {answer.coverage.candidates:,} unjudged ({causes});"
+        " run the same command again to judge the rest."
+    )
+
+
+def cost_line(answer: Answer) -> str:
+    """Sum the turn up in one line: kept, calls, cached, tokens, dollars, seconds, turn."""
+    parts = [f"kept {len(answer.selected)} of {answer.coverage.candidates:,}"]
+    stages = [answer.judge_usage, *([answer.primary_usage] if answer.primary_usage else [])]
+    calls = sum(stage.calls for stage in stages)
+    if answer.judge.is_model or calls:
+        parts.append(counted(calls, "call"))
+        parts.append(f"{answer.coverage.cached:,} cached")
+    if answer.coverage.carried:
+        parts.append(f"{answer.coverage.carried:,} carried")
+    if not answer.judge.is_model:
+        parts.append("lexical, no model judged")
+    parts.extend(_tokens(stages))
+    parts += [dollars(_sum(stages)), seconds(answer.latency.total), f"turn {answer.turn_id}"]
+    return faint(" · ".join(parts))
+
+
+def _tokens(stages: list[StageUsage]) -> list[str]:
+    taken = sum(stage.usage.input_tokens for stage in stages)
+    cached = sum(stage.usage.cached_input_tokens for stage in stages)
+    given = sum(stage.usage.output_tokens for stage in stages)
+    if not taken and not given:
+        return []
+    return [f"{tokens(taken)} in ({tokens(cached)} cached) / {tokens(given)} out"]
+
+
+def _sum(stages: list[StageUsage]) -> Decimal | None:
+    total = Decimal(0)
+    for stage in stages:
+        if stage.cost_usd is None:
+            return None
+        total += stage.cost_usd
+    return total
+
+
+def _name(memory: Selected) -> str:
+    return one_line(f"{memory.path}::{memory.entity}" if memory.path and memory.entity else memory.path or memory.id)
+
+
+def _entry(memory: Selected) -> list[str]:
+    """One memory: score, place, name; below it the reason and the boosts, if any."""
+    where = place(memory.path, memory.start_line, memory.end_line) if memory.path else memory.id
+    label = one_line(memory.entity) or memory.kind
+    head = f"{bold(f'{memory.score:.2f}')}  {where}  {bold(label)}"
+    if memory.below_threshold:
+        head += "  (below threshold)"
+    lines = [head]
+    if memory.reason:
+        lines.append(f"      {one_line(memory.reason)}")
+    if memory.boosts:
+        added = ", ".join(f"+{boost.amount:.2f} {boost.name} ({one_line(boost.because)})" for boost in memory.boosts)
+        lines.append(faint(f"      {memory.raw_score:.2f} {added}"))
+    return lines

@@ -1,0 +1,73 @@
+"""`xscore ask`: one turn, the answer on stdout, what it rests on and what it cost on stderr."""
+
+import click
+
+from xscore.cli import answer_page
+from xscore.cli.opening import in_pipeline, read_settings
+from xscore.cli.options import JUDGING, KEEPING, LIMITS, MODELS, MOMENT, OUTPUT, RESULT, SCOPE, Flags, options
+from xscore.cli.progress import Watch
+from xscore.cli.terminal import Terminal, echo, print_json
+from xscore.pipeline.receipt import to_json
+from xscore.records import Answer
+
+NO_MODEL = (
+    "No model judged or answered. Set one: export OPENAI_API_KEY=…, or OPENAI_BASE_URL for a server of your own,"
+    " and --judge / --model provider:model where the defaults do not fit."
+)
+ANSWER = {
+    "no_answer": click.option("--no-answer", is_flag=True, help="Judge and choose only; make no call to the answerer.")
+}
+
+
+@click.command()
+@click.argument("task")
+@options(MOMENT, SCOPE, KEEPING, MODELS, JUDGING, LIMITS, ANSWER, RESULT, OUTPUT)
+def ask(task: str, flags: Flags) -> int:
+    """Judge every memory of this repository against TASK, then answer once with what matters.
+
+    TASK is the question or the change you want to make; `-` reads it from standard input. The index is brought up to
+    date first. The answer goes to standard output; the chosen memories, near misses and the cost go to standard error.
+    Without a key the lexical judge scores and the chosen context is printed instead of an answer.
+    """
+    terminal = flags.terminal
+    turn = flags.turn(task)
+    wants_answer = not flags.given["no_answer"]
+    settings = read_settings(flags.overrides)
+    watch = Watch(terminal, agreed=flags.agreed, streams=not terminal.as_json)
+    answer = in_pipeline(
+        lambda open_: open_.ask(turn, answer=wants_answer, all_scores=flags.all_scores), settings, watch
+    )
+    if terminal.as_json:
+        print_json(to_json(answer))
+    else:
+        _result(answer, terminal, "".join(watch.streamed))
+    for warning in answer.warnings:
+        terminal.note(warning)
+    if not terminal.as_json:
+        _account(answer, terminal, wants_answer=wants_answer)
+    return answer.exit_code
+
+
+def _result(answer: Answer, terminal: Terminal, streamed: str) -> None:
+    """Put the result on stdout: the answer, or the bundle where there is none, or the selection alone."""
+    if streamed:
+        terminal.piece("" if streamed.endswith("\n") else "\n")
+    if answer.answer is not None:
+        if streamed != answer.answer:  # a call that broke while streaming was made again
+            terminal.data(answer.answer)
+        terminal.lines("\n" + answer_page.selection(answer))
+    elif answer.bundle and answer.selected:
+        terminal.data(answer.bundle)
+        terminal.lines("\n" + answer_page.selection(answer))
+    elif answer.selected:
+        echo(answer_page.selection(answer))
+    else:
+        terminal.lines(answer_page.selection(answer))
+
+
+def _account(answer: Answer, terminal: Terminal, *, wants_answer: bool) -> None:
+    terminal.lines(answer_page.near_misses(answer))
+    terminal.lines(answer_page.unjudged(answer))
+    if wants_answer and answer.primary is None and not answer.judge.is_model:
+        terminal.note(NO_MODEL)
+    terminal.lines(answer_page.cost_line(answer))

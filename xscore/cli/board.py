@@ -1,0 +1,71 @@
+"""The live board on stderr: stage, bar, figures, provisional best. The only file that imports rich.
+
+It vanishes when closed. Text out of the repository is neutralised before it comes here and is never read as markup.
+"""
+
+from collections.abc import Callable
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from xscore.cli.progress import best_so_far, standing
+from xscore.records import Progress
+
+FRAMES_PER_SECOND = 8
+BAR_WIDTH = 24
+
+
+class Board:
+    """A few lines that are drawn over until `close`."""
+
+    def __init__(self) -> None:
+        self._stage = ""
+        self._progress: Progress | None = None
+        self._spinner = Spinner("dots")
+        self._live = Live(
+            console=Console(stderr=True),
+            get_renderable=self._lines,
+            refresh_per_second=FRAMES_PER_SECOND,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._live.start(refresh=True)
+
+    def stage(self, words: str) -> None:
+        """Name what is going on."""
+        self._stage = words
+        self._live.refresh()
+
+    def progress(self, progress: Progress) -> None:
+        """Show where the judging stands at the next frame."""
+        self._progress = progress
+
+    def aside(self, words: Callable[[], None]) -> None:
+        """Step aside while something else is written to the terminal."""
+        self._live.stop()
+        words()
+        self._live.start()
+
+    def close(self) -> None:
+        """Wipe the board."""
+        self._live.stop()
+
+    def _lines(self) -> Group:
+        self._spinner.update(text=Text(self._stage))
+        if self._progress is None:
+            return Group(self._spinner)
+        progress = self._progress
+        row = Table.grid(padding=(0, 1))
+        bar = ProgressBar(
+            total=max(1, progress.candidates),
+            completed=progress.judged + progress.cached + progress.unjudged,
+            width=BAR_WIDTH,
+        )
+        row.add_row(self._spinner, bar, Text(standing(progress), no_wrap=True, overflow="ellipsis"))
+        best = [Text(f"  {line}", style="dim", no_wrap=True, overflow="ellipsis") for line in best_so_far(progress)]
+        return Group(row, *best)

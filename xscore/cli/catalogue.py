@@ -1,0 +1,28 @@
+"""Every command's name, file and one line, so that `xscore --help` need not import any of them.
+
+It holds no behaviour. The price is that a command's one line stands here and not beside the command.
+"""
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """Where a command lives and what the listing says of it."""
+
+    module: str
+    attribute: str
+    line: str
+
+
+COMMANDS: dict[str, Entry] = {
+    "ask": Entry("xscore.cli.ask", "ask", "Judge every memory against TASK, then answer once with what matters."),
+    "context": Entry("xscore.cli.context", "context", "The chosen context alone, on stdout, for a model of your own."),
+    "index": Entry("xscore.cli.index", "index", "Bring the memories of a repository up to date."),
+    "explain": Entry("xscore.cli.explain", "explain", "Why a memory was or was not chosen, in numbers and words."),
+    "estimate": Entry("xscore.cli.estimate", "estimate", "Calls, tokens, dollars and minutes of TASK, nothing sent."),
+    "status": Entry("xscore.cli.status", "status", "What the store of this repository holds."),
+    "doctor": Entry("xscore.cli.doctor", "doctor", "Check keys, hosts, store and settings; --probe makes one call."),
+    "trust": Entry("xscore.cli.trust", "trust", "Accept a store made elsewhere, or set it aside and rebuild."),
+    "config": Entry("xscore.cli.config", "config", "Show every effective setting and where it came from."),
+    "completion": Entry("xscore.cli.completion", "completion", "Print the completion script of a shell."),
+}

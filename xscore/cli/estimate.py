@@ -1,0 +1,68 @@
+"""`xscore estimate`: what a turn would take, before anything is sent."""
+
+import click
+
+from xscore.cli.figures import counted, dollars, seconds, tokens
+from xscore.cli.opening import in_pipeline, read_settings
+from xscore.cli.options import JUDGING, KEEPING, LIMITS, MODELS, MOMENT, OUTPUT, SCOPE, Flags, options
+from xscore.cli.progress import Watch
+from xscore.cli.safe_text import one_line
+from xscore.cli.terminal import echo, print_json
+from xscore.pipeline.receipt import to_json
+from xscore.records import Estimate
+
+FOLDERS_SHOWN = 8
+LIMITS_IN_WORDS = {
+    "none": "nothing is left to judge",
+    "latency": "bound by the latency of the host",
+    "requests_per_minute": "bound by requests a minute (--rpm)",
+    "tokens_per_minute": "bound by tokens a minute (--tpm)",
+}
+
+
+@click.command()
+@click.argument("task")
+@options(MOMENT, SCOPE, KEEPING, MODELS, JUDGING, LIMITS, OUTPUT)
+def estimate(task: str, flags: Flags) -> None:
+    """Say what TASK would take: calls, tokens, dollars, minutes and which host; nothing is sent.
+
+    Discounts of provider prefix caches are not assumed. `-` reads TASK from standard input.
+    """
+    terminal = flags.terminal
+    turn = flags.turn(task)
+    watch = Watch(terminal)
+    found = in_pipeline(lambda open_: open_.estimate(turn), read_settings(flags.overrides), watch)
+    if terminal.as_json:
+        print_json(to_json(found))
+    else:
+        echo(page(found))
+
+
+def page(found: Estimate) -> str:
+    """Show both stages, then where the tokens are."""
+    judge = found.judge
+    lines = [
+        f"judge    {judge.to_judge:,} of {judge.candidates:,} to judge, {judge.cached:,} cached"
+        f" · {counted(judge.calls, 'call')} · {tokens(judge.input_tokens)} in / {tokens(judge.output_tokens)} out"
+        f" · {dollars(judge.cost_usd)} · {seconds(judge.seconds)} · {one_line(judge.host)}",
+        f"         {LIMITS_IN_WORDS.get(judge.binding_limit, judge.binding_limit)}",
+    ]
+    if found.primary is not None:
+        primary = found.primary
+        lines.append(
+            f"answer   1 call · at most {tokens(primary.input_tokens)} in / {tokens(primary.output_tokens)} out"
+            f" · {dollars(primary.cost_usd)} · {one_line(primary.host)}"
+        )
+    else:
+        lines.append("answer   no model set")
+    lines.append(f"total    {dollars(found.cost_usd)}")
+    lines.append(f"kinds    {_shares(found.by_kind)}")
+    lines.append(f"folders  {_shares(found.by_folder)}")
+    return "\n".join(lines)
+
+
+def _shares(counts: dict[str, int]) -> str:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    shown = [f"{one_line(name) or '.'} {tokens(count)}" for name, count in ordered[:FOLDERS_SHOWN] if count]
+    rest = sum(count for _, count in ordered[FOLDERS_SHOWN:])
+    return " · ".join([*shown, *([f"others {tokens(rest)}"] if rest else [])]) or "nothing to judge"

@@ -1,0 +1,119 @@
+"""Whatever goes wrong becomes a message, a hint and an exit code: the one place that does so.
+
+    0  done                                 5  a gate failed
+    1  done, some candidates unjudged       6  the store is refused or damaged
+    2  the command or a setting is wrong    7  judged, but the answering call failed
+    3  no usable model, or nothing judged  70  internal
+    4  the budget came first              130  interrupted
+
+Errors of our own bring their code (`XscoreError.exit_code`); click's are 2. Under `--json` an error is an object on
+stdout. Anything else is a bug: one line, and the traceback under `--verbose`.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+import click
+
+from xscore.cli.safe_text import visible
+from xscore.cli.terminal import print_json
+from xscore.errors import XscoreError
+
+EXIT_CODES: dict[int, str] = {
+    0: "done",
+    1: "done, but some candidates are unjudged",
+    2: "the command or a setting is wrong",
+    3: "no usable model, or nothing was judged; `doctor` found something to mend",
+    4: "the budget came first",
+    5: "a gate failed",
+    6: "the store is refused or damaged",
+    7: "judged, but the answering call failed; the bundle is still given",
+    70: "internal error",
+    130: "interrupted; what was paid for is kept",
+}
+INTERRUPTED = 130
+INTERNAL = 70
+GO_ON = "Judgments already paid for are kept; run the same command again to go on."
+
+
+def exit_code_of(work: Callable[[], object], arguments: Sequence[str]) -> int:
+    """Run the command and return what the process ends with; prints the error where there is one."""
+    report = _Report(arguments)
+    try:
+        _never_fail_to_encode()
+        code = work()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _close_quietly()
+        return 0
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        return report.tell(INTERRUPTED, "interrupted", "interrupted", GO_ON)
+    except click.ClickException as error:
+        return report.click(error)
+    except Exception as error:  # the edge of the program
+        return report.error(error)
+    return code if isinstance(code, int) else 0
+
+
+class _Report:
+    """Says what went wrong, in the form the arguments ask for (they may be what is wrong, so click is not asked)."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        words = list(arguments)
+        flags = words[: words.index("--")] if "--" in words else words
+        self.as_json = "--json" in flags
+        self.verbose = "--verbose" in flags
+
+    def error(self, error: Exception) -> int:
+        """Report an error of ours by its own words, any other as a bug."""
+        known = _ours(error)
+        if known is not None:
+            return self.tell(known.exit_code, known.kind, known.message, known.hint)
+        if self.verbose:
+            import traceback
+
+            sys.stderr.write(visible("".join(traceback.format_exception(error))))
+        again = "Please report it with the lines above." if self.verbose else "Run again with --verbose and report it."
+        text = f"internal error: {type(error).__name__}: {error}"
+        return self.tell(INTERNAL, "internal", text, f"This is a bug of xscore. {again}")
+
+    def click(self, error: click.ClickException) -> int:
+        """Report a command line that click refused."""
+        context = error.ctx if isinstance(error, click.UsageError) else None
+        if not self.as_json:
+            error.show()
+            return error.exit_code
+        return self.tell(
+            error.exit_code, "usage", error.format_message(), f"See `{context.command_path} --help`." if context else ""
+        )
+
+    def tell(self, code: int, kind: str, message: str, hint: str) -> int:
+        """Write the error to stdout as JSON, or to stderr as words; return the code."""
+        if self.as_json:
+            body = {"code": code, "kind": kind, "message": message, "hint": hint}
+            print_json({"schema": 1, "error": body})
+        else:
+            sys.stderr.write(f"xscore: {visible(message)}\n" + (f"  {visible(hint)}\n" if hint else ""))
+        return code
+
+
+def _ours(error: BaseException) -> XscoreError | None:
+    """Find our own error, also inside a group that a task group raised."""
+    if isinstance(error, XscoreError):
+        return error if type(error) is not XscoreError else None
+    if isinstance(error, BaseExceptionGroup):
+        return next((known for known in map(_ours, error.exceptions) if known is not None), None)
+    return None
+
+
+def _never_fail_to_encode() -> None:
+    """Let a character that the terminal's encoding lacks appear as an escape instead of raising."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _close_quietly() -> None:
+    """Whoever read us stopped reading: keep Python from complaining of it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

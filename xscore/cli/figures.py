@@ -1,0 +1,58 @@
+"""Figures for people: dollars, tokens, seconds, places. Rounded; the exact ones are in the JSON."""
+
+from decimal import Decimal
+
+from xscore.cli.safe_text import one_line
+
+SMALLEST_SHOWN = Decimal("0.001")
+
+
+def dollars(amount: Decimal | None) -> str:
+    """`$0` only where nothing is charged, `unpriced` where no price is known, else an approximation."""
+    if amount is None:
+        return "unpriced"
+    if amount == 0:
+        return "$0"
+    if amount < SMALLEST_SHOWN:
+        return "<$0.001"
+    return f"~${amount:.3f}" if amount < 1 else f"~${amount:.2f}"
+
+
+def tokens(count: int) -> str:
+    """`812`, `98k`, `1.2M`."""
+    if count < 10_000:
+        return f"{count:,}" if count < 1_000 else f"{count / 1_000:.1f}k"
+    return f"{count / 1_000:.0f}k" if count < 999_500 else f"{count / 1_000_000:.1f}M"
+
+
+def seconds(duration: float) -> str:
+    """`0.2 s`, `41 s`, `3 min 20 s`, `2 h 5 min`."""
+    if duration < 10:
+        return f"{duration:.1f} s"
+    whole = round(duration)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3_600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    return f"{whole // 3_600} h {whole % 3_600 // 60} min"
+
+
+def size(count: int) -> str:
+    """`812 B`, `4.1 kB`, `38 MB`."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1_000:
+            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 10 else f"{amount:.1f} {unit}"
+        amount /= 1_000
+    return f"{amount:.1f} GB"
+
+
+def counted(count: int, singular: str, plural: str = "") -> str:
+    """`1 file`, `1,024 files`."""
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def place(path: str, start_line: int = 0, end_line: int = 0) -> str:
+    """`path:12-40`, harmless on a terminal."""
+    lines = f":{start_line}-{end_line}" if end_line > start_line else f":{start_line}" if start_line else ""
+    return one_line(path) + lines

@@ -1,0 +1,64 @@
+"""Ctrl-C in two steps: the first stops sending and lets the pipeline keep what was paid for, the second ends at once.
+
+The handler runs even while the event loop is busy, so the second press always works. SIGINT alone is taken; the store
+survives any other end as it is.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from types import FrameType
+from typing import Any, TypeVar
+
+from xscore.cli.failures import INTERRUPTED
+
+T = TypeVar("T")
+
+FIRST = "Stopping: nothing more is sent, what was paid for is kept. Ctrl-C again ends at once."
+
+
+def run_interruptible(work: Coroutine[Any, Any, T], *, say: Callable[[str], None], leave: Callable[[], None]) -> T:
+    """Run `work` to its end; a first SIGINT cancels it, a second calls `leave` and ends the process with 130.
+
+    Raises KeyboardInterrupt where the work was cancelled and gave nothing back.
+    """
+    presses = _Presses(say, leave)
+    before = signal.signal(signal.SIGINT, presses.pressed)
+    try:
+        return asyncio.run(presses.attended(work))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class _Presses:
+    """Counts presses of Ctrl-C for one run."""
+
+    def __init__(self, say: Callable[[str], None], leave: Callable[[], None]) -> None:
+        self._say = say
+        self._leave = leave
+        self._count = 0
+        self._cancel: Callable[[], object] | None = None
+
+    async def attended(self, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        assert task is not None
+        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+        return await work
+
+    def pressed(self, _signal: int, _frame: FrameType | None) -> None:
+        self._count += 1
+        if self._count == 1 and self._cancel is not None:
+            self._cancel()
+            self._speak(lambda: self._say(FIRST))
+            return
+        self._speak(self._leave)
+        os._exit(INTERRUPTED)
+
+    def _speak(self, words: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the signal may land inside a write to the very same stream
+            words()

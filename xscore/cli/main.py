@@ -1,0 +1,77 @@
+"""The front door: finds the command, imports only it, and turns whatever happens into an exit code.
+
+It knows no command's options and prints no result. Commands return their exit code; None is 0.
+"""
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from xscore.cli.catalogue import COMMANDS
+from xscore.cli.failures import exit_code_of
+
+HELP_OPTIONS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is called, and none to list them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands in the order of the catalogue."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(import_module(entry.module), entry.attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the catalogue, importing none."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.line) for name, entry in COMMANDS.items()])
+
+
+def show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    """Print the installed version and stop."""
+    if wanted:
+        from importlib.metadata import version
+
+        click.echo(f"xscore {version('xscore')}")
+        ctx.exit(0)
+
+
+@click.command(
+    cls=LazyGroup,
+    context_settings=HELP_OPTIONS,
+    epilog="Exit codes: 0 done · 1 some candidates unjudged · 2 usage · 3 no usable model, or nothing judged · 4 budget"
+    " · 5 gate · 6 store refused or damaged · 7 judged, but the answer failed · 70 internal · 130 interrupted.",
+)
+@click.option(
+    "-C",
+    "--directory",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Run as if started in this folder.",
+)
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="Show version.")
+def xscore(directory: Path | None) -> None:
+    """Judge every memory of a repository against a task; keep exactly what matters.
+
+    A small model scores each function, class, test, section and setting from 0 to 1. What reaches the threshold goes,
+    with one call, to a strong model. Without a key a lexical judge does the scoring on this machine.
+    """
+    if directory is not None:
+        os.chdir(directory)
+
+
+def run() -> NoReturn:
+    """Run the command line and end the process with the exit code."""
+    arguments = sys.argv[1:]
+    sys.exit(exit_code_of(lambda: xscore.main(arguments, prog_name="xscore", standalone_mode=False), arguments))

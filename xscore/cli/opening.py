@@ -1,0 +1,50 @@
+"""Open the pipeline for one command: settings read at the door, one event loop, Ctrl-C in two steps.
+
+This and nothing else hands the environment to the settings. It decides nothing about a turn.
+"""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from xscore.cli.progress import Watch
+
+if TYPE_CHECKING:
+    from xscore.pipeline.build import Pipeline
+    from xscore.settings import Loaded
+
+T = TypeVar("T")
+
+
+def read_settings(flags: Mapping[str, object] | None = None, *, start: Path = Path()) -> "Loaded":
+    """Layer the settings for the repository around `start`."""
+    from xscore.paths import find_root, user_config_file
+    from xscore.settings import load
+
+    return load(
+        repo_root=find_root(start.resolve()).path, user_file=user_config_file(), environ=os.environ, flags=flags
+    )
+
+
+def in_pipeline(
+    work: "Callable[[Pipeline], Awaitable[T]]",
+    settings: "Loaded",
+    watch: Watch,
+    *,
+    start: Path = Path(),
+) -> T:
+    """Open the pipeline around `start`, do the work, close it; Ctrl-C cancels the work, a second one ends all."""
+    from xscore.cli.interrupt import run_interruptible
+    from xscore.pipeline.build import Pipeline
+
+    async def inside() -> T:
+        async with Pipeline.open(start, settings, observer=watch) as pipeline:
+            return await work(pipeline)
+
+    for warning in settings.warnings:
+        watch.note(warning)
+    try:
+        return run_interruptible(inside(), say=watch.note, leave=watch.close)
+    finally:
+        watch.close()

@@ -1,0 +1,209 @@
+"""The options that several commands share, and the records they become.
+
+A flag that overrides a setting says so in one table (`OVERRIDES`); precedence and bounds stay with the settings. No
+option is read anywhere but here.
+"""
+
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from xscore.cli.terminal import Terminal
+from xscore.errors import UsageError
+from xscore.records import Kind, Layer, Scope, Turn
+
+Command = Callable[..., Any]
+Option = Callable[[Command], Command]
+
+OVERRIDES: dict[str, tuple[str, ...]] = {
+    "threshold": ("selection.threshold", "selection.lexical_threshold"),
+    "top_k": ("selection.top_k",),
+    "min_keep": ("selection.min_keep",),
+    "judge": ("judge.model",),
+    "model": ("primary.model",),
+    "pack_size": ("judge.pack_size",),
+    "concurrency": ("judge.concurrency",),
+    "rpm": ("judge.rpm",),
+    "tpm": ("judge.tpm",),
+    "max_usd": ("budget.max_usd",),
+    "judge_context": ("judge.context",),
+    "reasons": ("judge.reasons",),
+    "tests": ("judge.tests",),
+    "max_tokens": ("bundle.max_tokens",),
+}
+"""Flag -> settings it overrides. `--threshold` speaks of whichever judge is at work."""
+
+COUNT = click.IntRange(min=1)
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+OUTPUT: dict[str, Option] = {
+    "as_json": click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, errors included."),
+    "quiet": click.option("-q", "--quiet", is_flag=True, help="No progress, notes or cost line."),
+    "verbose": click.option("-v", "--verbose", is_flag=True, help="Say more; show the traceback of an internal error."),
+}
+MOMENT: dict[str, Option] = {
+    "file": click.option(
+        "--file", "file", metavar="F[:LINE]", type=click.Path(), help="The file you are in, and the line."
+    ),
+    "errors": click.option(
+        "--errors", metavar="FILE|-", type=click.Path(allow_dash=True), help="Error output or a stack trace to go by."
+    ),
+    "recent": click.option(
+        "--recent",
+        metavar="FILE",
+        type=click.Path(),
+        multiple=True,
+        help="A recently opened file, newest first. Repeatable.",
+    ),
+    "no_git": click.option("--no-git", is_flag=True, help="Do not ask git for the files, the diff and recent changes."),
+}
+SCOPE: dict[str, Option] = {
+    "path": click.option(
+        "--path", metavar="GLOB", multiple=True, help="Only memories of files that match. Repeatable."
+    ),
+    "kind": click.option(
+        "--kind",
+        metavar="KIND",
+        type=click.Choice(list(map(str, Kind))),
+        multiple=True,
+        help=f"Only this kind: {', '.join(Kind)}. Repeatable.",
+    ),
+    "layer": click.option(
+        "--layer",
+        metavar="LAYER",
+        type=click.Choice(list(map(str, Layer))),
+        multiple=True,
+        help=f"Only this layer: {', '.join(Layer)}. Repeatable.",
+    ),
+}
+KEEPING: dict[str, Option] = {
+    "threshold": click.option(
+        "--threshold", metavar="SCORE", type=click.FloatRange(0, 1), help="Lowest final score that is kept."
+    ),
+    "top_k": click.option("--top-k", metavar="N", type=COUNT, help="At most so many are kept."),
+    "min_keep": click.option(
+        "--min-keep", metavar="N", type=click.IntRange(min=0), help="Fill up from the near misses to this many."
+    ),
+}
+MODELS: dict[str, Option] = {
+    "judge": click.option("--judge", metavar="SPEC", help="Who judges: provider:model, lexical, or scripted:FILE."),
+    "model": click.option("--model", metavar="SPEC", help="Who answers: provider:model, or scripted:FILE."),
+}
+JUDGING: dict[str, Option] = {
+    "pack_size": click.option(
+        "--pack-size", metavar="N", type=click.IntRange(1, 60), help="Memories a prompt; 1: one prompt each."
+    ),
+    "judge_context": click.option(
+        "--judge-context", type=click.Choice(["task", "full"]), help="Show the judge the task, or also file and diff."
+    ),
+    "reasons": click.option(
+        "--reasons", type=click.Choice(["relevant", "all"]), help="Reasons for relevant memories, or for all."
+    ),
+    "tests": click.option(
+        "--tests", type=click.Choice(["cards", "full"]), help="Show tests to the judge as cards, or whole."
+    ),
+}
+LIMITS: dict[str, Option] = {
+    "concurrency": click.option("--concurrency", metavar="N", type=COUNT, help="Calls in flight."),
+    "rpm": click.option("--rpm", metavar="N", type=COUNT, help="Requests a minute."),
+    "tpm": click.option("--tpm", metavar="N", type=COUNT, help="Tokens a minute."),
+    "max_usd": click.option("--max-usd", metavar="DOLLARS", help="Cap on this turn, reserved before each send."),
+}
+RESULT: dict[str, Option] = {
+    "all_scores": click.option(
+        "--all-scores", metavar="FILE.jsonl", type=FILE, help="Write one line a candidate: score, reason, or why none."
+    ),
+    "yes": click.option("-y", "--yes", is_flag=True, help="Do not ask before a costly turn; --max-usd still holds."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """Options as given, by name; what a command did not offer is as if not given."""
+
+    given: Mapping[str, Any]
+
+    @property
+    def terminal(self) -> Terminal:
+        """The streams as the output options want them."""
+        wanted = {name: bool(self.given.get(name)) for name in OUTPUT}
+        return Terminal(as_json=wanted["as_json"], quiet=wanted["quiet"], verbose=wanted["verbose"])
+
+    @property
+    def overrides(self) -> dict[str, object]:
+        """`section.name` -> value, for `settings.load`; None where the flag was not given."""
+        found = {name: self.given.get(flag) for flag, names in OVERRIDES.items() for name in names}
+        return {**found, "index.git": False if self.given.get("no_git") else None}
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the user agreed to the price beforehand."""
+        return bool(self.given.get("yes"))
+
+    @property
+    def all_scores(self) -> Path | None:
+        """Where each candidate's line goes."""
+        path = self.given.get("all_scores")
+        return path if isinstance(path, Path) else None
+
+    def turn(self, task: str) -> Turn:
+        """Build the turn; reads the task and the errors from files or stdin where asked to."""
+        errors: str | None = self.given["errors"]
+        if task == "-" and errors == "-":
+            raise UsageError("TASK and --errors cannot both be read from standard input", hint="Give one as a file.")
+        file, line = _file_and_line(self.given["file"] or "")
+        return Turn(
+            task=_from_stdin() if task == "-" else _readable(task),
+            errors="" if errors is None else _from_stdin() if errors == "-" else _from_file(Path(errors)),
+            file=file,
+            line=line,
+            recent=tuple(self.given["recent"]),
+            scope=Scope(tuple(self.given["path"]), tuple(self.given["kind"]), tuple(self.given["layer"])),
+        )
+
+
+def options(*groups: Mapping[str, Option]) -> Callable[[Command], Command]:
+    """Give a command these groups of options; its callback receives them as one `Flags`, the last argument."""
+    merged: dict[str, Option] = {name: option for group in groups for name, option in group.items()}
+
+    def decorate(callback: Command) -> Command:
+        @functools.wraps(callback)
+        def gather(**values: Any) -> Any:
+            flags = Flags({name: values.pop(name) for name in merged})
+            return callback(**values, flags=flags)
+
+        decorated: Command = gather
+        for option in reversed(merged.values()):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+def _file_and_line(given: str) -> tuple[str, int]:
+    """Split `F:LINE`; a file whose very name ends so wins."""
+    name, colon, line = given.rpartition(":")
+    if not colon or not line.isascii() or not line.isdigit() or Path(given).exists():
+        return given, 0
+    return name, int(line)
+
+
+def _from_stdin() -> str:
+    return sys.stdin.buffer.read().decode("utf-8", "replace")
+
+
+def _from_file(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"--errors: {path} cannot be read: {error.strerror}") from error
+
+
+def _readable(text: str) -> str:
+    """Replace bytes of the command line that are not UTF-8."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,0 +1,136 @@
+"""Watch a turn from the terminal: a live board on a terminal, a plain line now and then elsewhere.
+
+It only tells; what is sent, kept or stopped is the pipeline's. rich is imported when a board is first drawn.
+"""
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from xscore.cli.figures import dollars, seconds
+from xscore.cli.safe_text import one_line
+from xscore.cli.terminal import Terminal
+from xscore.records import Estimate, Progress
+
+if TYPE_CHECKING:
+    from xscore.cli.board import Board
+
+SECONDS_BETWEEN_LINES = 10.0
+STAGES = {
+    "index": "bringing the index up to date",
+    "pool": "gathering the candidates",
+    "judge": "judging",
+    "select": "choosing",
+    "primary": "answering",
+}
+
+
+class Watch:
+    """The observer of one command; `close` is called before anything else is printed."""
+
+    def __init__(self, terminal: Terminal, *, agreed: bool = False, streams: bool = False) -> None:
+        """agreed: do not ask before a costly turn. streams: write the answer to stdout as it arrives."""
+        self._terminal = terminal
+        self._agreed = agreed
+        self._streams = streams
+        self._board: Board | None = None
+        self._last_line = time.monotonic()
+        self.streamed: list[str] = []
+        """Pieces of the answer already on stdout."""
+        self._reader_left = False
+
+    def stage(self, name: str) -> None:
+        """A stage begins."""
+        if self._terminal.is_live and not self.streamed:
+            self._drawn().stage(STAGES.get(name, name))
+        elif self._terminal.verbose:
+            self._terminal.lines(f"{STAGES.get(name, name)} …")
+
+    def progress(self, progress: Progress) -> None:
+        """Some judgments settled."""
+        if self._terminal.is_live:
+            self._drawn().progress(progress)
+        elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
+            self._last_line = time.monotonic()
+            self._terminal.lines(standing(progress))
+
+    def note(self, message: str) -> None:
+        """Something the user should know."""
+        if self._board is None:
+            self._terminal.note(message)
+        else:
+            self._board.aside(lambda: self._terminal.note(message))
+
+    def answer_text(self, piece: str) -> None:
+        """A piece of the answer arrived; a reader who left does not stop a call that is being paid for."""
+        if not self._streams or self._reader_left:
+            return
+        self.close()
+        try:
+            self._terminal.piece(piece)
+            self.streamed.append(piece)
+        except BrokenPipeError:
+            self._reader_left = True
+
+    def confirm(self, estimate: Estimate) -> bool:
+        """Ask whether to go on, where someone is there to ask; a script goes on within its cap."""
+        if self._agreed or not self._terminal.can_ask:
+            return True
+        self.close()
+        return _asked(estimate)
+
+    def close(self) -> None:
+        """Take the board away and give the terminal back."""
+        if self._board is not None:
+            self._board.close()
+            self._board = None
+
+    def _drawn(self) -> "Board":
+        if self._board is None:
+            from xscore.cli.board import Board
+
+            self._board = Board()
+        return self._board
+
+
+def standing(progress: Progress) -> str:
+    """Where the judging stands, in one plain line."""
+    done = progress.judged + progress.cached + progress.unjudged
+    parts = [f"{done:,} of {progress.candidates:,}", f"{progress.judged:,} judged", f"{progress.cached:,} cached"]
+    if progress.unjudged:
+        parts.append(f"{progress.unjudged:,} unjudged")
+    if progress.elapsed_s > 0 and progress.judged:
+        parts.append(f"{progress.judged / progress.elapsed_s:.0f}/s")
+    parts.append(dollars(progress.cost_usd))
+    if progress.seconds_left is not None:
+        parts.append(f"{seconds(progress.seconds_left)} left")
+    return " · ".join(parts)
+
+
+def best_so_far(progress: Progress) -> list[str]:
+    """The provisional best, one line each."""
+    return [f"{leader.score:.2f}  {one_line(leader.path)}  {one_line(leader.entity)}" for leader in progress.leaders]
+
+
+def _asked(estimate: Estimate) -> bool:
+    """Put calls, dollars, minutes and host before the user. Ctrl-C or an empty answer is a no."""
+    import signal
+
+    judge = estimate.judge
+    hosts = dict.fromkeys([judge.host, *([estimate.primary.host] if estimate.primary else [])])
+    calls = judge.calls + (1 if estimate.primary else 0)
+    click.echo(
+        f"This turn takes about {calls:,} calls, {dollars(estimate.cost_usd)}, {seconds(judge.seconds)},"
+        f" and sends {judge.to_judge:,} memories to {one_line(', '.join(hosts))}.",
+        err=True,
+    )
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return click.confirm("Go on?", default=False, err=True)
+    except click.Abort:
+        return False
+    finally:
+        signal.signal(signal.SIGINT, before)
+        sys.stderr.flush()
