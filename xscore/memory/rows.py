@@ -1,0 +1,106 @@
+"""Rows of the store as records: whole memories, and the light candidates of a turn.
+
+Ten thousand candidates are built in each turn, so enum members come from plain dicts and no text is read for them.
+Trade-off: rows are ours and not validated again, but an unknown word in one is damage and said so.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from operator import itemgetter
+from typing import Any
+
+from xscore.errors import StoreDamaged
+from xscore.records import Candidate, CodeFacts, Kind, Layer, Memory, MemoryScope, Source, Status
+
+MEMORY_COLUMNS = (
+    "id, layer, kind, scope, status, path, entity, start_line, end_line, language, content_hash, text_hash,"
+    " updated_at, importance, confidence, key, evidence_count, source, superseded_by, created_at, accessed_at,"
+    " access_count, title, attrs, card, text"
+)
+CANDIDATE_COLUMNS = {
+    "cards": "id, content_hash, layer, kind, path, entity, start_line, end_line, language, tokens,"
+    " updated_at, importance, confidence",
+    "full": "id, text_hash, layer, kind, path, entity, start_line, end_line, language, text_tokens,"
+    " updated_at, importance, confidence",
+}
+"""By what the judge is shown of tests."""
+
+Row = tuple[Any, ...]
+
+_PLACE = itemgetter(4, 6, 0)
+_LAYERS = {layer.value: layer for layer in Layer}
+_KINDS = {kind.value: kind for kind in Kind}
+
+
+def candidates(rows: list[Row]) -> tuple[Candidate, ...]:
+    """Turn rows of `CANDIDATE_COLUMNS` into candidates by path and line, one a content, its twins recorded on it."""
+    rows.sort(key=_PLACE)
+    layers, kinds = _LAYERS, _KINDS
+    twins, skipped = _twins(rows)
+    if skipped:
+        rows = [row for row in rows if row[0] not in skipped]
+    try:
+        return tuple(
+            [  # unpacked by hand: half the time of `*row`
+                Candidate(i, h, layers[layer], kinds[kind], p, e, start, end, lang, t, at, imp, conf, twins.get(i, ()))
+                for i, h, layer, kind, p, e, start, end, lang, t, at, imp, conf in rows
+            ]
+        )
+    except KeyError as error:
+        raise _unknown_word(error) from error
+
+
+def memory(row: Row) -> Memory:
+    """Turn a row of `MEMORY_COLUMNS` into the whole memory. Raises StoreDamaged for values that cannot be one."""
+    values: dict[str, Any] = dict(zip(_MEMORY_FIELDS, row, strict=True))
+    try:
+        values["layer"] = _LAYERS[str(values["layer"])]
+        values["kind"] = _KINDS[str(values["kind"])]
+        values["scope"] = MemoryScope(values["scope"])
+        values["status"] = Status(values["status"])
+        values["source"] = Source(values["source"])
+        values["facts"] = facts_from_json(str(values.pop("attrs")))
+        return Memory(**values)
+    except (KeyError, ValueError, TypeError) as error:
+        raise _unknown_word(error) from error
+
+
+def facts_from_json(attrs: str) -> CodeFacts:
+    """Read what `door.facts_to_json` wrote; keys that other writers put beside are left alone."""
+    known: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in json.loads(attrs).items()
+        if name in CodeFacts.__slots__
+    }
+    return CodeFacts(**known)
+
+
+def memories(connection: sqlite3.Connection, where: str, parameters: Iterable[object]) -> list[Memory]:
+    """Read whole memories by a condition of ours, in the order of path and line."""
+    rows = connection.execute(
+        f"SELECT {MEMORY_COLUMNS} FROM memory WHERE {where} ORDER BY path, start_line, id",  # noqa: S608
+        tuple(parameters),
+    )
+    return [memory(row) for row in rows.fetchall()]
+
+
+_MEMORY_FIELDS = [name.strip() for name in MEMORY_COLUMNS.split(",")]
+
+
+def _twins(rows: list[Row]) -> tuple[dict[str, tuple[str, ...]], set[str]]:
+    """Map the first of each set of equal contents to the ids of the others; those others are the second part."""
+    if len({row[1] for row in rows}) == len(rows):
+        return {}, set()
+    ids: dict[str, list[str]] = {}
+    for row in rows:
+        ids.setdefault(row[1], []).append(row[0])
+    found = {first: tuple(others) for first, *others in ids.values() if others}
+    return found, {other for others in found.values() for other in others}
+
+
+def _unknown_word(error: Exception) -> StoreDamaged:
+    return StoreDamaged(
+        f"the store is damaged: a memory in it makes no sense ({error})",
+        hint="Set it aside and build it anew with `xscore trust --rebuild`.",
+    )

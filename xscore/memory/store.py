@@ -1,0 +1,180 @@
+"""The store, opened: the pool of a turn, texts, whole memories, links, packs' slots, and a count of what it holds.
+
+One Store is one connection, used by one task at a time. Writing memories is the door's business, judgments the
+cache's. Trade-off: the pool is read whole each turn (some 40 ms of CPU for 10,000 memories) and never kept, so that
+another process's index run is always seen.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+from typing import Literal, Self
+
+from xscore import database
+from xscore.hashing import file_id
+from xscore.memory import door, rows, trust, user_secret
+from xscore.paths import Root
+from xscore.records import Candidate, Edge, Memory, Relation, StoreStatus
+
+Tests = Literal["cards", "full"]
+Slots = dict[str, tuple[str, int]]
+"""Memory id -> (pack, position)."""
+
+_AMONG = "IN (SELECT value FROM json_each(?))"
+
+
+class Store:
+    """A repository's memories."""
+
+    def __init__(self, connection: sqlite3.Connection, *, root: Root, user: user_secret.UserSecret) -> None:
+        self.connection = connection
+        self.root = root
+        self.store_id = str(connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0])
+        self.secret = user.derive("store", self.store_id)
+        """32 bytes of this user and store, for shuffles that content must not foresee."""
+
+    @classmethod
+    def open(cls, root: Root, *, user_data_dir: Path, trust_it: bool = False) -> Self:
+        """Open the root's store, making it where there is none. Raises StoreUntrusted, StoreDamaged, StoreError."""
+        connection = trust.open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust_it)
+        try:
+            return cls(connection, root=root, user=user_secret.load(user_data_dir))
+        except BaseException:
+            connection.close()
+            raise
+
+    @property
+    def path(self) -> Path:
+        """The database file."""
+        return self.root.store_file
+
+    def close(self) -> None:
+        """Release the file."""
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def pool(self, *, tests: Tests = "cards", thread: str = "") -> tuple[Candidate, ...]:
+        """Return every active or stale memory of all layers, once for each content, in the order of path and line.
+
+        Left out: exchanges of this very thread, which the answering model sees anyway. Nothing else.
+        """
+        found = self.connection.execute(
+            f"SELECT {rows.CANDIDATE_COLUMNS[tests]} FROM memory"  # noqa: S608  columns are ours
+            " WHERE status IN ('active', 'stale') AND NOT (kind = 'exchange' AND thread = ?)",
+            (thread or "\0",),
+        ).fetchall()
+        return rows.candidates(found)
+
+    def texts(self, candidates: Sequence[Candidate], *, tests: Tests = "cards") -> dict[str, str]:
+        """Return what the judge is shown of each candidate: id -> text."""
+        found = self.connection.execute(
+            f"SELECT id, status, card, text FROM memory WHERE id {_AMONG}",  # noqa: S608
+            (json.dumps([candidate.id for candidate in candidates]),),
+        )
+        return {
+            identifier: door.shown(text, card, status=status, tests=tests)
+            for identifier, status, card, text in found.fetchall()
+        }
+
+    def memories(self, ids: Iterable[str]) -> dict[str, Memory]:
+        """Return whole memories by id; ids that are not there are missing from the result."""
+        found = rows.memories(self.connection, f"id {_AMONG}", (json.dumps(list(ids)),))
+        return {memory.id: memory for memory in found}
+
+    def find(self, name: str) -> list[Memory]:
+        """Return the memories that go by an id or by `path::entity`; several share a path and entity at times."""
+        path, colons, entity = name.partition("::")
+        if colons:
+            return rows.memories(self.connection, "path = ? AND entity = ?", (path, entity))
+        return rows.memories(self.connection, "id = ?", (name,))
+
+    def edges_touching(self, ids: Iterable[str]) -> list[Edge]:
+        """Return the edges that have one of these memories or files at either end, sorted."""
+        ends = json.dumps(list(ids))
+        found = self.connection.execute(
+            f"SELECT source, target, relation, weight FROM edge WHERE source {_AMONG}"  # noqa: S608
+            f" UNION SELECT source, target, relation, weight FROM edge WHERE target {_AMONG} ORDER BY 1, 3, 2",
+            (ends, ends),
+        )
+        return [Edge(source, target, Relation(relation), weight) for source, target, relation, weight in found]
+
+    def degrees(self, ids: Iterable[str]) -> dict[str, int]:
+        """Return how many calls touch each of these memories, as caller or called; 0 where none do."""
+        ends = json.dumps(list(ids))
+        found = self.connection.execute(
+            "SELECT value, (SELECT count(*) FROM edge WHERE source = value AND relation = 'calls')"
+            " + (SELECT count(*) FROM edge WHERE target = value AND relation = 'calls') FROM json_each(?)",
+            (ends,),
+        )
+        return dict(found.fetchall())
+
+    def vectors(self, embedder: str) -> list[tuple[str, bytes]]:
+        """Return memory id and vector of every memory of the pool that this embedder has seen."""
+        found = self.connection.execute(
+            "SELECT memory_id, data FROM vec JOIN memory ON memory.id = memory_id"
+            " WHERE embedder = ? AND status IN ('active', 'stale')",
+            (embedder,),
+        )
+        return found.fetchall()
+
+    def slots(self, profile: str) -> Slots:
+        """Return which pack each memory is judged in under this packing profile."""
+        found = self.connection.execute("SELECT memory_id, pack, position FROM slot WHERE profile = ?", (profile,))
+        return {identifier: (pack, position) for identifier, pack, position in found.fetchall()}
+
+    def save_slots(self, profile: str, slots: Mapping[str, tuple[str, int]]) -> None:
+        """Make these the slots of the profile; rows that stay as they are are not written."""
+        with database.transaction(self.connection):
+            known = self.slots(profile)
+            self.connection.executemany(
+                "DELETE FROM slot WHERE profile = ? AND memory_id = ?",
+                [(profile, identifier) for identifier in known.keys() - slots.keys()],
+            )
+            self.connection.executemany(
+                "INSERT INTO slot (profile, memory_id, pack, position) VALUES (?, ?, ?, ?)"
+                " ON CONFLICT (profile, memory_id) DO UPDATE SET pack = excluded.pack, position = excluded.position",
+                [(profile, identifier, *slot) for identifier, slot in slots.items() if known.get(identifier) != slot],
+            )
+
+    def file_edges(self, path: str) -> list[Edge]:
+        """Return the edges of a file itself."""
+        return self.edges_touching([file_id(path)])
+
+    def status(self, *, trusted: bool, spent_usd: Decimal | None) -> StoreStatus:
+        """Count what the store holds. Counting a million judgments takes some tens of milliseconds."""
+        last = self.connection.execute("SELECT id FROM turn ORDER BY started_at DESC, id LIMIT 1").fetchone()
+        return StoreStatus(
+            root=str(self.root.path),
+            store=str(self.path),
+            store_id=self.store_id,
+            trusted=trusted,
+            bytes=sum(file.stat().st_size for file in self.path.parent.glob(f"{self.path.name}*")),
+            files=self._count("file"),
+            memories=self._count("memory"),
+            by_layer=self._count_by("memory", "layer"),
+            by_kind=self._count_by("memory", "kind"),
+            by_language=self._count_by("memory", "language"),
+            edges=self._count_by("edge", "relation"),
+            judgments=self._count("judgment"),
+            turns=self._count("turn"),
+            last_turn=last[0] if last else "",
+            spent_usd=spent_usd,
+        )
+
+    def _count(self, table: str) -> int:
+        with closing(self.connection.execute(f"SELECT count(*) FROM {table}")) as found:  # noqa: S608
+            return int(found.fetchone()[0])
+
+    def _count_by(self, table: str, column: str) -> dict[str, int]:
+        found = self.connection.execute(
+            f"SELECT {column}, count(*) FROM {table} WHERE {column} <> '' GROUP BY 1 ORDER BY 1"  # noqa: S608
+        )
+        return dict(found.fetchall())

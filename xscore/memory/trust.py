@@ -1,0 +1,121 @@
+"""Which stores to believe: those this user made, or accepted, at this very place.
+
+A store that came with a clone could plant scores, so one that bears no mark of this user's secret (an HMAC over store
+id and real path) is refused before its content is used. A new store is built aside and moved into place whole, already
+marked, so that a killed start leaves nothing half made. Trade-off: a moved repository asks once for `xscore trust`.
+"""
+
+import os
+import secrets
+import sqlite3
+from pathlib import Path
+
+from xscore import database
+from xscore.errors import StoreDamaged, StoreUntrusted
+from xscore.memory import user_secret
+from xscore.paths import STORE_FILE
+
+_WAYS = (
+    "If you believe it, run `xscore trust`; else `xscore trust --rebuild` sets it aside and builds a new one."
+    " XSCORE_TRUST_STORE=1 accepts it for one run (CI caches)."
+)
+_SIDES = ("-wal", "-shm", "-journal")
+
+
+def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.Connection:
+    """Open the store in this folder, making it where there is none.
+
+    Raises StoreUntrusted for a store (or a link) that is not this user's doing, unless `trust` accepts it; links are
+    refused always. Raises StoreDamaged and StoreError as `database.connect` does.
+    """
+    path = store_dir / STORE_FILE
+    refuse_links(store_dir)
+    if not path.exists():
+        _create(store_dir, user_data_dir)
+    if not (trust or is_trusted(store_dir, user_data_dir=user_data_dir)):
+        raise StoreUntrusted(
+            f"the store at {path} was not made by you at this place: it came with a copy of the repository,"
+            " or the repository was moved",
+            hint=_WAYS,
+        )
+    return database.connect(path)
+
+
+def is_trusted(store_dir: Path, *, user_data_dir: Path) -> bool:
+    """Whether the store in this folder bears this user's mark. A store that is not there does not."""
+    path = store_dir / STORE_FILE
+    known = user_secret.load(user_data_dir)
+    real = os.path.realpath(path)
+    if real not in known.marks or path.lstat().st_uid != os.geteuid():
+        return False
+    store_id = database.peek(path, "store_id")
+    return store_id is not None and known.accepts(store_id, real)
+
+
+def accept(store_dir: Path, *, user_data_dir: Path) -> None:
+    """Mark the store in this folder as believed here. Raises StoreUntrusted for links, StoreDamaged if it has no id."""
+    path = store_dir / STORE_FILE
+    refuse_links(store_dir)
+    store_id = database.peek(path, "store_id")
+    if store_id is None:
+        raise StoreDamaged(f"{path} has no store id", hint="Build it anew with `xscore trust --rebuild`.")
+    with user_secret.locked(user_data_dir):
+        user_secret.add_mark(user_data_dir, store_id, os.path.realpath(path))
+
+
+def set_aside(store_dir: Path) -> Path | None:
+    """Move the database into a numbered folder beside it, so that the next open builds a new one; None: there was none.
+
+    Raises StoreUntrusted when the folder itself is a link.
+    """
+    if store_dir.is_symlink():
+        raise StoreUntrusted(f"{store_dir} is a symbolic link", hint="Remove the link, then run xscore again.")
+    files = [file for file in map(store_dir.joinpath, (STORE_FILE, *_sides())) if os.path.lexists(file)]
+    if not files:
+        return None
+    aside = next(place for place in _asides(store_dir) if not os.path.lexists(place))
+    aside.mkdir(mode=0o700)
+    for file in files:
+        file.rename(aside / file.name)
+    return aside
+
+
+def refuse_links(store_dir: Path) -> None:
+    """Raise StoreUntrusted if the folder or a file in it is a link, or a journal stands there without its database."""
+    for place in (store_dir, *map(store_dir.joinpath, (STORE_FILE, *_sides()))):
+        if place.is_symlink():
+            raise StoreUntrusted(
+                f"{place} is a symbolic link and may point anywhere",
+                hint=f"Remove it: `rm {place}`, then run it again.",
+            )
+    if not (store_dir / STORE_FILE).exists() and any((store_dir / side).exists() for side in _sides()):
+        raise StoreUntrusted(
+            f"{store_dir} holds a journal without its database, which could be planted",
+            hint="Set it aside with `xscore trust --rebuild`.",
+        )
+
+
+def _create(store_dir: Path, user_data_dir: Path) -> None:
+    path = store_dir / STORE_FILE
+    with user_secret.locked(user_data_dir):
+        if path.exists():
+            return
+        scratch = store_dir / f"{STORE_FILE}.new"
+        for name in ("", *_SIDES):
+            scratch.with_name(scratch.name + name).unlink(missing_ok=True)
+        store_id = secrets.token_hex(16)
+        connection = database.connect(scratch)
+        try:
+            connection.execute("INSERT INTO meta (key, value) VALUES ('store_id', ?)", (store_id,))
+        finally:
+            connection.close()
+        user_secret.add_mark(user_data_dir, store_id, os.path.realpath(path))
+        scratch.rename(path)
+
+
+def _sides() -> tuple[str, ...]:
+    return tuple(STORE_FILE + side for side in _SIDES)
+
+
+def _asides(store_dir: Path) -> list[Path]:
+    return [store_dir / f"aside-{number}" for number in range(1, 10_000)]
