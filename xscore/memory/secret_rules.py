@@ -39,6 +39,7 @@ class _Shape:
     type: str
     literals: tuple[str, ...]
     pattern: re.Pattern[str]
+    minds_case: bool
     check: Check
 
 
@@ -47,7 +48,9 @@ class _Name:
     type: str
     words: tuple[str, ...]
     after: re.Pattern[str] | None
+    """What must stand before the word for it to tell."""
     weak: bool
+    """Without it, the word still counts for values that look like secrets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,7 @@ def findings(text: str) -> Iterator[Finding]:
         lowered = "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
     for shape in _shapes():
         for literal in shape.literals:
-            for place in _places(lowered, literal):
+            for place in _places(text if shape.minds_case else lowered, literal):
                 match = shape.pattern.match(text, place)
                 if match and shape.check(match["secret"]):
                     yield Finding(*match.span("secret"), shape.type)
@@ -84,17 +87,17 @@ def _places(text: str, literal: str) -> Iterator[int]:
 
 
 def _named(text: str, name: _Name, start: int, stop: int) -> Iterator[Finding]:
-    """Try the forms on a telling word; all but the first character after it are ruled out cheaply by the tails."""
-    lead = ""
+    """Try the forms on a telling word. The tails rule out nearly every place at their first characters."""
     for form in _forms():
-        check = form.weak_check if name.weak else form.check
-        match = form.tail.match(text, stop) if check else None
-        if match is None or check is None or (form.upper and not text[start:stop].isupper()):
+        match = form.tail.match(text, stop)
+        if match is None or (form.upper and not text[start:stop].isupper()):
             continue
-        lead = lead or text[max(text.rfind("\n", 0, start) + 1, start - LEAD_CHARS) : start]
-        if (name.after and not name.after.search(lead)) or (form.lead and not form.lead.search(lead)):
+        lead = text[max(text.rfind("\n", 0, start) + 1, start - LEAD_CHARS) : start]
+        if form.lead and not form.lead.search(lead):
             continue
-        if check(match["secret"]):
+        told = name.after is None or name.after.search(lead) is not None
+        check = form.check if told else form.weak_check if name.weak else None
+        if check and check(match["secret"]):
             yield Finding(*match.span("secret"), name.type)
 
 
@@ -174,6 +177,7 @@ def _shapes() -> tuple[_Shape, ...]:
             rule["type"],
             tuple(rule["literals"]),
             _compile(rule["pattern"], minds_case=rule.get("case", False)),
+            rule.get("case", False),
             _CHECKS[rule["check"]],
         )
         for rule in data()["shape"]
