@@ -47,6 +47,8 @@ def exit_code_of(work: Callable[[], object], arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         _close_quietly()
         return 0
+    except click.exceptions.Exit as end:  # --help, --version
+        return end.exit_code
     except (click.exceptions.Abort, KeyboardInterrupt):
         return report.tell(INTERRUPTED, "interrupted", "interrupted", GO_ON)
     except click.ClickException as error:

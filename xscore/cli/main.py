@@ -14,6 +14,7 @@ import click
 from xscore.cli.catalogue import COMMANDS
 from xscore.cli.failures import exit_code_of
 
+COMPLETE_VARIABLE = "_XSCORE_COMPLETE"
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -74,4 +75,15 @@ def xscore(directory: Path | None) -> None:
 def run() -> NoReturn:
     """Run the command line and end the process with the exit code."""
     arguments = sys.argv[1:]
-    sys.exit(exit_code_of(lambda: xscore.main(arguments, prog_name="xscore", standalone_mode=False), arguments))
+    sys.exit(exit_code_of(lambda: _invoke(arguments), arguments))
+
+
+def _invoke(arguments: list[str]) -> object:
+    """Complete for a shell that asks, else run the command. Not by click's `main`, which has exit codes of its own."""
+    asked = os.environ.get(COMPLETE_VARIABLE)
+    if asked:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(xscore, {}, "xscore", COMPLETE_VARIABLE, asked)
+    with xscore.make_context("xscore", list(arguments)) as context:
+        return xscore.invoke(context)

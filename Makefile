@@ -1,0 +1,77 @@
+# xscore from a checkout: everything lands in .venv, and nothing but the package index is reached.
+#
+#   make ask Q="where is a judgment written to the cache?"
+#   make test        lint, types, floors, tests
+#   make verify      the wheel in an environment of its own; long and real-server tests
+#   make bench       measure speed and recall
+#   make docs        write the generated references
+#   make clean       remove what was made here (the store .xscore stays: it holds what was paid for)
+#
+# Works with GNU make 3.81 and later.
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$p" && break; done)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+PYTEST_ARGS ?= -n auto
+
+# The question travels by environment: make expands nothing in it, and no shell reads it.
+override Q := $(value Q)
+export Q
+
+.PHONY: help ask test verify wheel bench docs clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n 's/^# \{0,1\}//; 3,9p' Makefile
+
+ask: .venv/.installed
+	@test -n "$$Q" || { echo 'Ask something: make ask Q="where is a judgment written to the cache?"' >&2; exit 2; }
+	@printf '%s' "$$Q" | $(BIN)/xscore ask - --judge lexical --no-answer
+
+test: .venv/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+verify: .venv/.installed-verify wheel
+	$(BIN)/pytest -m verify
+
+wheel: .venv/.installed-verify
+	rm -rf build/wheel
+	$(BIN)/python -m build --wheel --outdir build/wheel .
+	.ci/try-wheel build/wheel/*.whl
+
+bench: .venv/.installed-test
+	$(BIN)/python -m benchmarks
+
+docs: .venv/.installed
+	$(BIN)/python -m xscore.cli.reference docs/reference
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Installed in place, so a changed source needs no new install; a changed pyproject.toml does.
+.venv/.installed: pyproject.toml .venv/bin/python
+	@echo 'installing xscore into .venv …' >&2
+	@$(PIP) --editable .
+	@touch $@
+
+.venv/.installed-test: pyproject.toml .venv/bin/python
+	$(PIP) --editable '.[test]'
+	@touch $@ .venv/.installed
+
+.venv/.installed-verify: pyproject.toml .venv/bin/python
+	$(PIP) --editable '.[test,verify]'
+	@touch $@ .venv/.installed-test .venv/.installed
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { \
+		echo "xscore needs Python 3.11 or newer; python3 here is $$(python3 --version 2>&1 || true)." >&2; \
+		echo "Install one, or name it: make PYTHON=/path/to/python3.12 …" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "xscore needs Python 3.11 or newer; $(PYTHON) is $$("$(PYTHON)" --version 2>&1)." >&2; exit 1; }
+	@"$(PYTHON)" -m venv .venv || { rm -rf .venv; exit 1; }

@@ -1,0 +1,108 @@
+"""Whatever goes wrong: one exit code, one message, one JSON object."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+import click
+import pytest
+
+from tests.cli.conftest import Run
+from xscore.cli.failures import EXIT_CODES, exit_code_of
+from xscore.cli.reference import errors
+from xscore.errors import BudgetExhausted, StoreDamaged, XscoreError
+
+
+def raising(error: BaseException) -> Callable[[], object]:
+    """Make a command that raises."""
+
+    def work() -> object:
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize("kind", errors(), ids=lambda kind: kind.__name__)
+def test_every_error_ends_with_its_own_code(kind: type[XscoreError], capsys: pytest.CaptureFixture[str]) -> None:
+    """An error of the tree ends the process with its exit code, which the table knows."""
+    assert exit_code_of(raising(kind("it broke", hint="mend it")), []) == kind.exit_code
+    assert kind.exit_code in EXIT_CODES
+    assert "it broke" in capsys.readouterr().err
+
+
+def test_error_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """Under --json an error is one object on stdout and nothing on stderr."""
+    code = exit_code_of(raising(StoreDamaged("page 3 is torn", hint="rebuild it")), ["ask", "x", "--json"])
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {
+        "schema": 1,
+        "error": {"code": 6, "kind": "store_damaged", "message": "page 3 is torn", "hint": "rebuild it"},
+    }
+    assert (code, err) == (6, "")
+
+
+def test_an_error_inside_a_group_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    """An error that a task group wrapped still speaks for itself."""
+    group = ExceptionGroup("tasks", [ExceptionGroup("inner", [BudgetExhausted("the cap is near")])])
+    assert exit_code_of(raising(group), []) == 4
+    assert "the cap is near" in capsys.readouterr().err
+
+
+def test_a_bug_is_one_line_without_verbose(capsys: pytest.CaptureFixture[str]) -> None:
+    """An unknown exception ends with 70, is called a bug, and shows its traceback only under --verbose."""
+    assert exit_code_of(raising(KeyError("x")), []) == 70
+    assert "Traceback" not in (quiet := capsys.readouterr().err) and "--verbose" in quiet
+    assert exit_code_of(raising(KeyError("x")), ["--verbose"]) == 70
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C ends with 130 and says how to go on."""
+    assert exit_code_of(raising(KeyboardInterrupt()), []) == 130
+    assert exit_code_of(raising(click.exceptions.Abort()), []) == 130
+    assert "run the same command again" in capsys.readouterr().err
+
+
+def test_a_message_cannot_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Escape sequences inside a message (a path out of a repository) are shown, not obeyed."""
+    exit_code_of(raising(StoreDamaged("bad \x1b[2Jname")), [])
+    assert "bad \\x1b[2Jname" in capsys.readouterr().err
+
+
+def test_usage_error_as_json(xscore: Run) -> None:
+    """A command line that click refuses is JSON too, where --json is among the arguments."""
+    done = xscore("ask", "x", "--bogus", "--json")
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["code"], error["kind"]) == (2, 2, "usage")
+    assert "--bogus" in error["message"]
+    assert done.stderr == ""
+
+
+def test_unknown_command(xscore: Run) -> None:
+    """A command that is not there is a usage error."""
+    done = xscore("frobnicate")
+    assert done.returncode == 2
+    assert "No such command" in done.stderr
+
+
+def test_json_after_the_separator_is_text(xscore: Run) -> None:
+    """`--` ends the options: a task called --json does not turn errors into JSON."""
+    done = xscore("ask", "--bogus", "--", "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_a_reader_who_left_is_no_error() -> None:
+    """A closed pipe ends quietly: nothing on stderr."""
+    for page in ("config show", "config show --json", "ask --help"):
+        command = f"{sys.executable} -m xscore {page}; echo code $? >&2"
+        done = subprocess.run(["bash", "-c", f"({command}) | true"], capture_output=True, text=True, check=False)
+        assert done.stderr == "code 0\n", page
+
+
+def test_a_full_disk_is_told() -> None:
+    """Output that cannot be written is an error with a code, not a traceback."""
+    command = f"{sys.executable} -m xscore config show > /dev/full"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "standard output cannot be written" in done.stderr and "Traceback" not in done.stderr

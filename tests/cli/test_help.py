@@ -1,0 +1,17 @@
+"""What each command says of itself."""
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.cli.conftest import Run
+from xscore.cli.catalogue import COMMANDS
+
+PAGES = ["", *COMMANDS, "config show"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page or "xscore")
+def test_help(page: str, xscore: Run, snapshot: SnapshotAssertion) -> None:
+    """The help of a command changes only on purpose."""
+    done = xscore(*page.split(), "--help")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == snapshot

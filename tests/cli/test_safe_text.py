@@ -1,0 +1,41 @@
+"""Text out of a repository on a terminal."""
+
+import json
+import unicodedata
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xscore.cli.safe_text import json_text, one_line, visible
+
+BIDI = "\u202e\u2066"
+anything = st.text(alphabet=st.characters(categories=None))
+
+
+def test_escapes_are_shown_not_sent() -> None:
+    """Colour codes, title changes, carriage returns and bidirectional overrides lose their power."""
+    hostile = f"a\x1b[31m\x1b]0;title\x07\rb\x9b2J{BIDI}c"
+    assert visible(hostile) == "a\\x1b[31m\\x1b]0;title\\x07\\x0db\\x9b2J\\u202e\\u2066c"
+
+
+def test_lines_and_tabs_of_a_block_stay() -> None:
+    """Code keeps its lines and tabs."""
+    assert visible("def f():\n\treturn 1\n") == "def f():\n\treturn 1\n"
+
+
+@given(anything)
+def test_one_line_is_one_line(text: str) -> None:
+    """Whatever a path or reason contains, it takes one line, can be encoded and holds no control character."""
+    line = one_line(text)
+    assert len(line.splitlines()) <= 1
+    assert line.encode("utf-8").decode("utf-8") == line
+    assert not any(unicodedata.category(letter) == "Cc" for letter in line)
+
+
+@given(anything)
+def test_json_survives_and_is_safe(text: str) -> None:
+    """JSON reads back as it was and holds no raw control character, whatever the terminal."""
+    rendered = json_text({"text": text})
+    assert json.loads(rendered)["text"] == text
+    assert not any(unicodedata.category(letter) in ("Cc", "Cs") for letter in rendered if letter != "\n")
+    assert json.loads(json_text({"text": text}, ascii_only=True))["text"] == text
