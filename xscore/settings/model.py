@@ -118,6 +118,9 @@ class BoostSettings(Part):
         description="Calls, or is called by, a candidate whose raw score passes; damped by degree.",
         json_schema_extra=REPO,
     )
+    hub_degree: Positive = Field(
+        10, description="Callers and callees an entity may have before its dependency boosts shrink.", json_schema_extra=REPO
+    )
     test_link: Share = Field(
         0.10, description="Subject of a passing test, or a test of what is being edited.", json_schema_extra=REPO
     )

@@ -1,0 +1,207 @@
+"""Lift raw scores by what links and the moment tell: calls, tests, recency, the file at hand.
+
+`final = min(1, raw + Σ)` with Σ at most the cap, only where the raw score reaches the floor, in one pass from raw
+scores: a boosted candidate boosts nobody. Raw scores stay untouched beside the final ones, and each boost says why.
+A booster is a bare callable; more can be handed in. It does not fetch edges (`memory.store` does) and does not select.
+Its trade-off: only the best of a candidate's neighbours counts, so ten callers are worth no more than the closest one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xscore.records import Boost, Candidate, Edge, Judgment, Kind, Outcome, Ranked, Relation, Turn
+from xscore.settings import BoostSettings
+
+SECONDS_PER_DAY = 86_400.0
+LEAST = 0.001
+"""Smaller boosts are left out: they change nothing and read as noise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a booster may look at beside the candidate itself."""
+
+    turn: Turn
+    settings: BoostSettings
+    threshold: float
+    now: float
+    """Unix seconds."""
+    known: Mapping[str, tuple[Candidate, float]]
+    """Candidates at the ends of edges, with raw scores, by id; duplicates stand under their own ids."""
+    calls: Mapping[str, Sequence[str]]
+    """Candidate id -> ids it calls or is called by."""
+    tested_by: Mapping[str, Sequence[str]]
+    tests: Mapping[str, Sequence[str]]
+    degrees: Mapping[str, int]
+    """Memory id -> how many memories it calls or is called by."""
+    ages_days: Mapping[str, float]
+    """Path -> days since its last change, as git tells; empty where there is no git."""
+
+
+Booster = Callable[[Candidate, Surroundings], Boost | None]
+
+
+def boost(
+    outcomes: Sequence[Outcome],
+    *,
+    edges: Sequence[Edge],
+    degrees: Mapping[str, int],
+    turn: Turn,
+    settings: BoostSettings,
+    threshold: float,
+    now: float,
+    boosters: Sequence[Booster] | None = None,
+) -> tuple[Ranked, ...]:
+    """Rank every judged outcome, in the order given; unjudged ones have no score to lift and are left out.
+
+    edges: those that touch a candidate whose raw score reaches the floor; more do no harm.
+    """
+    chosen = BOOSTERS if boosters is None else tuple(boosters)
+    judged = [(outcome, outcome.result) for outcome in outcomes if isinstance(outcome.result, Judgment)]
+    liftable = [outcome.candidate for outcome, judgment in judged if judgment.score >= settings.floor]
+    around = _surroundings(
+        judged, liftable, edges=edges, degrees=degrees, turn=turn, settings=settings, threshold=threshold, now=now
+    )
+    ranked = []
+    for outcome, judgment in judged:
+        boosts: tuple[Boost, ...] = ()
+        if judgment.score >= settings.floor:
+            boosts = _capped(
+                [found for booster in chosen if (found := booster(outcome.candidate, around))], settings.cap
+            )
+        score = round(min(1.0, judgment.score + sum(each.amount for each in boosts)), 9) if boosts else judgment.score
+        ranked.append(Ranked(outcome.candidate, judgment, outcome.origin, boosts, score))
+    return tuple(ranked)
+
+
+def dependency(candidate: Candidate, around: Surroundings) -> Boost | None:
+    """Calls, or is called by, a candidate whose raw score passes; an end with many calls gives and takes little."""
+    best: tuple[float, str, Candidate] | None = None
+    for own, other_id in _neighbours(candidate, around.calls):
+        other, raw = around.known.get(other_id, (candidate, 0.0))
+        if other is candidate or raw < around.threshold:
+            continue
+        degree = max(around.degrees.get(own, 1), around.degrees.get(other_id, 1), 1)
+        amount = around.settings.dependency * min(1.0, around.settings.hub_degree / degree)
+        if best is None or (-amount, other.id) < (-best[0], best[2].id):
+            best = (amount, other_id, other)
+    if best is None:
+        return None
+    return _boost("dependency", best[0], f"calls or is called by {_name(best[2])}, which scores above the threshold")
+
+
+def test_link(candidate: Candidate, around: Surroundings) -> Boost | None:
+    """The subject of a passing test, or a test of what is being edited."""
+    for _, test_id in _neighbours(candidate, around.tested_by):
+        test, raw = around.known.get(test_id, (candidate, 0.0))
+        if test is not candidate and raw >= around.threshold:
+            because = f"tested by {_name(test)}, which scores above the threshold"
+            return _boost("test_link", around.settings.test_link, because)
+    for _, subject_id in _neighbours(candidate, around.tests):
+        subject, _raw = around.known.get(subject_id, (candidate, 0.0))
+        if subject is not candidate and _is_edited(subject, around.turn):
+            return _boost("test_link", around.settings.test_link, f"tests {_name(subject)}, which is being edited")
+    return None
+
+
+def recency(candidate: Candidate, around: Surroundings) -> Boost | None:
+    """Modified lately; halves every `recency_half_life_days`. File times count only where git tells nothing."""
+    age = around.ages_days.get(candidate.path) if candidate.path else None
+    if age is None and candidate.updated_at > 0 and not (candidate.path and around.ages_days):
+        age = max(0.0, around.now - candidate.updated_at) / SECONDS_PER_DAY
+    if age is None:
+        return None
+    amount = around.settings.recency * 0.5 ** (age / around.settings.recency_half_life_days)
+    when = "today" if age < 1 else f"{age:.0f} days ago"
+    return _boost("recency", amount, f"last modified {when}")
+
+
+def locality(candidate: Candidate, around: Surroundings) -> Boost | None:
+    """In the current file, or at half weight in its folder."""
+    current = around.turn.file
+    if not (current and candidate.path):
+        return None
+    if candidate.path == current:
+        return _boost("locality", around.settings.locality, f"in the current file, {current}")
+    if candidate.path.rpartition("/")[0] == current.rpartition("/")[0]:
+        return _boost("locality", around.settings.locality / 2, f"in the folder of the current file, {current}")
+    return None
+
+
+BOOSTERS: tuple[Booster, ...] = (dependency, test_link, recency, locality)
+
+
+def _surroundings(
+    judged: Sequence[tuple[Outcome, Judgment]],
+    liftable: Sequence[Candidate],
+    *,
+    edges: Sequence[Edge],
+    degrees: Mapping[str, int],
+    turn: Turn,
+    settings: BoostSettings,
+    threshold: float,
+    now: float,
+) -> Surroundings:
+    calls: dict[str, list[str]] = {}
+    tests: dict[str, list[str]] = {}
+    tested_by: dict[str, list[str]] = {}
+    inside = {id_ for candidate in liftable for id_ in (candidate.id, *candidate.duplicates)}
+    ends: set[str] = set()
+    for edge in edges:
+        forward, back = (calls, calls) if edge.relation is Relation.CALLS else (tests, tested_by)
+        if edge.relation not in (Relation.CALLS, Relation.TESTS) or not (
+            edge.source in inside or edge.target in inside
+        ):
+            continue
+        forward.setdefault(edge.source, []).append(edge.target)
+        back.setdefault(edge.target, []).append(edge.source)
+        ends.update((edge.source, edge.target))
+    known = {
+        id_: (outcome.candidate, judgment.score)
+        for outcome, judgment in judged
+        for id_ in (outcome.candidate.id, *outcome.candidate.duplicates)
+        if id_ in ends
+    }
+    return Surroundings(
+        turn=turn,
+        settings=settings,
+        threshold=threshold,
+        now=now,
+        known=known,
+        calls=calls,
+        tested_by=tested_by,
+        tests=tests,
+        degrees=degrees,
+        ages_days={changed.path: changed.age_days for changed in reversed(turn.changed)},
+    )
+
+
+def _neighbours(candidate: Candidate, links: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    """Pairs of (own id, other id), in an order that no permutation of the input changes."""
+    return sorted({(own, other) for own in (candidate.id, *candidate.duplicates) for other in links.get(own, ())})
+
+
+def _is_edited(subject: Candidate, turn: Turn) -> bool:
+    if not turn.file or subject.path != turn.file or subject.kind is Kind.TEST:
+        return False
+    return turn.line == 0 or subject.start_line == 0 or subject.start_line <= turn.line <= subject.end_line
+
+
+def _boost(name: str, amount: float, because: str) -> Boost | None:
+    return Boost(name, amount, because) if amount >= LEAST else None
+
+
+def _capped(boosts: Sequence[Boost], cap: float) -> tuple[Boost, ...]:
+    """Largest first; the one that would pass the cap is cut to what is left, so that the amounts shown add up."""
+    left, kept = cap, []
+    for each in sorted(boosts, key=lambda each: (-each.amount, each.name)):
+        amount = round(min(each.amount, left), 9)
+        if amount < LEAST:
+            continue
+        left -= amount
+        kept.append(each if amount == each.amount else Boost(each.name, amount, f"{each.because} (cut at the cap)"))
+    return tuple(kept)
+
+
+def _name(candidate: Candidate) -> str:
+    return f"{candidate.path}::{candidate.entity}" if candidate.entity else candidate.path or candidate.id

@@ -1,0 +1,92 @@
+"""Keep the best candidates at or above the threshold, and account for all the others.
+
+Everything that passes is kept up to K. When more than K pass, tests take at most their share of K, even if that leaves
+a place empty: tests crowd out the code they test. Nobody is lost: kept + below + over quota + beyond K + unjudged are
+the candidates. It does not change scores and does not order the bundle (`prompts.bundle` does).
+"""
+
+import math
+import re
+from collections.abc import Sequence
+
+from xscore.records import Candidate, Kind, Ranked, Selection, Turn, Unjudged
+from xscore.settings import SelectionSettings
+
+NEAR_MISSES = 10
+"""How many of those not kept are shown."""
+TOLERANCE = 1e-9
+"""Scores this close to the threshold reach it: a sum of decimal shares is not exact in binary."""
+
+_ABOUT_TESTS = re.compile(
+    r"\b(?:unit[ -]?tests?|tests?|testing|test[ -]?suite|pytest|unittest|jest|vitest|mocha|conftest)\b",
+    re.IGNORECASE,
+)
+
+
+def select(
+    ranked: Sequence[Ranked],
+    *,
+    unjudged: Sequence[tuple[Candidate, Unjudged]] = (),
+    threshold: float,
+    settings: SelectionSettings,
+    about_tests: bool = False,
+) -> Selection:
+    """Keep `score >= threshold` (inclusive), at most `top_k`; fill up to `min_keep` from the best of the others.
+
+    threshold: `settings.threshold`, or the judge's own where its scale differs (`settings.lexical_threshold`).
+    about_tests: the task is about tests, so they compete like anything else.
+    """
+    ordered = sorted(ranked, key=_order)
+    passing = [each for each in ordered if reaches(each.score, threshold)]
+    below = ordered[len(passing) :]
+    kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
+    others = sorted([*over_quota, *beyond], key=_order) + below
+    missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
+    filled, near = others[:missing], others[missing : missing + NEAR_MISSES]
+    filled_ids = {each.candidate.id for each in filled}
+    return Selection(
+        kept=(*kept, *filled),
+        filled=frozenset(each.candidate.id for each in filled if not reaches(each.score, threshold)),
+        near_misses=tuple(near),
+        below_threshold=sum(each.candidate.id not in filled_ids for each in below),
+        over_quota=sum(each.candidate.id not in filled_ids for each in over_quota),
+        beyond_k=sum(each.candidate.id not in filled_ids for each in beyond),
+        unjudged=tuple(unjudged),
+    )
+
+
+def reaches(score: float, threshold: float) -> bool:
+    """Whether a score is at or above a threshold, binary dust aside."""
+    return score >= threshold - TOLERANCE
+
+
+def is_about_tests(turn: Turn) -> bool:
+    """Whether a task speaks of tests, or is asked from within a test file."""
+    name = turn.file.rpartition("/")[2]
+    in_test = name.startswith(("test_", "tests.")) or bool(re.search(r"(?:_test|\.test|\.spec|Tests?)\.\w+$", name))
+    return in_test or bool(_ABOUT_TESTS.search(turn.task))
+
+
+def _order(ranked: Ranked) -> tuple[float, float, float, str]:
+    return (-ranked.score, -ranked.judgment.score, -ranked.judgment.prior, ranked.candidate.id)
+
+
+def _within(
+    passing: Sequence[Ranked], settings: SelectionSettings, *, about_tests: bool
+) -> tuple[list[Ranked], list[Ranked], list[Ranked]]:
+    """Split what passes into kept, over the tests' share, and beyond K."""
+    k = settings.top_k
+    if len(passing) <= k:
+        return list(passing), [], []
+    share = k if about_tests else math.floor(k * settings.tests_share + TOLERANCE)
+    kept, over_quota, beyond, tests = [], [], [], 0
+    for each in passing:
+        is_test = each.candidate.kind is Kind.TEST
+        if len(kept) == k:
+            beyond.append(each)
+        elif is_test and tests == share:
+            over_quota.append(each)
+        else:
+            tests += is_test
+            kept.append(each)
+    return kept, over_quota, beyond
