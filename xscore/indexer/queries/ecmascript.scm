@@ -1,0 +1,110 @@
+; Shared by JavaScript, TypeScript and TSX; only node types that all three grammars know.
+(function_declaration name: (_) @name body: (_) @body) @function
+(generator_function_declaration name: (_) @name body: (_) @body) @function
+(function_expression name: (_) @name body: (_) @body) @function
+(class_declaration name: (_) @name body: (_) @body) @class
+(variable_declarator name: (identifier) @name value: (class body: (_) @body)) @class
+(method_definition name: (_) @name body: (_) @body) @function
+
+(export_statement decorator: (decorator) . declaration: (class_declaration name: (_) @name body: (_) @body)) @class
+
+; const f = () => …, with the wrappers that people put around it.
+(variable_declarator name: (identifier) @name
+  value: [
+    (arrow_function body: (_) @body)
+    (function_expression body: (_) @body)
+    (generator_function body: (_) @body)
+    (parenthesized_expression [(arrow_function body: (_) @body) (function_expression body: (_) @body)])
+  ]) @function
+; const X = f(() => …)
+(variable_declarator name: (identifier) @name
+  value: (call_expression
+    arguments: (arguments [(arrow_function body: (_) @body) (function_expression body: (_) @body)]))) @function
+; x.y = function …, and chains of it
+(assignment_expression left: [(member_expression) (subscript_expression) (identifier)] @name
+  right: [
+    (arrow_function body: (_) @body)
+    (function_expression body: (_) @body)
+    (generator_function body: (_) @body)
+    (assignment_expression right: [(arrow_function body: (_) @body) (function_expression body: (_) @body)])
+    (assignment_expression right: (assignment_expression
+      right: [(arrow_function body: (_) @body) (function_expression body: (_) @body)]))
+    (call_expression arguments: (arguments
+      [(arrow_function body: (_) @body) (function_expression body: (_) @body)]))
+  ]) @function
+(assignment_expression left: [(member_expression) (identifier)] @name
+  right: (class body: (_) @body)) @class
+(pair key: (_) @name
+  value: [(arrow_function body: (_) @body) (function_expression body: (_) @body)]) @function
+(export_statement "default" @name
+  value: [(arrow_function body: (_) @body) (function_expression !name body: (_) @body)]) @function
+(export_statement "default" @name value: (class !name body: (_) @body)) @class
+
+; Objects name what they hold.
+(variable_declarator name: (identifier) @name value: (object) @body) @scope
+(assignment_expression left: [(member_expression) (identifier)] @name right: (object) @body) @scope
+(export_statement "default" @name value: (object) @body) @scope
+(pair key: (_) @name value: (object) @body) @scope
+
+; Tests by title.
+((call_expression
+  function: [
+    (identifier) @_f
+    (member_expression object: (identifier) @_f)
+    (call_expression function: (member_expression object: (identifier) @_f))
+  ]
+  arguments: (arguments . [(string) (template_string)] @name
+    [(arrow_function body: (_) @body) (function_expression body: (_) @body)])) @test
+  (#any-of? @_f "it" "test" "specify" "bench" "xit" "fit"))
+((call_expression
+  function: [
+    (identifier) @_f
+    (member_expression object: (identifier) @_f)
+    (call_expression function: (member_expression object: (identifier) @_f))
+  ]
+  arguments: (arguments . [(string) (template_string)] @name
+    [(arrow_function body: (_) @body) (function_expression body: (_) @body)])) @suite
+  (#any-of? @_f "describe" "suite" "context" "xdescribe" "fdescribe"))
+
+(comment) @lead
+
+(program (lexical_declaration (variable_declarator name: (identifier) @constant)))
+(program (variable_declaration (variable_declarator name: (identifier) @constant)))
+(program (export_statement (lexical_declaration (variable_declarator name: (identifier) @constant))))
+(program (_) @statement)
+
+(call_expression function: [(identifier) (member_expression)] @call)
+(new_expression constructor: [(identifier) (member_expression)] @call)
+
+(import_statement (import_clause (identifier) @import.alias) source: (string) @import.module)
+(import_statement (import_clause (namespace_import (identifier) @import.alias)) source: (string) @import.module)
+(import_statement (import_clause (named_imports (import_specifier name: (_) @import.name !alias)))
+  source: (string) @import.module)
+(import_statement (import_clause (named_imports (import_specifier name: (_) @import.name alias: (_) @import.alias)))
+  source: (string) @import.module)
+(import_statement . source: (string) @import.module)
+(export_statement source: (string) @import.module)
+(export_statement (export_clause (export_specifier name: (_) @import.name)) source: (string) @import.module)
+((call_expression function: (identifier) @_require arguments: (arguments . (string) @import.module))
+  (#eq? @_require "require"))
+((variable_declarator name: (identifier) @import.alias
+  value: (call_expression function: (identifier) @_require arguments: (arguments . (string) @import.module)))
+  (#eq? @_require "require"))
+((variable_declarator name: (object_pattern (shorthand_property_identifier_pattern) @import.name)
+  value: (call_expression function: (identifier) @_require arguments: (arguments . (string) @import.module)))
+  (#eq? @_require "require"))
+((variable_declarator name: (object_pattern (pair_pattern key: (_) @import.name value: (identifier) @import.alias))
+  value: (call_expression function: (identifier) @_require arguments: (arguments . (string) @import.module)))
+  (#eq? @_require "require"))
+((variable_declarator name: (identifier) @import.alias
+  value: (member_expression
+    object: (call_expression function: (identifier) @_require arguments: (arguments . (string) @import.module))
+    property: (property_identifier) @import.name))
+  (#eq? @_require "require"))
+(call_expression function: (import) arguments: (arguments . (string) @import.module))
+
+[
+  (if_statement) (for_statement) (for_in_statement) (while_statement) (do_statement) (catch_clause)
+  (ternary_expression) (switch_case)
+] @branch
+(binary_expression operator: ["&&" "||" "??"]) @branch

@@ -1,0 +1,4 @@
+; What only the JavaScript grammar knows.
+(field_definition property: (_) @name
+  value: [(arrow_function body: (_) @body) (function_expression body: (_) @body)]) @function
+(class_declaration (class_heritage [(identifier) (member_expression)] @base))

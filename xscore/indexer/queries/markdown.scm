@@ -1,0 +1,2 @@
+(section (atx_heading) @section)
+(section (setext_heading) @section)

@@ -1,0 +1,49 @@
+; Entities. A decorated definition is captured twice; the wider span wins.
+(function_definition
+  name: (identifier) @name
+  body: (block) @body) @function
+(decorated_definition
+  definition: (function_definition
+    name: (identifier) @name
+    body: (block) @body)) @function
+(class_definition
+  name: (identifier) @name
+  body: (block) @body) @class
+(decorated_definition
+  definition: (class_definition
+    name: (identifier) @name
+    body: (block) @body)) @class
+
+; Comments and such that belong to the entity right below them.
+(comment) @lead
+
+; First string of a body or of the file.
+(module . (comment)* . (expression_statement . (string) @doc .))
+(function_definition body: (block . (expression_statement . (string) @doc .)))
+(class_definition body: (block . (expression_statement . (string) @doc .)))
+
+; Names that module-level code gives to values.
+(module (expression_statement (assignment left: (identifier) @constant)))
+(module (_) @statement)
+
+; Uses.
+(call function: (identifier) @call)
+(call function: (attribute) @call)
+(decorator (identifier) @call)
+(decorator (attribute) @call)
+(class_definition superclasses: (argument_list (identifier) @base))
+(class_definition superclasses: (argument_list (attribute) @base))
+
+; Imports: module, name, alias.
+(import_statement name: (dotted_name) @import.module)
+(import_statement name: (aliased_import name: (dotted_name) @import.module alias: (identifier) @import.alias))
+(import_from_statement module_name: (_) @import.module name: (dotted_name) @import.name)
+(import_from_statement module_name: (_) @import.module
+  name: (aliased_import name: (dotted_name) @import.name alias: (identifier) @import.alias))
+(import_from_statement module_name: (_) @import.module (wildcard_import) @import.name)
+
+; Branches, for the cyclomatic count.
+[
+  (if_statement) (elif_clause) (for_statement) (while_statement) (except_clause)
+  (conditional_expression) (boolean_operator) (case_clause) (if_clause) (for_in_clause)
+] @branch

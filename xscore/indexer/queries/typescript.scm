@@ -1,0 +1,26 @@
+; What TypeScript adds to ecmascript.scm.
+(abstract_class_declaration name: (_) @name body: (_) @body) @class
+(export_statement decorator: (decorator) . declaration: (abstract_class_declaration name: (_) @name body: (_) @body)) @class
+(interface_declaration name: (_) @name body: (_) @body) @class
+(enum_declaration name: (_) @name body: (_) @body) @class
+(type_alias_declaration name: (_) @name) @type
+(internal_module name: (_) @name body: (_) @body) @scope
+(module name: (identifier) @name body: (_) @body) @scope
+(function_signature name: (_) @name) @overload
+(public_field_definition name: (_) @name
+  value: [(arrow_function body: (_) @body) (function_expression body: (_) @body)]) @function
+(variable_declarator name: (identifier) @name
+  value: [
+    (as_expression [(arrow_function body: (_) @body) (function_expression body: (_) @body)])
+    (satisfies_expression [(arrow_function body: (_) @body) (function_expression body: (_) @body)])
+    (as_expression (parenthesized_expression
+      [(arrow_function body: (_) @body) (function_expression body: (_) @body)]))
+    (as_expression (call_expression
+      arguments: (arguments [(arrow_function body: (_) @body) (function_expression body: (_) @body)])))
+  ]) @function
+(variable_declarator name: (identifier) @name value: (as_expression (object) @body)) @scope
+(variable_declarator name: (identifier) @name value: (satisfies_expression (object) @body)) @scope
+(class_declaration (class_heritage (extends_clause value: [(identifier) (member_expression)] @base)))
+(extends_type_clause type: (type_identifier) @base)
+(implements_clause (type_identifier) @base)
+(class_body (decorator) @lead)

@@ -1,0 +1,225 @@
+"""What a query finds in a file, as plain records: nothing below this module touches a syntax tree.
+
+`read` runs one grammar and its query over a file, under a deadline, and hands back definitions, imports, calls and the
+rest as records with rows and bytes. Trees are never walked: nesting is recovered from byte ranges (`outline`), so no
+depth of nesting can exhaust the stack. It decides nothing about memories.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from xscore.indexer.languages import Language
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser, Query
+
+PARSE_SECONDS = 5.0
+"""Deadline for one file; what takes longer is cut into windows of lines."""
+READ_BYTES = 1 << 16
+_ENTITY_CAPTURES = ("function", "class", "scope", "test", "suite", "type", "overload", "section", "subsection")
+
+
+class GaveUp(Exception):  # not of the XscoreError tree: it never leaves this package
+    """The grammar could not read the file in time, or at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """Something with a name and a span: the raw material of an entity. Rows from 0, ends inclusive."""
+
+    kind: str
+    name: str
+    start: int
+    end: int
+    start_byte: int
+    end_byte: int
+    inner_start_byte: int
+    """Where the definition itself starts: after its decorators."""
+    inner_start: int
+    body_byte: int
+    """Where its body starts; its end where it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One imported name: `from module import name as alias`. Empty name: the module itself."""
+
+    module: str
+    name: str
+    alias: str
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """A comment or decorator that may belong to the entity below it."""
+
+    start: int
+    end: int
+    start_byte: int
+    end_byte: int
+
+
+@dataclass(slots=True)
+class Syntax:
+    """All that the query found in one file, each list in source order."""
+
+    definitions: list[Definition] = field(default_factory=list)
+    leads: list[Lead] = field(default_factory=list)
+    docs: list[tuple[int, str]] = field(default_factory=list)
+    """(byte, text as written) of docstrings."""
+    constants: list[tuple[int, str]] = field(default_factory=list)
+    """(row, name) of values that module-level code names."""
+    statements: list[int] = field(default_factory=list)
+    """First rows of module-level statements."""
+    calls: list[tuple[int, str]] = field(default_factory=list)
+    """(byte, name as written)."""
+    bases: list[tuple[int, str]] = field(default_factory=list)
+    imports: list[Import] = field(default_factory=list)
+    branches: list[int] = field(default_factory=list)
+    """Bytes of branching nodes."""
+
+
+def read(data: bytes, language: Language) -> Syntax:
+    """Find everything that the language's queries name in these bytes (UTF-8, `\\n` line ends)."""
+    from tree_sitter import QueryCursor
+
+    parser, query = _loaded(language)
+    deadline = monotonic() + PARSE_SECONDS
+    parser.reset()
+    try:
+        tree = parser.parse(_reader(data), progress_callback=lambda _at, _error: monotonic() > deadline)
+    except ValueError as error:
+        raise GaveUp(f"{language.name} grammar gave up after {PARSE_SECONDS:g} s") from error
+    # no progress callback here: `matches` with one crashes the interpreter (tree-sitter 0.26.1)
+    matches = QueryCursor(query).matches(tree.root_node)
+    return _sorted(_collect(data, matches))
+
+
+def _reader(data: bytes) -> Callable[[int, object], bytes]:
+    return lambda offset, _point: data[offset : offset + READ_BYTES]
+
+
+@cache
+def _loaded(language: Language) -> "tuple[Parser, Query]":
+    from importlib import import_module
+    from importlib.resources import files
+
+    from tree_sitter import Language as Grammar
+    from tree_sitter import Parser, Query
+
+    module, function = language.grammar.split(":")
+    grammar = Grammar(getattr(import_module(module), function)())
+    folder = files("xscore.indexer") / "queries"
+    source = "\n".join((folder / f"{name}.scm").read_text("utf-8") for name in language.queries)
+    return Parser(grammar), Query(grammar, source)
+
+
+def _collect(data: bytes, matches: "list[tuple[int, dict[str, list[Node]]]]") -> Syntax:
+    found = Syntax()
+    definitions: dict[int, Definition] = {}
+    for _, captures in matches:
+        kind = next((name for name in _ENTITY_CAPTURES if name in captures), "")
+        if kind:
+            _define(definitions, data, kind, captures)
+        elif "import.module" in captures:
+            found.imports.extend(_imports(data, captures))
+        else:
+            _note(found, data, captures)
+    found.definitions = list(definitions.values())
+    return found
+
+
+def _define(definitions: dict[int, Definition], data: bytes, kind: str, captures: "dict[str, list[Node]]") -> None:
+    node = captures[kind][0]
+    name = captures["name"][0] if "name" in captures else node
+    body = captures["body"][0].start_byte if "body" in captures else node.end_byte
+    # an end at column 0 means that the node ends with the line break before
+    end = node.end_point.row - (1 if node.end_point.column == 0 and node.end_point.row > node.start_point.row else 0)
+    new = Definition(
+        kind=kind,
+        name=_text(data, name) if "name" in captures else "",
+        start=node.start_point.row,
+        end=end,
+        start_byte=node.start_byte,
+        end_byte=node.end_byte,
+        inner_start_byte=node.start_byte,
+        inner_start=node.start_point.row,
+        body_byte=body,
+    )
+    known = definitions.get(name.start_byte)
+    definitions[name.start_byte] = new if known is None else _merged(known, new)
+
+
+def _merged(one: Definition, other: Definition) -> Definition:
+    """Two captures of one name (a decorated definition, a value that is both): the wider span, the inner start kept."""
+    wide, narrow = (one, other) if one.start_byte <= other.start_byte else (other, one)
+    kind = min(one.kind, other.kind, key=_ENTITY_CAPTURES.index)
+    return Definition(
+        kind=kind,
+        name=wide.name,
+        start=wide.start,
+        end=max(wide.end, narrow.end),
+        start_byte=wide.start_byte,
+        end_byte=max(wide.end_byte, narrow.end_byte),
+        inner_start_byte=narrow.inner_start_byte,
+        inner_start=narrow.inner_start,
+        body_byte=min(wide.body_byte, narrow.body_byte),
+    )
+
+
+def _imports(data: bytes, captures: "dict[str, list[Node]]") -> list[Import]:
+    module = captures["import.module"][0]
+    written = _text(data, module).strip("'\"`")
+    names = captures.get("import.name", [])
+    aliases = captures.get("import.alias", [])
+    if len(names) > 1:
+        return [Import(written, _text(data, name), "", name.start_point.row) for name in names]
+    name = _text(data, names[0]) if names else ""
+    alias = _text(data, aliases[0]) if aliases else ""
+    return [Import(written, name, alias, module.start_point.row)]
+
+
+def _note(found: Syntax, data: bytes, captures: "dict[str, list[Node]]") -> None:
+    for name, nodes in captures.items():
+        for node in nodes:
+            match name:
+                case "call":
+                    found.calls.append((node.start_byte, _text(data, node)))
+                case "branch":
+                    found.branches.append(node.start_byte)
+                case "statement":
+                    found.statements.append(node.start_point.row)
+                case "lead":
+                    found.leads.append(
+                        Lead(node.start_point.row, _last_row(node), node.start_byte, node.end_byte)
+                    )
+                case "doc":
+                    found.docs.append((node.start_byte, _text(data, node)))
+                case "constant":
+                    found.constants.append((node.start_point.row, _text(data, node)))
+                case "base":
+                    found.bases.append((node.start_byte, _text(data, node)))
+
+
+def _last_row(node: "Node") -> int:
+    end = node.end_point
+    return end.row - 1 if end.column == 0 and end.row > node.start_point.row else end.row
+
+
+def _sorted(found: Syntax) -> Syntax:
+    found.definitions.sort(key=lambda d: (d.start_byte, -d.end_byte))
+    found.leads.sort(key=lambda lead: lead.start_byte)
+    found.imports = sorted(set(found.imports), key=lambda i: (i.row, i.module, i.name))
+    for spots in (found.docs, found.constants, found.calls, found.bases):
+        spots.sort()
+    found.branches.sort()
+    found.statements = sorted(set(found.statements))
+    return found
+
+
+def _text(data: bytes, node: "Node") -> str:
+    return data[node.start_byte : node.end_byte].decode("utf-8", "replace")
