@@ -1,7 +1,7 @@
 """How many tokens a text is likely to be, from its length alone.
 
 Ratios measured against the o200k vocabulary; a single text is off by 11–23 %, sums by far less. What a model really
-counts corrects them online (`cost_reports.ledger.correction`). Trade-off: no vocabulary is loaded or downloaded.
+counts corrects them online (`cost_reports.ledger.chars_per_token`). Trade-off: no vocabulary is loaded or downloaded.
 """
 
 from math import ceil

@@ -203,10 +203,10 @@ CREATE TABLE spending (                         -- dollars charged to a turn by 
     spent_usd TEXT NOT NULL
 ) WITHOUT ROWID;
 
-CREATE TABLE token_correction (                 -- learned from usage, per model: reported / estimated
-    model     TEXT PRIMARY KEY,
-    estimated REAL NOT NULL,
-    reported  REAL NOT NULL
+CREATE TABLE chars_per_token (                  -- learned from usage, per model; old calls fade
+    model  TEXT PRIMARY KEY,
+    chars  REAL NOT NULL,
+    tokens REAL NOT NULL CHECK (tokens > 0)
 ) WITHOUT ROWID;
 
 CREATE TABLE session_state (

@@ -1,0 +1,144 @@
+"""One thread that writes for many tasks: what queues while a commit is under way goes into the next one.
+
+Jobs run in the order they were handed over, so what was posted before a job is committed with it or before it: the
+ledger's record of a call never comes after the judgments it paid for. A failed commit fails everyone who waits and
+closes the door, because a run that cannot keep what it pays for must stop paying. Trade-off: one bad job fails its
+whole group.
+"""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from sqlite3 import Connection
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from xscore import database
+from xscore.errors import StoreError, XscoreError
+
+T = TypeVar("T")
+Job = Callable[[Connection], Any]
+"""Writes within the group's transaction; it must not begin or end one."""
+
+
+@dataclass(slots=True)
+class _Task:
+    job: Job
+    waiter: asyncio.Future[Any] | None
+    result: Any = None
+
+
+class GroupCommit:
+    """An async context manager around the writing thread and its own connection to the database at `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._queue: SimpleQueue[_Task | None] = SimpleQueue()
+        self._failure: Exception | None = None
+        self._closed = False
+        self.commits = 0
+        """Transactions so far."""
+
+    async def __aenter__(self) -> Self:
+        """Open the connection and start the thread. Raises what `database.connect` raises."""
+        self._loop = asyncio.get_running_loop()
+        self._connection = database.connect(self._path)
+        self._thread = threading.Thread(target=self._work, name="xscore-writer", daemon=True)
+        self._thread.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Commit what is queued, then stop. Raises the failure of a commit that nobody waited for."""
+        self._closed = True
+        self._queue.put(None)
+        await asyncio.shield(asyncio.to_thread(self._thread.join))
+        if self._failure is not None and error is None:
+            raise self._failure
+
+    async def submit(self, job: Callable[[Connection], T]) -> T:
+        """Run a job and return its result once it is committed. A cancelled wait does not take the job back."""
+        waiter: asyncio.Future[T] = self._loop.create_future()
+        self._put(_Task(job, waiter))
+        return await waiter
+
+    def post(self, job: Job) -> None:
+        """Hand over a job without waiting for it. Raises if an earlier commit failed."""
+        self._put(_Task(job, None))
+
+    def _put(self, task: _Task) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._closed:
+            raise StoreError("the writer is closed", hint="This is a bug of xscore; please report it.")
+        self._queue.put(task)
+
+    def _work(self) -> None:
+        try:
+            while (group := self._next_group()) is not None:
+                self._commit(group)
+        finally:
+            self._connection.close()
+            self._abandon()
+
+    def _abandon(self) -> None:
+        """Tell those still queued, whom only a bug of ours can have left behind."""
+        while not self._queue.empty():
+            task = self._queue.get()
+            self._tell([task] if task is not None else [])
+
+    def _next_group(self) -> list[_Task] | None:
+        """Wait for a task, take what queued meanwhile with it; None: no more will come."""
+        first = self._queue.get()
+        if first is None:
+            return None
+        group = [first]
+        try:
+            while True:
+                task = self._queue.get_nowait()
+                if task is None:
+                    self._queue.put(None)
+                    return group
+                group.append(task)
+        except Empty:
+            return group
+
+    def _commit(self, group: list[_Task]) -> None:
+        failure: Exception | None = StoreError("the writing thread broke", hint="This is a bug of xscore.")
+        try:
+            if self._failure is not None:
+                raise self._failure
+            with database.transaction(self._connection):
+                for task in group:
+                    task.result = task.job(self._connection)
+            self.commits += 1
+            failure = None
+        except (XscoreError, sqlite3.Error) as error:
+            failure = error
+        finally:
+            self._failure = failure
+            self._tell([task for task in group if task.waiter is not None])
+
+    def _tell(self, tasks: list[_Task]) -> None:
+        if not tasks:
+            return
+        try:
+            self._loop.call_soon_threadsafe(_settle, tasks, self._failure)
+        except RuntimeError:  # the loop has closed: nobody is left to tell
+            return
+
+
+def _settle(tasks: list[_Task], failure: Exception | None) -> None:
+    for task in tasks:
+        waiter = task.waiter
+        if waiter is None or waiter.done():
+            continue
+        if failure is None:
+            waiter.set_result(task.result)
+        else:
+            waiter.set_exception(failure)

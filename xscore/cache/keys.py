@@ -1,0 +1,57 @@
+"""What a judgment is filed under: the turn it answers and the judge that gave it. Pure.
+
+Two runs of one failing command print other addresses, temporary paths, times and line numbers of frames; the task is
+the same, so these do not reach the key. Trade-off: two tasks that differ in nothing but such a detail share their
+judgments (`in 0.31s`, `0x7f3c12345678`, a frame's line). A number a person chose (`timeout 30s`, `port 8080`,
+`see store.py:120`) stays.
+"""
+
+import re
+from dataclasses import fields
+
+from xscore.hashing import digest
+from xscore.records import JudgeIdentity
+
+_UNIT = r"(?:s|ms|us|µs|μs|ns|secs?|seconds?|mins?|minutes?|m\d+(?:\.\d+)?s)"
+_CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
+_DATE = r"(?:\d{4}[-/]\d\d[-/]\d\d|\d{1,2}/[A-Z][a-z]{2}/\d{4}|(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} [ \d]\d)"
+_FILE = r"[^\s:()\[\]\"'<>]+\.[A-Za-z]\w{0,9}"
+
+_RULES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\b0x[0-9a-fA-F]{9,16}\b|(?<=\bat )0x[0-9a-fA-F]+\b"), "<address>"),
+    (re.compile(r"(?:/private)?/var/folders/[^/\s]+/[^/\s]+/T\b/?[^/\s\"'`)>,;:\]]*"), "<temporary>"),
+    (re.compile(r"(?:/private)?(?:/var)?/tmp/[^/\s\"'`)>,;:\]]+"), "<temporary>"),
+    (re.compile(r"(?i)[A-Z]:\\Users\\[^\\\s]+\\AppData\\Local\\Temp\\[^\\\s\"'`)>,;:\]]+"), "<temporary>"),
+    (re.compile(r"<temporary>/pytest-(?:\d+|current)\b"), "<temporary>"),
+    (re.compile(rf"\b{_DATE}[T :]{_CLOCK}(?: ?(?:Z\b|[+-]\d\d:?\d\d\b))?"), "<time>"),
+    (re.compile(rf"(?<![\d:]){_CLOCK}(?![\d:])"), "<time>"),
+    (
+        re.compile(rf"\b((?i:in|took|elapsed|duration|finished|total|real|user|sys)[:=]?\s+)\d+\.\d+ ?{_UNIT}\b"),
+        r"\1<duration>",
+    ),
+    (re.compile(rf"([(\[]\s*)\d+(?:\.\d+)? ?{_UNIT}(?=\s*[)\]])"), r"\1<duration>"),
+    (re.compile(rf"(?<![\w.])\d+\.\d{{2,}} ?{_UNIT}\b"), "<duration>"),
+    (re.compile(r"(\bFile \"[^\"\n]+\", line )\d+"), r"\1<line>"),
+    (re.compile(rf"(?m)^(\s*(?:at |--> |in |E +)?{_FILE}):\d+(?::\d+)?(?=:|\s*$|\s+in\b|\s+\+0x)"), r"\1:<line>"),
+    (re.compile(rf"(\({_FILE}):\d+(?::\d+)?(?=\))"), r"\1:<line>"),
+    (re.compile(rf"(?m)(\bat {_FILE}):\d+(?::\d+)?(?=\s*$)"), r"\1:<line>"),
+    (re.compile(r"(?m)[ \t]+$"), ""),
+)
+
+
+def turn_key(rendered_turn_block: str) -> str:
+    """Name a turn by what the judge is shown of it, in 32 hex characters."""
+    return digest("turn", normalise(rendered_turn_block))
+
+
+def judge_key(judge: JudgeIdentity) -> str:
+    """Name a judge by everything that may change its scores, in 32 hex characters."""
+    return digest("judge", *(f"{field.name}={getattr(judge, field.name)}" for field in fields(judge)))
+
+
+def normalise(text: str) -> str:
+    """Replace what differs between two runs of one command by a word for its kind; doing it twice changes nothing."""
+    text = text.replace("\r\n", "\n")
+    for pattern, replacement in _RULES:
+        text = pattern.sub(replacement, text)
+    return text.strip()

@@ -1,0 +1,109 @@
+"""The dollars of a turn: an upper bound of each call is set aside in the store before it is sent.
+
+What is set aside plus what is charged never passes the cap, over all tasks and processes that work on the turn. A call
+that ended without telling its price stays charged at its bound. A reservation whose process died, or whose lease ran
+out, is taken back. Trade-off: near the cap calls wait for nothing and are refused, even if those in flight turn out
+cheaper than their bound.
+"""
+
+import os
+import secrets
+import time
+from asyncio import CancelledError
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
+from sqlite3 import Connection
+
+from xscore.cache.group_commit import GroupCommit
+from xscore.errors import BudgetExhausted
+
+LEASE_S = 1_800.0
+"""Longer than any call's deadline, so that a lease runs out only under a process that is gone or stuck."""
+
+
+class TurnBudget:
+    """The cap of one turn, shared through the store. `cap` None: nothing is capped."""
+
+    def __init__(
+        self,
+        commits: GroupCommit,
+        *,
+        turn_id: str,
+        cap: Decimal | None,
+        clock: Callable[[], float] = time.time,
+        lease_s: float = LEASE_S,
+    ) -> None:
+        self._commits = commits
+        self._turn_id = turn_id
+        self._cap = cap
+        self._clock = clock
+        self._lease_s = lease_s
+        self._open: dict[str, Decimal] = {}
+
+    async def reserve(self, usd: Decimal | None) -> str:
+        """Set aside an upper bound (None: unpriced, counts as nothing). Raises BudgetExhausted past the cap."""
+        if self._cap is None:
+            return ""
+        name, amount = secrets.token_hex(8), usd or Decimal(0)
+        try:
+            left = await self._commits.submit(partial(self._set_aside, name, amount))
+        except CancelledError:
+            self._commits.post(partial(self._charge, name, Decimal(0)))
+            raise
+        if left is not None:
+            raise BudgetExhausted(
+                f"the next call may cost ${amount}, and ${left} of the turn's ${self._cap} are left",
+                hint="Raise --max-usd, or narrow the task; what was judged is kept and not paid again.",
+            )
+        self._open[name] = amount
+        return name
+
+    async def settle(self, reservation: str, actual: Decimal | None) -> None:
+        """Charge what the call cost instead of its bound; None: it did not tell, so the bound stays charged."""
+        if reservation:
+            bound = self._open.pop(reservation)
+            self._commits.post(partial(self._charge, reservation, bound if actual is None else actual))
+
+    def _set_aside(self, name: str, amount: Decimal, connection: Connection) -> Decimal | None:
+        """Return None, or what is left where that is too little."""
+        assert self._cap is not None
+        now = self._clock()
+        rows = connection.execute(
+            "SELECT id, pid, leased_until, amount_usd FROM reservation WHERE turn_id = ?", (self._turn_id,)
+        ).fetchall()
+        gone = {row[0] for row in rows if row[2] < now or not _is_alive(row[1])}
+        connection.executemany("DELETE FROM reservation WHERE id = ?", [(row,) for row in gone])
+        held = sum((Decimal(row[3]) for row in rows if row[0] not in gone), Decimal(0))
+        left = self._cap - charged(connection, self._turn_id) - held
+        if amount > left:
+            return left
+        connection.execute(
+            "INSERT INTO reservation (id, turn_id, pid, leased_until, amount_usd) VALUES (?, ?, ?, ?, ?)",
+            (name, self._turn_id, os.getpid(), now + self._lease_s, str(amount)),
+        )
+        return None
+
+    def _charge(self, name: str, amount: Decimal, connection: Connection) -> None:
+        connection.execute("DELETE FROM reservation WHERE id = ?", (name,))
+        connection.execute(
+            "INSERT INTO spending (turn_id, spent_usd) VALUES (?, ?)"
+            " ON CONFLICT (turn_id) DO UPDATE SET spent_usd = excluded.spent_usd",
+            (self._turn_id, str(charged(connection, self._turn_id) + amount)),
+        )
+
+
+def charged(connection: Connection, turn_id: str) -> Decimal:
+    """Return what the settled calls of a turn have cost."""
+    row = connection.execute("SELECT spent_usd FROM spending WHERE turn_id = ?", (turn_id,)).fetchone()
+    return Decimal(row[0]) if row else Decimal(0)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

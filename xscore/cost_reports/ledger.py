@@ -1,0 +1,118 @@
+"""The ledger: one row an attempt, and what the rows of a turn add up to.
+
+Rows go through the same writing thread as judgments and in front of them, so that a committed judgment never lacks the
+record of the call that paid for it; `record` itself only queues. Money is added as exact decimals. Trade-off: sums are
+made row by row in Python (SQLite has no decimals), some milliseconds for the thousands of calls of a turn.
+"""
+
+import sqlite3
+from collections.abc import Iterable
+from decimal import Decimal
+from functools import partial
+
+from xscore.cache.group_commit import GroupCommit
+from xscore.records import CallRecord, Stage, StageUsage, Usage
+
+_OK = "ok"
+_FADE = 0.98
+"""What a learned ratio keeps of its past at each call: about the last fifty calls count."""
+_INSERT = """
+    INSERT INTO call (id, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates,
+        input_tokens, cached_input_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost_usd, estimated)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_LEARN = """
+    INSERT INTO chars_per_token (model, chars, tokens) VALUES (?, ?, ?)
+    ON CONFLICT (model) DO UPDATE SET chars = chars * ? + excluded.chars, tokens = tokens * ? + excluded.tokens
+"""
+_ROWS = """
+    SELECT outcome, cost_usd, estimated,
+        input_tokens, cached_input_tokens, cache_write_tokens, output_tokens, reasoning_tokens
+    FROM call WHERE turn_id = ? AND stage = ?
+"""
+
+
+class Ledger:
+    """Writes call records behind the caller's back, in order."""
+
+    def __init__(self, commits: GroupCommit) -> None:
+        self._commits = commits
+        self._so_far: dict[tuple[str, Stage], StageUsage] = {}
+
+    def record(self, call: CallRecord) -> None:
+        """Queue one attempt. Raises StoreError when an earlier commit failed: what cannot be recorded is not spent."""
+        self._commits.post(partial(_insert, call))
+        key = (call.turn_id, call.stage)
+        self._so_far[key] = _plus(self._so_far.get(key, StageUsage()), call)
+
+    def so_far(self, turn_id: str, stage: Stage) -> StageUsage:
+        """Return what this ledger has recorded of a stage, committed or not; other processes' calls are not in it."""
+        return self._so_far.get((turn_id, stage), StageUsage())
+
+    async def flush(self) -> None:
+        """Return once everything recorded is committed."""
+        await self._commits.submit(lambda connection: None)
+
+
+def stage_usage(connection: sqlite3.Connection, turn_id: str, stage: Stage) -> StageUsage:
+    """Add up one stage of a turn. A call is an attempt that was answered; the others count as attempts alone."""
+    rows = connection.execute(_ROWS, (turn_id, stage)).fetchall()
+    return StageUsage(
+        calls=sum(outcome == _OK for outcome, *_ in rows),
+        attempts=len(rows),
+        usage=sum((Usage(**dict(zip(_USAGE, row[3:], strict=True))) for row in rows), Usage()),
+        cost_usd=total(row[1] for row in rows),
+        estimated=any(row[2] for row in rows),
+    )
+
+
+def _plus(past: StageUsage, call: CallRecord) -> StageUsage:
+    cost = None if past.cost_usd is None or call.cost_usd is None else past.cost_usd + call.cost_usd
+    return StageUsage(
+        calls=past.calls + (call.outcome == _OK),
+        attempts=past.attempts + 1,
+        usage=past.usage + call.usage,
+        cost_usd=cost,
+        estimated=past.estimated or call.estimated,
+    )
+
+
+def spent(connection: sqlite3.Connection) -> Decimal | None:
+    """Add up every call in the store; None as soon as one is unpriced."""
+    return total(row[0] for row in connection.execute("SELECT cost_usd FROM call").fetchall())
+
+
+def total(costs: Iterable[str | None]) -> Decimal | None:
+    """Add decimal strings exactly; None as soon as one is unpriced."""
+    whole = Decimal(0)
+    for cost in costs:
+        if cost is None:
+            return None
+        whole += Decimal(cost)
+    return whole
+
+
+def chars_per_token(connection: sqlite3.Connection, model: str) -> float | None:
+    """Return the characters a token this model has shown so far; None: it has reported nothing yet."""
+    row = connection.execute("SELECT chars / tokens FROM chars_per_token WHERE model = ?", (model,)).fetchone()
+    return float(row[0]) if row else None
+
+
+_USAGE = ("input_tokens", "cached_input_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
+
+
+def _insert(call: CallRecord, connection: sqlite3.Connection) -> None:
+    usage = call.usage
+    connection.execute(
+        _INSERT,
+        (
+            *(call.id, call.turn_id, call.stage, call.provider, call.host, call.model, call.started_at),
+            *(call.duration_s, call.outcome, call.candidates),
+            *(usage.input_tokens, usage.cached_input_tokens, usage.cache_write_tokens),
+            *(usage.output_tokens, usage.reasoning_tokens),
+            None if call.cost_usd is None else str(call.cost_usd),
+            int(call.estimated),
+        ),
+    )
+    if call.chars > 0 and usage.input_tokens > 0 and not call.estimated:
+        connection.execute(_LEARN, (call.model, call.chars, usage.input_tokens, _FADE, _FADE))

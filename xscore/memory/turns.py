@@ -1,0 +1,218 @@
+"""Turns: when one begins, what came of it, its receipt, and the exchange it leaves behind as a memory.
+
+A working session (thread) is one root on one branch. A turn with an answer becomes one session-layer memory, written
+through the door and named by its turn key, so that asking again renews it and adds none. What a turn stores of the
+user is redacted here; the receipt's body is made of redacted parts by its maker. Trade-off: the current file and the
+diff are not kept, so a turn continued later sees those of that day.
+"""
+
+import json
+import secrets
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from xscore import database
+from xscore.hashing import digest
+from xscore.memory import door
+from xscore.memory.events import EventName, emit
+from xscore.memory.redact import redact
+from xscore.records import Kind, Layer, MemoryScope, Scope, Source, Turn
+
+RECEIPT_SCHEMA = 1
+_TITLE_CHARS = 80
+
+
+class TurnState(StrEnum):
+    """Where a turn stands."""
+
+    RUNNING = "running"
+    DONE = "done"
+    PARTIAL = "partial"
+    """Some candidates are unjudged."""
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastTurn:
+    """A turn as the store remembers it."""
+
+    turn: Turn
+    """Without the current file's text and the diff."""
+    turn_key: str
+    judge: str
+    """Judge key; with `turn_key` it finds the judgments."""
+    started_at: float
+    state: TurnState
+    answer: str
+    receipt: str
+    """JSON body; empty while it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the selection decided, for the record of decisions."""
+
+    accepted: tuple[str, ...]
+    """Ids of the kept memories."""
+    rejected: Mapping[str, int]
+    """Why the others were not kept -> how many."""
+
+    @property
+    def words(self) -> str:
+        """`2 accepted, 9 rejected (8 below_threshold, 1 beyond_k)`."""
+        reasons = ", ".join(f"{count} {why}" for why, count in self.rejected.items() if count)
+        return f"{len(self.accepted)} accepted, {sum(self.rejected.values())} rejected" + (
+            f" ({reasons})" if reasons else ""
+        )
+
+
+def session_thread(connection: sqlite3.Connection, *, branch: str, now: float) -> str:
+    """Return the thread of this root on this branch and note the branch as the current one."""
+    project = connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0]
+    thread = "s_" + digest("thread", project, branch)[:16]
+    known = connection.execute("SELECT thread FROM session_state WHERE id = 1").fetchone()
+    if known is None or known[0] != thread:
+        connection.execute(
+            "INSERT INTO session_state (id, project_id, last_updated, branch, thread) VALUES (1, ?, ?, ?, ?)"
+            " ON CONFLICT (id) DO UPDATE SET last_updated = excluded.last_updated, branch = excluded.branch,"
+            " thread = excluded.thread",
+            (project, now, branch, thread),
+        )
+    return thread
+
+
+def begin_turn(connection: sqlite3.Connection, turn: Turn, *, turn_key: str, judge: str, now: float) -> str:
+    """Enter a turn as running and deal its id (`t_…`). `judge` is the judge key."""
+    identifier = turn.id or "t_" + secrets.token_hex(8)
+    moment = {
+        "errors": redact(turn.errors).text,
+        "file": turn.file,
+        "line": turn.line,
+        "recent": turn.recent,
+        "scope": {"paths": turn.scope.paths, "kinds": turn.scope.kinds, "layers": turn.scope.layers},
+    }
+    task = redact(turn.task).text
+    with database.transaction(connection):
+        connection.execute(
+            "INSERT INTO turn (id, thread, turn_key, judge, task, moment, started_at, state)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, 'running')",
+            (identifier, turn.thread, turn_key, judge, task, json.dumps(moment, ensure_ascii=False), now),
+        )
+        connection.execute(
+            "UPDATE session_state SET active_task = ?, files_open = ?, last_edit_file = ?, last_edit_line = ?,"
+            " last_updated = ? WHERE id = 1",
+            (task, json.dumps(turn.recent, ensure_ascii=False), turn.file, turn.line, now),
+        )
+    return identifier
+
+
+def finish_turn(
+    connection: sqlite3.Connection,
+    turn_id: str,
+    *,
+    state: TurnState,
+    receipt: str,
+    answer: str | None,
+    verdict: Verdict,
+    now: float,
+) -> None:
+    """Keep the receipt and the answer, count the use of what was kept, and leave the exchange as a memory."""
+    clean = redact(answer or "").text
+    with database.transaction(connection):
+        connection.execute("UPDATE turn SET state = ?, answer = ? WHERE id = ?", (state, clean, turn_id))
+        connection.execute(
+            "INSERT INTO receipt (turn_id, schema, body) VALUES (?, ?, ?)"
+            " ON CONFLICT (turn_id) DO UPDATE SET schema = excluded.schema, body = excluded.body",
+            (turn_id, RECEIPT_SCHEMA, receipt),
+        )
+        connection.executemany(
+            "UPDATE memory SET accessed_at = ?, access_count = access_count + 1 WHERE id = ?",
+            [(now, identifier) for identifier in verdict.accepted],
+        )
+        _tell(connection, turn_id, verdict, now)
+        if clean:
+            _remember(connection, turn_id, clean, now)
+
+
+def receipt(connection: sqlite3.Connection, turn_id: str) -> str | None:
+    """Return the JSON body of a turn's receipt; None: no such turn, or it has not finished."""
+    row = connection.execute("SELECT body FROM receipt WHERE turn_id = ?", (turn_id,)).fetchone()
+    return str(row[0]) if row else None
+
+
+def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | None:
+    """Return a turn by its id, or the latest one; None: there is none."""
+    row = connection.execute(
+        "SELECT turn.id, thread, turn_key, judge, task, moment, started_at, state, answer, coalesce(body, '')"
+        " FROM turn LEFT JOIN receipt ON turn_id = turn.id WHERE turn.id = ? OR ? = ''"
+        " ORDER BY started_at DESC, turn.id LIMIT 1",
+        (turn_id, turn_id),
+    ).fetchone()
+    return _past(row) if row else None
+
+
+def _past(row: tuple[str, str, str, str, str, str, float, str, str, str]) -> PastTurn:
+    identifier, thread, turn_key, judge, task, moment, started_at, state, answer, body = row
+    known = json.loads(moment)
+    scope = {name: tuple(values) for name, values in known.get("scope", {}).items()}
+    turn = Turn(
+        id=identifier,
+        thread=thread,
+        task=task,
+        errors=known.get("errors", ""),
+        file=known.get("file", ""),
+        line=known.get("line", 0),
+        recent=tuple(known.get("recent", ())),
+        scope=Scope(**scope),
+    )
+    return PastTurn(
+        turn=turn,
+        turn_key=turn_key,
+        judge=judge,
+        started_at=started_at,
+        state=TurnState(state),
+        answer=answer,
+        receipt=body,
+    )
+
+
+def _tell(connection: sqlite3.Connection, turn_id: str, verdict: Verdict, now: float) -> None:
+    kept = list(verdict.accepted)
+    emit(connection, EventName.RETRIEVED, at=now, subject=turn_id, payload={"memories": kept})
+    decision = {"words": verdict.words, "accepted": len(kept), "rejected": dict(verdict.rejected)}
+    emit(connection, EventName.DECISION, at=now, subject=turn_id, payload=decision)
+
+
+def _remember(connection: sqlite3.Connection, turn_id: str, answer: str, now: float) -> None:
+    thread, turn_key, task = connection.execute(
+        "SELECT thread, turn_key, task FROM turn WHERE id = ?", (turn_id,)
+    ).fetchone()
+    title = task.strip().splitlines()[0][:_TITLE_CHARS] if task.strip() else "(no task)"
+    memory, _ = door.make(
+        layer=Layer.SESSION,
+        kind=Kind.EXCHANGE,
+        title=title,
+        text=f"Task: {task}\n\nAnswer: {answer}",
+        ordinal=int(digest("exchange", turn_key)[:15], 16),
+        key=turn_key,
+        scope=MemoryScope.SESSION,
+        source=Source.EXPLICIT,
+        created_at=now,
+        updated_at=now,
+    )
+    known = connection.execute("SELECT 1 FROM memory WHERE id = ?", (memory.id,)).fetchone()
+    door.put(connection, [memory], thread=thread)
+    emit(connection, EventName.UPDATED if known else EventName.STORED, at=now, subject=memory.id)
+
+
+def exchanges(connection: sqlite3.Connection, thread: str, *, limit: int = 3) -> Sequence[str]:
+    """Return the texts of a thread's latest exchanges, newest first, for the session block of the answer prompt."""
+    rows = connection.execute(
+        "SELECT text FROM memory WHERE kind = 'exchange' AND status = 'active' AND thread = ?"
+        " ORDER BY updated_at DESC, id LIMIT ?",
+        (thread, limit),
+    )
+    return [text for (text,) in rows.fetchall()]
