@@ -1,0 +1,205 @@
+"""The judging prompt: a frozen rubric, then the pack, then the turn last, so that the costly prefix never changes.
+
+Public contract: `docs/protocol.md`. The rubric (`judge_rubric.md`) is the system text and all of it; memories and
+the turn stand in the user message, fenced. It does not decide what goes into a pack, nor deal ids.
+Trade-off: fences are escaped by a pattern of our own tags instead of full XML escaping, because `&lt;` all over a
+C++ template costs tokens and reads worse than the code it stands for.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from math import ceil
+
+from xscore.records import Request, Stage, Turn
+
+PROMPT_VERSION = "judge-1"
+"""Part of every judgment's key. Change it with the rubric or the layout; a test pins both to this name."""
+
+CHARS_PER_TOKEN = 3.7
+"""Until a model's own ratio is learned: measured 3.9 for Python, 3.75 for JavaScript and JSON, 4.2 for prose."""
+RESERVED_CHARS_PER_TOKEN = 2.5
+"""The upper bound that budget and limits reserve before a send."""
+
+ERROR_CHARS = 12_000
+CONTEXT_CHARS = 16_000
+"""Longer error output, files and diffs are shown in part, with a mark where something is left out."""
+
+_TAGS = "memory|memories|file|turn|task|errors|current_file|diff|recent"
+_FENCE = re.compile(rf"[<\uff1c\ufe64](?=[\s/\\\u200b-\u200d\u2060\ufeff]*(?:{_TAGS})\b)", re.IGNORECASE)
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_IN_ATTRIBUTE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": " ", "\r": " ", "\t": " "})
+
+
+@dataclass(frozen=True, slots=True)
+class PackEntry:
+    """One memory as the judge is shown it."""
+
+    code_id: str
+    """Its id in this prompt only, from the codebook."""
+    kind: str
+    path: str
+    """Empty: the memory belongs to no file."""
+    entity: str
+    text: str
+
+
+@cache
+def rubric() -> str:
+    """Return the frozen system text."""
+    return (files("xscore.prompts") / "judge_rubric.md").read_text("utf-8").strip()
+
+
+def escape(text: str) -> str:
+    """Make text unable to close its fence, to open one, or to break the transport; all else stays as written."""
+    clean = _CONTROL.sub("\ufffd", _well_formed(text))
+    return _FENCE.sub("&lt;", clean)
+
+
+def escape_attribute(text: str) -> str:
+    """Make text safe between double quotes, on one line."""
+    return _CONTROL.sub("\ufffd", _well_formed(text)).translate(_IN_ATTRIBUTE)
+
+
+def pack_block(entries: Sequence[PackEntry]) -> str:
+    """Render a pack: each file named once around its memories, memories without a file first and bare."""
+    by_path: dict[str, list[PackEntry]] = {}
+    for entry in entries:
+        by_path.setdefault(entry.path, []).append(entry)
+    lines = [_memory(entry) for entry in by_path.pop("", ())]
+    for path, members in by_path.items():
+        lines.append(f'<file path="{escape_attribute(path)}">')
+        lines.extend(_memory(entry) for entry in members)
+        lines.append("</file>")
+    return "\n".join(lines)
+
+
+def turn_block(turn: Turn, *, context: str = "task") -> str:
+    """Render what the judge sees of the turn, and what the turn key is made of.
+
+    context: `task` shows task and errors; `full` adds the current file, the diff and the recently opened files.
+    """
+    parts = [_fenced("task", turn.task)]
+    if turn.errors:
+        parts.append(_fenced("errors", _middle_out(turn.errors, ERROR_CHARS)))
+    if context == "full":
+        parts.extend(_moment(turn))
+    return "\n".join(["<turn>", *parts, "</turn>"])
+
+
+def saw(turn: Turn, *, context: str = "task") -> tuple[str, ...]:
+    """Name the parts of the turn that `turn_block` shows, for the receipt."""
+    full = context == "full"
+    shown = {
+        "task": True,
+        "errors": bool(turn.errors),
+        "file": full and bool(turn.file),
+        "diff": full and bool(turn.diff),
+        "recent": full and bool(turn.recent),
+    }
+    return tuple(name for name, is_shown in shown.items() if is_shown)
+
+
+def judging_request(
+    entries: Sequence[PackEntry],
+    turn_text: str,
+    *,
+    model: str,
+    max_output_tokens: int,
+    order: str = "memory_first",
+    reasons_from: float = 0.3,
+    cache_key: str = "",
+    reasoning: str = "",
+    temperature: float | None = None,
+    timeout_s: float = 60.0,
+    chars_per_token: float = CHARS_PER_TOKEN,
+) -> Request:
+    """Build the request that judges these entries against a rendered turn.
+
+    order: `memory_first` keeps rubric and pack as a prefix that is byte-identical over turns; `turn_first` swaps them.
+    reasons_from: lowest score, 0..1, that asks for a reason; 0 asks for all. It stands after the turn, so it may vary
+    without touching the prefix.
+    """
+    pack = pack_block(entries)
+    asked = _asked(len(entries), reasons_from)
+    memory_first = order == "memory_first"
+    content = (pack, f"{turn_text}\n\n{asked}") if memory_first else (turn_text, f"{pack}\n\n{asked}")
+    chars = sum(_size((rubric(), *content)))
+    return Request(
+        stage=Stage.JUDGE,
+        model=model,
+        system=rubric(),
+        content=content,
+        stable_parts=1 if memory_first else 0,
+        reply_ids=tuple(sorted(entry.code_id for entry in entries)),
+        max_output_tokens=max_output_tokens,
+        input_tokens=ceil(chars / chars_per_token),
+        reserved_input_tokens=ceil(chars / min(RESERVED_CHARS_PER_TOKEN, chars_per_token)),
+        cache_key=cache_key,
+        reasoning=reasoning,
+        temperature=temperature,
+        candidates=len(entries),
+        timeout_s=timeout_s,
+    )
+
+
+def _asked(count: int, reasons_from: float) -> str:
+    lowest = ceil(reasons_from * 100)
+    which = f"every id scored {lowest} or more" if lowest > 0 else "every id"
+    return f"Score all {count} memories for this turn. Give a reason for {which}."
+
+
+def _memory(entry: PackEntry) -> str:
+    name = escape_attribute(entry.entity)
+    head = f'<memory id="{entry.code_id}" kind="{escape_attribute(entry.kind)}" name="{name}">'
+    return f"{head}\n{escape(entry.text)}\n</memory>"
+
+
+def _moment(turn: Turn) -> Iterable[str]:
+    if turn.file:
+        line = f' line="{turn.line}"' if turn.line else ""
+        head = f'<current_file path="{escape_attribute(turn.file)}"{line}>'
+        yield f"{head}\n{escape(_around(turn.file_text, turn.line))}\n</current_file>"
+    if turn.diff:
+        yield _fenced("diff", _middle_out(turn.diff, CONTEXT_CHARS))
+    if turn.recent:
+        yield _fenced("recent", "\n".join(turn.recent))
+
+
+def _fenced(tag: str, text: str) -> str:
+    return f"<{tag}>\n{escape(text.strip())}\n</{tag}>"
+
+
+def _middle_out(text: str, limit: int) -> str:
+    """Keep the first third and the last two thirds of `limit`: errors say what at the end, where at the start."""
+    if len(text) <= limit:
+        return text
+    head, tail = limit // 3, limit - limit // 3
+    return f"{text[:head]}\n[… {len(text) - limit} characters left out …]\n{text[-tail:]}"
+
+
+def _around(text: str, line: int) -> str:
+    """Keep the window of a long file around the cursor."""
+    if len(text) <= CONTEXT_CHARS:
+        return text
+    lines = text.splitlines(keepends=True)
+    cursor = sum(map(len, lines[: max(0, line - 1)]))
+    start = max(0, min(cursor - CONTEXT_CHARS // 2, len(text) - CONTEXT_CHARS))
+    end = start + CONTEXT_CHARS
+    before = f"[… {start} characters left out …]\n" if start else ""
+    after = f"\n[… {len(text) - end} characters left out …]" if end < len(text) else ""
+    return before + text[start:end] + after
+
+
+def _well_formed(text: str) -> str:
+    """Replace lone surrogates, which neither UTF-8 nor a JSON body can carry."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _size(texts: Iterable[str]) -> Iterable[int]:
+    """Count characters, as UTF-8 bytes: equal for ASCII, and an honest bound where a character is several tokens."""
+    return (len(text) if text.isascii() else len(text.encode("utf-8")) for text in texts)

@@ -1,0 +1,143 @@
+"""A model's reply read without trust: a valid integer for an id of this pack, or nothing. Pure.
+
+Strict JSON first; a reply that is not JSON is mended by json-repair and then believed only where the raw text says the
+same thing plainly, because a mender also invents: it turns a score cut off in the middle into a lower one.
+It never clamps, rounds or defaults, and does not decide what happens to ids without a score; `repair` does.
+Trade-off: a score with a fraction or exponent (`92.0`) is void although JSON Schema calls it an integer, because a
+model that answers on a scale of 0..1 would otherwise pass its `1.0` off as the lowest score.
+"""
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+MAX_REPLY_CHARS = 200_000
+"""Longer replies are void: the largest honest one, 60 ids with reasons, has about 10,000."""
+MAX_REASON_CHARS = 240
+
+_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
+_WRITTEN = re.compile(r"(?<!\w)[\"'“”]?(\w{2})[\"'“”]?\s*:\s*([^\s,}\]]+)(?=(\s*[,}\n])?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a reply validly says."""
+
+    scores: Mapping[str, int]
+    """Id -> 0..100, only ids that were asked for."""
+    reasons: Mapping[str, str]
+    """Id -> reason, only ids with a score."""
+    foreign: int = 0
+    """Ids that were not asked for; void."""
+    void: int = 0
+    """Values that are no integer 0..100, or ids given twice with different values."""
+    mended: bool = False
+    """The reply was not JSON as it stood."""
+
+
+class _Object(dict[str, object]):
+    """A JSON object that remembers keys given twice with different values."""
+
+    def __init__(self, pairs: list[tuple[str, object]]) -> None:
+        super().__init__()
+        self.conflicts: set[str] = set()
+        for key, value in pairs:
+            if key in self and (type(self[key]), self[key]) != (type(value), value):
+                self.conflicts.add(key)
+            self[key] = value
+
+
+@dataclass(slots=True)
+class _Found:
+    scores: dict[str, int] = field(default_factory=dict)
+    foreign: int = 0
+    void: int = 0
+
+
+NOTHING = Reply({}, {})
+
+
+def read(text: str, ids: Collection[str]) -> Reply:
+    """Read a reply to a prompt with these ids. Every other id, and every value in doubt, is void."""
+    if len(text) > MAX_REPLY_CHARS:
+        return NOTHING
+    strict = _strict(text)
+    if strict is not None:
+        return _validated(strict, ids, mended=False)
+    body = _THINKING.sub("", text)
+    start, end = body.find("{"), body.rfind("}")
+    if start < 0:
+        return NOTHING
+    inner = _strict(body[start : end + 1])
+    if inner is not None:
+        return _validated(inner, ids, mended=True)
+    return _confirmed(_validated(_repaired(body[start:]), ids, mended=True), body[start:])
+
+
+def _strict(text: str) -> object | None:
+    try:
+        found: object = json.loads(text, object_pairs_hook=_Object)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def _repaired(text: str) -> object:
+    import json_repair
+
+    try:
+        return json_repair.loads(text, skip_json_loads=True)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _validated(data: object, ids: Collection[str], *, mended: bool) -> Reply:
+    if not isinstance(data, dict) or _conflicts(data, "scores"):
+        return Reply({}, {}, mended=mended)
+    scores = data.get("scores")
+    if not isinstance(scores, dict):
+        return Reply({}, {}, mended=mended)
+    found = _Found()
+    for key, value in scores.items():
+        if key not in ids:
+            found.foreign += 1
+        elif type(value) is int and 0 <= value <= 100 and not _conflicts(scores, key):
+            found.scores[key] = value
+        else:
+            found.void += 1
+    reasons = {id_: reason for id_, reason in _reasons(data.get("reasons")) if id_ in found.scores}
+    return Reply(found.scores, reasons, found.foreign, found.void, mended)
+
+
+def _conflicts(data: Mapping[str, object], key: str) -> bool:
+    return isinstance(data, _Object) and key in data.conflicts
+
+
+def _reasons(data: object) -> list[tuple[str, str]]:
+    pairs: list[tuple[object, object]] = []
+    if isinstance(data, dict):
+        pairs = list(data.items())
+    elif isinstance(data, list):
+        entries = [entry for entry in data if isinstance(entry, dict)]
+        pairs = [(entry.get("id"), entry.get("reason", entry.get("reasoning"))) for entry in entries]
+    return [(id_, _trimmed(text)) for id_, text in pairs if isinstance(id_, str) and isinstance(text, str)]
+
+
+def _trimmed(reason: str) -> str:
+    """One printable line: a reason goes to terminals and into the store."""
+    line = " ".join(_UNPRINTABLE.sub(" ", reason).split())
+    line = line.encode("utf-8", "replace").decode("utf-8")
+    return line if len(line) <= MAX_REASON_CHARS else line[: MAX_REASON_CHARS - 1] + "…"
+
+
+def _confirmed(reply: Reply, text: str) -> Reply:
+    """Keep the mended scores that the raw text states in full, and states nowhere otherwise."""
+    written: dict[str, set[str]] = {}
+    for match in _WRITTEN.finditer(text):
+        id_, value, closed = match.groups()
+        written.setdefault(id_, set()).add(value if closed else value + " cut")
+    kept = {id_: score for id_, score in reply.scores.items() if written.get(id_) == {str(score)}}
+    reasons = {id_: reason for id_, reason in reply.reasons.items() if id_ in kept}
+    return Reply(kept, reasons, reply.foreign, reply.void + len(reply.scores) - len(kept), mended=True)

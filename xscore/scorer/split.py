@@ -1,0 +1,116 @@
+"""What is judged at once: a whole memory, or a part of one that is larger than a pack. Pure.
+
+An oversized memory is split at inner boundaries and never cut off: its parts, joined, are its text. Its score is the
+best of its parts, and it has one only when every part has. Parts are judged and cached under hashes of their own, so a
+resumed run asks for the missing parts alone.
+Trade-off: cuts are found greedily from the front, so an edit re-judges its own part and those after it, not before.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import ceil
+
+from xscore.hashing import content_hash
+from xscore.records import Candidate, Judgment, Unjudged
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One thing that gets a score of its own."""
+
+    content_hash: str
+    kind: str
+    path: str
+    entity: str
+    text: str
+    memory: str
+    """Content hash of the memory it is, or is a part of."""
+    parts: int = 1
+    """How many parts that memory has."""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether its score stands for a part only."""
+        return self.parts > 1
+
+
+def pieces(candidate: Candidate, text: str, *, max_tokens: int) -> tuple[Piece, ...]:
+    """Give the candidate whole, or in parts of at most about `max_tokens` by its own characters per token."""
+    texts = [text]
+    if candidate.tokens > max_tokens:
+        texts = split(text, max_chars=max(1, len(text) * max_tokens // candidate.tokens))
+    kind, path, entity, memory = candidate.kind.value, candidate.path, candidate.entity, candidate.content_hash
+    if len(texts) == 1:
+        return (Piece(memory, kind, path, entity, text, memory),)
+    found = []
+    for number, part in enumerate(texts, start=1):
+        name = f"{entity} part {number}/{len(texts)}".lstrip()
+        found.append(Piece(content_hash(path, name, part), kind, path, name, part, memory, len(texts)))
+    return tuple(found)
+
+
+def split(text: str, *, max_chars: int) -> list[str]:
+    """Cut a text into pieces of at most `max_chars` whose sum is the text.
+
+    The last blank line in the second half of a piece is the best place, then the deepest dedent, then any line end;
+    a single longer line is cut where it must be. Pieces are of even size, so that the last one is no crumb.
+    """
+    count = ceil(len(text) / max_chars)
+    cut_texts: list[str] = []
+    start = 0
+    while len(text) - start > max_chars:
+        even = ceil((len(text) - start) / max(1, count - len(cut_texts)))
+        limit = min(max_chars, max(even + max_chars // 8, max_chars // 2))
+        end = start + _boundary(text[start : start + limit])
+        cut_texts.append(text[start:end])
+        start = end
+    return [*cut_texts, text[start:]]
+
+
+def _boundary(window: str) -> int:
+    """Where to end a piece that may reach to the end of this window."""
+    best, best_rank, offset = len(window), (0, 0, 0), 0
+    lines = window.splitlines(keepends=True)
+    for line, following in pairwise(lines):
+        offset += len(line)
+        if offset < len(window) // 2:
+            continue
+        blank = not line.strip() and bool(following.strip())
+        dedent = max(0, _indent(line) - _indent(following)) if line.strip() and following.strip() else 0
+        rank = (2 if blank else 1, dedent if not blank else -_indent(following), offset)
+        if rank > best_rank:
+            best, best_rank = offset, rank
+    return best
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+@dataclass(slots=True)
+class PartTally:
+    """Brings the parts of oversized memories together; a memory leaves it once, when its last part has settled."""
+
+    _settled: dict[str, dict[str, Judgment | Unjudged]] = field(default_factory=dict)
+
+    def settle(self, piece: Piece, result: Judgment | Unjudged) -> Judgment | Unjudged | None:
+        """Take one piece's result; give its memory's, or None while parts are missing."""
+        if not piece.is_part:
+            return result
+        parts = self._settled.setdefault(piece.memory, {})
+        parts[piece.content_hash] = result
+        if len(parts) < piece.parts:
+            return None
+        return whole(piece.memory, list(self._settled.pop(piece.memory).values()))
+
+
+def whole(memory: str, parts: Sequence[Judgment | Unjudged]) -> Judgment | Unjudged:
+    """Score a memory by its best part, or say why a part of it has no score."""
+    judged = [part for part in parts if isinstance(part, Judgment)]
+    lost = [part for part in parts if isinstance(part, Unjudged)]
+    if lost:
+        detail = f"{len(lost)} of {len(parts)} parts: {lost[0].detail or lost[0].cause.value}"
+        return Unjudged(memory, lost[0].cause, detail)
+    best = max(judged, key=lambda part: part.score)
+    return Judgment(memory, best.score, best.reason, best.pack, best.position, best.prior)
