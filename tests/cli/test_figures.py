@@ -23,7 +23,17 @@ def test_dollars(amount: Decimal | None, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "words"), [(0, "0"), (812, "812"), (1_240, "1.2k"), (98_400, "98k"), (1_234_567, "1.2M")]
+    ("count", "words"),
+    [
+        (0, "0"),
+        (812, "812"),
+        (1_240, "1.2k"),
+        (4_000, "4k"),
+        (9_960, "10k"),
+        (999_600, "1.0M"),
+        (98_400, "98k"),
+        (1_234_567, "1.2M"),
+    ],
 )
 def test_tokens(count: int, words: str) -> None:
     """Tokens keep two or three figures."""

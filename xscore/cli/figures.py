@@ -19,10 +19,11 @@ def dollars(amount: Decimal | None) -> str:
 
 
 def tokens(count: int) -> str:
-    """`812`, `98k`, `1.2M`."""
-    if count < 10_000:
-        return f"{count:,}" if count < 1_000 else f"{count / 1_000:.1f}k"
-    return f"{count / 1_000:.0f}k" if count < 999_500 else f"{count / 1_000_000:.1f}M"
+    """`812`, `1.2k`, `98k`, `1.2M`."""
+    if count < 1_000:
+        return str(count)
+    thousands = round(count / 1_000, 1 if count < 9_950 else None)
+    return f"{thousands:g}k" if thousands < 1_000 else f"{count / 1_000_000:.1f}M"
 
 
 def seconds(duration: float) -> str:

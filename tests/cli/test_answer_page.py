@@ -1,0 +1,116 @@
+"""A receipt as a page for people."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from xscore.cli import answer_page
+from xscore.records import (
+    Answer,
+    Boost,
+    Coverage,
+    JudgeInfo,
+    Latency,
+    Scope,
+    Selected,
+    StageUsage,
+    UnjudgedAccount,
+    Usage,
+)
+
+WRITE = Selected(
+    id="m_1",
+    layer="graph",
+    kind="method",
+    path="xscore/cache/judgments.py",
+    entity="Judgments.write",
+    start_line=41,
+    end_line=77,
+    language="python",
+    raw_score=0.83,
+    boosts=(Boost("dependency", 0.10, "called by JudgmentWriter.write"),),
+    score=0.93,
+    reason="writes a judgment in one transaction",
+    cached=False,
+    below_threshold=False,
+)
+MISS = replace(WRITE, id="m_2", entity="Judgments.known", raw_score=0.64, boosts=(), score=0.64, reason="")
+ANSWER = Answer(
+    turn_id="t_1",
+    task="where is a judgment written?",
+    scope=Scope(),
+    threshold=0.7,
+    top_k=15,
+    judge=JudgeInfo(
+        provider="openai", model="m", host="h", prompt_version="1", order="memory_first", is_model=True, saw=("task",)
+    ),
+    primary=None,
+    partial=False,
+    warnings=(),
+    coverage=Coverage(812, 41, 771, 0, 0),
+    unjudged=UnjudgedAccount({}, ()),
+    selected=(WRITE,),
+    near_misses=(MISS,),
+    answer=None,
+    bundle="",
+    judge_usage=StageUsage(
+        calls=41,
+        attempts=42,
+        usage=Usage(input_tokens=98_000, cached_input_tokens=61_000, output_tokens=4_000),
+        cost_usd=Decimal("0.0114"),
+    ),
+    primary_usage=None,
+    latency=Latency(total=3.21),
+)
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No colours."""
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+def test_page(snapshot: SnapshotAssertion) -> None:
+    """Score, place, name, reason and boosts of each; what came close; one cost line."""
+    parts = [answer_page.selection(ANSWER), answer_page.near_misses(ANSWER), answer_page.cost_line(ANSWER)]
+    assert "\n".join(parts) == snapshot
+
+
+def test_unpriced_is_not_free() -> None:
+    """A call without a known price makes the turn unpriced; the lexical judge alone is $0 and says what it is."""
+    unpriced = replace(ANSWER, judge_usage=replace(ANSWER.judge_usage, cost_usd=None))
+    assert "unpriced" in answer_page.cost_line(unpriced) and "$" not in answer_page.cost_line(unpriced)
+    lexical = replace(ANSWER, judge=replace(ANSWER.judge, is_model=False), judge_usage=StageUsage())
+    assert "no model judged · $0 · 3.2 s" in answer_page.cost_line(lexical)
+
+
+def test_nothing_chosen() -> None:
+    """Nothing above the threshold is said plainly, with the nearest and with ways on."""
+    page = answer_page.selection(replace(ANSWER, selected=()))
+    assert page.startswith("Nothing was chosen: none of 812 judged memories reached 0.7.")
+    assert "Judgments.known" in page and "--threshold" in page and "--file" in page
+
+
+def test_unjudged_are_counted_by_cause() -> None:
+    """What has no score is counted by cause, with a way on."""
+    partial = replace(
+        ANSWER, coverage=Coverage(812, 31, 771, 0, 10), unjudged=UnjudgedAccount({"refused": 2, "budget": 8}, ())
+    )
+    assert "10 candidates of 812 unjudged (8 budget, 2 refused)" in answer_page.unjudged(partial)
+    assert answer_page.unjudged(ANSWER) == ""
+
+
+def test_beyond_k_is_another_hint() -> None:
+    """A near miss that reached the threshold asks for a larger K, not for a lower threshold."""
+    beyond = replace(ANSWER, near_misses=(replace(MISS, score=0.8),))
+    assert "raise --top-k" in answer_page.near_misses(beyond)
+
+
+def test_hostile_names_are_harmless() -> None:
+    """A path, name or reason out of a repository cannot drive the terminal."""
+    hostile = replace(WRITE, path="a\x1b[2J.py", entity="f\u202e", reason="x\ny\x07")
+    page = answer_page.selection(replace(ANSWER, selected=(hostile,), near_misses=(hostile,)))
+    assert "\x1b" not in page and "\u202e" not in page and "\x07" not in page
+    assert len(page.splitlines()) == 3

@@ -1,0 +1,58 @@
+"""`config show`: what is in force, and why."""
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Run
+from xscore.cli.config import masked
+from xscore.settings import all_names
+
+KEY = "sk-test-0123456789abcdef"
+
+
+def test_origins(xscore: Run, tmp_path: Path) -> None:
+    """Each setting names the place its value came from."""
+    (tmp_path / ".xscore.toml").write_text("[selection]\ntop_k = 7\n")
+    done = xscore("config", "show", "--origin", "--json", cwd=tmp_path, environ={"XSCORE_JUDGE_RPM": "50"})
+    shown = {setting["name"]: setting for setting in json.loads(done.stdout)["settings"]}
+    assert set(shown) == set(all_names())
+    assert shown["selection.top_k"] == {"name": "selection.top_k", "value": "7", "origin": ".xscore.toml"}
+    assert shown["judge.rpm"]["origin"] == "environment XSCORE_JUDGE_RPM"
+    assert shown["selection.threshold"]["origin"] == "default"
+
+
+def test_a_key_is_masked(xscore: Run, tmp_path: Path) -> None:
+    """A key shows its last four characters and no more, in every form."""
+    for form in ((), ("--json",), ("--origin",)):
+        done = xscore("config", "show", *form, cwd=tmp_path, environ={"OPENAI_API_KEY": KEY})
+        assert KEY[:-4] not in done.stdout + done.stderr
+        assert "cdef" in done.stdout
+
+
+def test_short_keys_show_nothing() -> None:
+    """A key so short that its end would give it away shows nothing of itself."""
+    assert (masked(""), masked("abcdef"), masked(KEY)) == ("", "…", "…cdef")
+
+
+def test_what_a_repository_may_not_set(xscore: Run, tmp_path: Path) -> None:
+    """A host in a repository's file is ignored, and a note on stderr says so."""
+    (tmp_path / ".xscore.toml").write_text('[openai]\nbase_url = "http://evil.invalid/v1"\n')
+    done = xscore("config", "show", "--json", cwd=tmp_path)
+    assert "evil" not in done.stdout
+    assert "openai.base_url" in done.stderr
+
+
+def test_a_misspelt_setting_is_an_error(xscore: Run, tmp_path: Path) -> None:
+    """An unknown name ends with 2 and names its source."""
+    (tmp_path / ".xscore.toml").write_text("[selection]\ntopk = 7\n")
+    done = xscore("config", "show", "--json", cwd=tmp_path)
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["kind"]) == (2, "usage")
+    assert "selection.topk" in error["message"] and ".xscore.toml" in error["message"]
+
+
+def test_plain_text_has_no_control_characters(xscore: Run, tmp_path: Path) -> None:
+    """Through a pipe the listing is plain, one setting a line."""
+    lines = xscore("config", "show", cwd=tmp_path).stdout.splitlines()
+    assert len(lines) == len(all_names())
+    assert not any("\x1b" in line for line in lines)

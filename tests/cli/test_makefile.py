@@ -1,0 +1,70 @@
+"""The Makefile: the question reaches xscore as it was typed."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+MAKEFILE = Path(__file__).parents[2] / "Makefile"
+HOSTILE = [
+    "where is a judgment written to the cache?",
+    "$(shell touch made-by-make)",
+    "`touch made-by-shell` $(touch made-by-shell) $HOME $5 $$",
+    'it\'s "quoted" \\ %s %d #comment; exit 3',
+    "two\nlines",
+]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder with the Makefile and an environment already made, whose `xscore` repeats its standard input."""
+    binaries = tmp_path / ".venv" / "bin"
+    binaries.mkdir(parents=True)
+    shutil.copy(MAKEFILE, tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    (binaries / "python").touch()
+    (tmp_path / ".venv" / ".installed").touch()
+    (binaries / "xscore").write_text('#!/bin/sh\ncat\nprintf " [%s]" "$*"\n')
+    (binaries / "xscore").chmod(0o755)
+    return tmp_path
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize("question", HOSTILE)
+@pytest.mark.parametrize("way", ["argument", "environment"])
+def test_the_question_is_not_expanded(question: str, way: str, checkout: Path) -> None:
+    """Neither make nor a shell reads the question, given either way."""
+    given = [f"Q={question}"] if way == "argument" else []
+    environment = {**os.environ, "Q": question}
+    done = subprocess.run(
+        ["make", "ask", *given], cwd=checkout, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{question} [ask - --judge lexical --no-answer]"
+    assert not [path for path in checkout.iterdir() if path.name.startswith("made-by")]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_no_question(checkout: Path) -> None:
+    """Without a question it says how to ask one."""
+    environment = {name: value for name, value in os.environ.items() if name != "Q"}
+    done = subprocess.run(["make", "ask"], cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert 'make ask Q="' in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_an_old_python_is_refused_clearly(tmp_path: Path) -> None:
+    """A Python before 3.11 is refused by name, and no half-made environment is left."""
+    shutil.copy(MAKEFILE, tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    old = tmp_path / "python-old"
+    old.write_text('#!/bin/sh\n[ "$1" = --version ] && { echo Python 3.9.1; exit 0; }\nexit 1\n')
+    old.chmod(0o755)
+    done = subprocess.run(
+        ["make", "ask", "Q=x", f"PYTHON={old}"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "needs Python 3.11 or newer" in done.stderr and "3.9.1" in done.stderr
+    assert not (tmp_path / ".venv").exists()

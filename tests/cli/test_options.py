@@ -1,0 +1,87 @@
+"""Flags to records."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from xscore.cli.options import KEEPING, OVERRIDES, Flags
+from xscore.errors import UsageError
+from xscore.settings import all_names, load
+
+BARE: dict[str, object] = {"file": None, "errors": None, "recent": (), "path": (), "kind": (), "layer": ()}
+
+
+def flags(**given: object) -> Flags:
+    """Flags as click would hand them over."""
+    return Flags({**BARE, **given})
+
+
+def test_every_override_names_a_setting() -> None:
+    """Each flag that overrides names settings that exist."""
+    assert {name for names in OVERRIDES.values() for name in names} <= set(all_names())
+
+
+def test_threshold_speaks_of_whichever_judge() -> None:
+    """`--threshold` sets the threshold of the model and of the lexical judge."""
+    loaded = load(repo_root=None, user_file=None, environ={}, flags=flags(threshold=0.25).overrides)
+    assert (loaded.settings.selection.threshold, loaded.settings.selection.lexical_threshold) == (0.25, 0.25)
+    assert loaded.origins["selection.threshold"] == "flag"
+
+
+def test_flags_not_given_change_nothing() -> None:
+    """Without flags every setting keeps its default."""
+    loaded = load(repo_root=None, user_file=None, environ={}, flags=flags(**dict.fromkeys(KEEPING)).overrides)
+    assert set(loaded.origins.values()) == {"default"}
+
+
+def test_no_git() -> None:
+    """`--no-git` turns git off."""
+    assert flags(no_git=True).overrides["index.git"] is False
+
+
+@pytest.mark.parametrize(
+    ("given", "file", "line"),
+    [("a.py", "a.py", 0), ("a.py:12", "a.py", 12), ("a.py:x", "a.py:x", 0), ("b:7", "b:7", 0), (None, "", 0)],
+)
+def test_file_and_line(
+    given: str | None, file: str, line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`F:LINE` is split, but a file that is really called so wins."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "b:7").touch()
+    turn = flags(file=given).turn("x")
+    assert (turn.file, turn.line) == (file, line)
+
+
+def test_task_from_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-` reads the task from standard input, whatever its bytes."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"why \xff\xfe?\n")))
+    assert flags().turn("-").task == "why \ufffd\ufffd?\n"
+
+
+def test_errors_from_a_file(tmp_path: Path) -> None:
+    """`--errors FILE` reads the file; one that is not there is a usage error that names it."""
+    (tmp_path / "trace.txt").write_text("ValueError: no\n")
+    assert flags(errors=str(tmp_path / "trace.txt")).turn("x").errors == "ValueError: no\n"
+    with pytest.raises(UsageError, match=r"gone\.txt cannot be read"):
+        flags(errors=str(tmp_path / "gone.txt")).turn("x")
+
+
+def test_two_readers_of_stdin() -> None:
+    """The task and the errors cannot both come from standard input."""
+    with pytest.raises(UsageError, match="both"):
+        flags(errors="-").turn("-")
+
+
+def test_scope_and_recent() -> None:
+    """Narrowing and recent files reach the turn in order."""
+    turn = flags(path=("src/**",), kind=("test",), layer=("graph",), recent=("b.py", "a.py")).turn("x")
+    assert (turn.scope.paths, turn.scope.kinds, turn.scope.layers) == (("src/**",), ("test",), ("graph",))
+    assert turn.recent == ("b.py", "a.py")
+
+
+def test_task_with_stray_bytes() -> None:
+    """A task whose argv bytes are not UTF-8 is taken with replacements."""
+    assert flags().turn("caf\udce9").task == "caf\ufffd"

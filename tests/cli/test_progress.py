@@ -1,0 +1,130 @@
+"""What is said while a turn runs, on a terminal and elsewhere."""
+
+import os
+import pty
+import subprocess
+import sys
+from decimal import Decimal
+
+import pytest
+
+from xscore.cli.progress import Watch, best_so_far, standing
+from xscore.cli.terminal import Terminal
+from xscore.records import Leader, Progress
+
+HALF = Progress(
+    candidates=812,
+    cached=400,
+    judged=120,
+    unjudged=2,
+    calls=6,
+    cost_usd=Decimal("0.0042"),
+    elapsed_s=10.0,
+    seconds_left=24.0,
+    leaders=(Leader("a.py", "f", 0.93), Leader("b\x1b[2J.py", "g", 0.71)),
+)
+TURN = """
+import sys, time
+from tests.cli.test_progress import HALF
+from xscore.cli.progress import Watch
+from xscore.cli.terminal import Terminal
+watch = Watch(Terminal(quiet={quiet}), streams=True)
+watch.stage("judge")
+watch.progress(HALF)
+time.sleep(0.3)
+watch.note("mind the \\x1b[31mgap")
+watch.answer_text("It is \\x1b[31mred.")
+watch.close()
+"""
+CLEARED = "\x1b[2K"
+
+
+def on_a_terminal(*, quiet: bool = False, environ: dict[str, str] | None = None) -> str:
+    """Run a turn's worth of telling with stdout and stderr on a pseudo-terminal; return all that arrived."""
+    ours, theirs = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", TURN.format(quiet=quiet)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**environment, "TERM": "xterm-256color", "COLUMNS": "120", **(environ or {})},
+    )
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(ours)
+    assert process.wait(timeout=20) == 0, seen.decode()
+    return seen.decode()
+
+
+def test_standing() -> None:
+    """Judged, cached, unjudged, rate, dollars and time left, in one line."""
+    assert standing(HALF) == "522 of 812 · 120 judged · 400 cached · 2 unjudged · 12/s · ~$0.004 · 24 s left"
+
+
+def test_leaders_are_harmless() -> None:
+    """The provisional best cannot drive the terminal."""
+    assert best_so_far(HALF) == ["0.93  a.py  f", "0.71  b\\x1b[2J.py  g"]
+
+
+def test_live_on_a_terminal() -> None:
+    """On a terminal the board is drawn, shows the best so far and is wiped before the answer."""
+    seen = on_a_terminal()
+    assert "522 of 812" in seen and "0.93  a.py  f" in seen
+    assert CLEARED in seen
+    assert "mind the \\x1b[31mgap" in seen
+    assert seen.rstrip().endswith("It is \\x1b[31mred.")
+
+
+def test_no_color() -> None:
+    """With NO_COLOR nothing is coloured; the board itself stays."""
+    seen = on_a_terminal(environ={"NO_COLOR": "1"})
+    assert "522 of 812" in seen
+    assert "\x1b[3" not in seen and "\x1b[9" not in seen and "38;" not in seen
+
+
+def test_quiet_is_only_the_answer() -> None:
+    """--quiet shows the answer and nothing else, with no control character."""
+    assert on_a_terminal(quiet=True) == "It is \\x1b[31mred."
+
+
+def test_a_dumb_terminal_is_not_drawn_on() -> None:
+    """A terminal that cannot move its cursor gets plain lines."""
+    assert CLEARED not in on_a_terminal(environ={"TERM": "dumb"})
+
+
+def test_elsewhere_a_plain_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not on a terminal, progress is a plain line every ten seconds, notes are lines, rich is not loaded."""
+    watch = Watch(Terminal())
+    watch.progress(HALF)
+    watch._last_line -= 11
+    watch.progress(HALF)
+    watch.progress(HALF)
+    watch.note("once")
+    watch.note("once")
+    assert capsys.readouterr().err == f"{standing(HALF)}\nonce\n"
+
+
+def test_a_reader_who_left_does_not_stop_the_answer() -> None:
+    """When stdout is closed while the answer streams, the call that is being paid for goes on."""
+    code = """
+import sys
+from xscore.cli.progress import Watch
+from xscore.cli.terminal import Terminal
+watch = Watch(Terminal(), streams=True)
+for _ in range(20_000):
+    watch.answer_text("word ")
+print("finished", file=sys.stderr, flush=True)
+"""
+    command = f"{sys.executable} -c '{code}' | head -c 5"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stdout == "word "
+    assert "finished" in done.stderr
