@@ -1,7 +1,7 @@
 """Words of code and prose: identifiers split, lightly stemmed, hashed into the sparse vector kept beside each memory.
 
 A vector is a run of 6-byte entries: a 32-bit term hash, how often the text has the term, and in which fields it stands
-(name, owner, path, signature). Fields are marks and not weights, so that the reading side (`scorer.lexical`) can weigh
+(name, owner, path, heading). Fields are marks and not weights, so that the reading side (`scorer.lexical`) can weigh
 them anew without a re-index. Nothing here ranks or knows a pool. Pure Python, because the write door calls it for each
 memory; the trade-off of hashing is that two terms may share one (a pair in four billion), worth a wrong word at worst.
 """
@@ -26,8 +26,8 @@ FILE = 8
 """Part of the file's name."""
 FOLDER = 16
 """Part of a folder's name."""
-SIGNATURE = 32
-"""Part of the signature or title."""
+HEADING = 32
+"""Part of the title or signature."""
 
 ENTRY = struct.Struct("<IBB")
 """Term hash, frequency in the text (at most 255), field marks."""
@@ -40,10 +40,24 @@ _ENGLISH = """
     there these they this those through thus to too under until up upon us use used uses using very was we were what
     when where whether which while who whom why will with within without would you your yours
 """
-_KEYWORDS = "self cls def return elif else const var null undefined"
+_KEYWORDS = "self cls def return elif else const null undefined"
 STOPWORDS = frozenset(f"{_ENGLISH} {_KEYWORDS}".split())
 """Words that say nothing of a task: English function words and the commonest keywords."""
 
+_SHORT_FORMS = """
+    argument arg; attribute attr; parameter param; configuration config conf cfg; initialize init;
+    function func fn; message msg; string str; directory dir; context ctx; environment env; request req;
+    response resp; error err; exception exc; number num; integer int; boolean bool; dictionary dict; length len;
+    object obj; value val; command cmd; option opt; document doc; information info; iterator iter;
+    index idx; element elem; source src; destination dest dst; temporary tmp temp; implementation impl;
+    property prop; reference ref; representation repr; specification spec; authentication auth;
+    database db; generate gen; maximum max; minimum min; previous prev; current cur curr; position pos;
+    extension ext; description desc; operation op ops; equal eq; remove rm; application app; calculate calc;
+    character char; column col; dimension dim; expression expr; format fmt; library lib; location loc;
+    module mod; package pkg; process proc; separator sep; sequence seq; statement stmt; system sys; token tok;
+    variable var; version ver; window win; address addr; buffer buf; callback cb; connection conn;
+    declaration decl; signature sig; condition cond; warning warn; utility util utils; button btn
+"""
 _WORD = re.compile(r"[^\W\d]\w{0,63}|\d{3,12}")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")
 
@@ -67,7 +81,7 @@ def term_vector(memory_text: str, *, path: str, entity: str, title: str = "", si
     for word in _WORD.findall(memory_text):
         for _, term in split(word):
             counts[term] = counts.get(term, 0) + 1
-    marks = _marks(path=path, entity=entity, signature=f"{title} {signature}")
+    marks = _marks(path=path, entity=entity, heading=f"{title} {signature}")
     for term in marks:
         counts.setdefault(term, 0)
     pack, mark = ENTRY.pack, marks.get
@@ -95,15 +109,19 @@ def split(word: str) -> tuple[tuple[str, int], ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=1 << 14)
 def stem(word: str) -> str:
-    """Cut the endings that English inflects with, so that `parses`, `parsed` and `parsing` are one term."""
+    """Cut the endings that English inflects with, so that `parses`, `parsed` and `parsing` are one term.
+
+    The short forms that programmers write are their long form: `attrs` and `attributes` are one term too.
+    """
     if len(word) < 4 or not word.isascii():
-        return word
+        return _LONG_FORM.get(word, word)
     if word.endswith("ies") and len(word) > 4:
         word = word[:-3] + "y"
     elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
         word = word[:-1]
+    if word in _LONG_FORM:
+        return _LONG_FORM[word]
     for ending in ("ing", "ed"):
         base = word[: -len(ending)]
         if word.endswith(ending) and len(base) >= 3 and any(vowel in base for vowel in "aeiouy"):
@@ -112,12 +130,12 @@ def stem(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
 
-def _marks(*, path: str, entity: str, signature: str) -> dict[int, int]:
+def _marks(*, path: str, entity: str, heading: str) -> dict[int, int]:
     """Return the fields in which each term stands, as or-ed marks."""
     folder, _, file = path.rpartition("/")
     owner, _, name = entity.rpartition(" > " if " > " in entity else ".")
     marks: dict[int, int] = {}
-    fields = ((name, NAME), (owner, OWNER), (file.partition(".")[0], FILE), (folder, FOLDER), (signature, SIGNATURE))
+    fields = ((name, NAME), (owner, OWNER), (file.partition(".")[0], FILE), (folder, FOLDER), (heading, HEADING))
     for text, mark in fields:
         for word in _WORD.findall(text):
             for _, term in split(word):
@@ -150,3 +168,9 @@ def _whole(parts: list[str]) -> str:
 
 def _hash(term: str) -> int:
     return crc32(term.encode("utf-8", "surrogatepass"))
+
+
+_LONG_FORM: dict[str, str] = {}
+for _forms in _SHORT_FORMS.split(";"):
+    _long, *_shorts = _forms.split()
+    _LONG_FORM |= dict.fromkeys(_shorts, stem(_long))
