@@ -79,7 +79,10 @@ def _within(
     if len(passing) <= k:
         return list(passing), [], []
     share = k if about_tests else math.floor(k * settings.tests_share + TOLERANCE)
-    kept, over_quota, beyond, tests = [], [], [], 0
+    kept: list[Ranked] = []
+    over_quota: list[Ranked] = []
+    beyond: list[Ranked] = []
+    tests = 0
     for each in passing:
         is_test = each.candidate.kind is Kind.TEST
         if len(kept) == k:
