@@ -1,0 +1,62 @@
+"""Keep quoted text inside its fence: what a repository holds is data, also when it looks like our own tags.
+
+Only our own tags are escaped, not every `<`: code must stay code. It knows no layout.
+"""
+
+import re
+
+TAGS = "code|memory|file|header|omitted|session|exchange|current_file|diff|errors|task|answer|system"
+
+_FENCE = re.compile(rf"[<\uff1c\ufe64](?=[\s/\\\u200b-\u200d\u2060\ufeff]*(?:{TAGS})\b)", re.IGNORECASE)
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_BACKTICKS = re.compile(r"`{3,}")
+_IN_ATTRIBUTE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": " ", "\r": " ", "\t": " "})
+
+
+def escape(text: str) -> str:
+    """Make text unable to close a fence of ours or to open one; all else stays as written."""
+    return _FENCE.sub("&lt;", well_formed(text))
+
+
+def escape_attribute(text: str) -> str:
+    """Make text safe between double quotes, on one line."""
+    return well_formed(text).translate(_IN_ATTRIBUTE)
+
+
+def backticks(text: str) -> str:
+    """Return a Markdown fence longer than any run of backticks in the text."""
+    return "`" * max(3, 1 + max((len(run) for run in _BACKTICKS.findall(text)), default=0))
+
+
+def shortened(text: str, limit: int) -> str:
+    """Keep the first and last third and a bit of a text longer than `limit` characters, and say what is left out."""
+    if len(text) <= limit:
+        return text
+    head, tail = limit // 3, limit - limit // 3
+    return f"{text[:head]}\n[… {len(text) - limit:,} characters left out …]\n{text[-tail:]}"
+
+
+def around(text: str, line: int, limit: int) -> str:
+    """Keep about `limit` characters of whole lines around a 1-based line, and say what is left out."""
+    if len(text) <= limit:
+        return text
+    lines = text.splitlines(keepends=True)
+    first = last = min(max(line - 1, 0), len(lines) - 1)
+    size = len(lines[first])
+    while size < limit and (first > 0 or last < len(lines) - 1):
+        if first > 0:
+            first -= 1
+            size += len(lines[first])
+        if last < len(lines) - 1:
+            last += 1
+            size += len(lines[last])
+    before = f"[… lines 1-{first} left out …]\n" if first else ""
+    after = f"\n[… lines {last + 2}-{len(lines)} left out …]" if last < len(lines) - 1 else ""
+    return before + shortened("".join(lines[first : last + 1]).rstrip("\n"), 2 * limit) + after
+
+
+def well_formed(text: str) -> str:
+    """Replace control characters and lone surrogates, which neither UTF-8 nor a JSON body can carry."""
+    if not text.isascii():
+        text = text.encode("utf-8", "replace").decode("utf-8")
+    return _CONTROL.sub("\ufffd", text)
