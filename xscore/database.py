@@ -80,6 +80,14 @@ class Connection(sqlite3.Connection):
         """Return a translating cursor."""
         return super().cursor(factory)
 
+    def execute(self, sql: str, parameters: Any = (), /) -> Cursor:
+        """Run one statement on a cursor of its own."""
+        return Cursor(self).execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> Cursor:
+        """Run one statement for each row of parameters, on a cursor of its own."""
+        return Cursor(self).executemany(sql, parameters)
+
 
 def connect(path: Path) -> sqlite3.Connection:
     """Open the database at `path`, creating it (0600, in a 0700 folder git ignores) and migrating it where needed.

@@ -1,0 +1,171 @@
+"""One way to open SQLite."""
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from xscore import database
+from xscore.errors import StoreDamaged, StoreError
+
+
+def test_files_are_private_and_git_ignores_them(tmp_path: Path) -> None:
+    """Database and side files are 0600 in a 0700 folder that ignores itself, whatever the umask."""
+    old = os.umask(0o000)
+    try:
+        connection = database.connect(tmp_path / ".xscore" / "memory.db")
+        connection.execute("INSERT INTO meta VALUES ('a', 'b')")
+    finally:
+        os.umask(old)
+    folder = tmp_path / ".xscore"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.glob("memory.db*")}
+    assert modes == {"memory.db": 0o600, "memory.db-wal": 0o600, "memory.db-shm": 0o600}
+    assert (folder / ".gitignore").read_text() == "*\n"
+    connection.close()
+
+
+def test_every_connection_is_set_up_alike(tmp_path: Path) -> None:
+    """WAL, NORMAL, secure_delete, foreign keys and a patient lock hold on the first and on each later connection."""
+    for _ in range(2):
+        connection = database.connect(tmp_path / "memory.db")
+        found = [
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("journal_mode", "synchronous", "secure_delete", "foreign_keys", "busy_timeout")
+        ]
+        assert found == ["wal", 1, 1, 1, 30_000]
+        connection.close()
+
+
+def test_a_deleted_text_leaves_the_file(tmp_path: Path) -> None:
+    """What is deleted is overwritten, not only unlinked."""
+    connection = database.connect(tmp_path / "memory.db")
+    connection.execute("INSERT INTO meta VALUES ('k', 'planted-words-to-find')")
+    connection.execute("DELETE FROM meta WHERE key = 'k'")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    assert b"planted-words" not in (tmp_path / "memory.db").read_bytes()
+
+
+def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
+    """An exception takes back all of it and leaves the connection usable."""
+    connection = database.connect(tmp_path / "memory.db")
+    with pytest.raises(KeyError), database.transaction(connection):
+        connection.execute("INSERT INTO meta VALUES ('a', 'b')")
+        raise KeyError("stop")
+    assert connection.execute("SELECT count(*) FROM meta").fetchone() == (0,)
+    with database.transaction(connection):
+        connection.execute("INSERT INTO meta VALUES ('a', 'b')")
+    assert connection.execute("SELECT count(*) FROM meta").fetchone() == (1,)
+    connection.close()
+
+
+def test_processes_may_create_one_store_at_once(tmp_path: Path) -> None:
+    """Eight processes that open a new database together all succeed, and it is migrated once."""
+    code = "import sys, pathlib; from xscore import database; database.connect(pathlib.Path(sys.argv[1])).close()"
+    path = tmp_path / ".xscore" / "memory.db"
+    running = [subprocess.Popen([sys.executable, "-c", code, str(path)], stderr=subprocess.PIPE) for _ in range(8)]
+    errors = [process.communicate()[1].decode() for process in running]
+    assert [process.returncode for process in running] == [0] * 8, errors
+
+
+@pytest.mark.parametrize(
+    "content", [b"not a database at all, but long enough to be one" * 100, b"SQLite format 3\0junk" * 99]
+)
+def test_a_file_that_is_no_database_is_damage(tmp_path: Path, content: bytes) -> None:
+    """Foreign bytes are refused as damage, with a hint on how to go on."""
+    (tmp_path / "memory.db").write_bytes(content)
+    with pytest.raises(StoreDamaged) as caught:
+        database.connect(tmp_path / "memory.db")
+    assert "--rebuild" in caught.value.hint
+
+
+def test_another_programs_database_is_refused(tmp_path: Path) -> None:
+    """A database of another program is not migrated over."""
+    other = sqlite3.connect(tmp_path / "memory.db")
+    other.execute("CREATE TABLE memory (a)")
+    other.close()
+    with pytest.raises(StoreDamaged, match="not a store"):
+        database.connect(tmp_path / "memory.db")
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    """A store of a newer xscore is left alone."""
+    connection = database.connect(tmp_path / "memory.db")
+    connection.execute("PRAGMA user_version = 9999")
+    connection.close()
+    with pytest.raises(StoreDamaged, match="newer xscore"):
+        database.connect(tmp_path / "memory.db")
+
+
+def test_a_link_is_refused(tmp_path: Path) -> None:
+    """A database is a file of its own, never a link to another."""
+    (tmp_path / "memory.db").symlink_to(tmp_path / "elsewhere.db")
+    with pytest.raises(StoreError, match="symbolic link"):
+        database.connect(tmp_path / "memory.db")
+    assert not (tmp_path / "elsewhere.db").exists()
+
+
+def test_damage_met_while_reading_is_damage(tmp_path: Path) -> None:
+    """Pages overwritten behind an open store surface as StoreDamaged from the cursor, not as rows."""
+    path = tmp_path / "memory.db"
+    connection = database.connect(path)
+    with database.transaction(connection):
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", [(f"k{i}", "v" * 500) for i in range(2000)])
+    connection.close()
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 :] = b"\xff" * (len(data) - len(data) // 2)
+    path.write_bytes(bytes(data))
+    with pytest.raises(StoreDamaged):
+        database.connect(path).execute("SELECT key, value FROM meta").fetchall()
+
+
+def test_a_lost_table_is_damage(tmp_path: Path) -> None:
+    """A schema from which something was dropped is damage and not a crash."""
+    connection = database.connect(tmp_path / "memory.db")
+    connection.execute("DROP TABLE judgment")
+    with pytest.raises(StoreDamaged):
+        connection.execute("SELECT * FROM judgment")
+    connection.close()
+
+
+def test_a_lock_that_does_not_fall_says_so(tmp_path: Path) -> None:
+    """A store held by another process for too long is a StoreError that names the lock."""
+    first, second = (database.connect(tmp_path / "memory.db") for _ in range(2))
+    second.execute("PRAGMA busy_timeout = 20")
+    with database.transaction(first), pytest.raises(StoreError, match="locked"), database.transaction(second):
+        pass
+    first.close()
+    second.close()
+
+
+def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
+    """A store below a file cannot be, and the message says where."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be created"):
+        database.connect(tmp_path / "file" / "memory.db")
+
+
+def test_our_own_mistakes_pass_through(tmp_path: Path) -> None:
+    """A constraint violation is our mistake and is not dressed up as damage."""
+    connection = database.connect(tmp_path / "memory.db")
+    connection.execute("INSERT INTO meta VALUES ('a', 'b')")
+    with pytest.raises(sqlite3.IntegrityError):
+        connection.execute("INSERT INTO meta VALUES ('a', 'c')")
+    connection.close()
+
+
+def test_peeking_leaves_the_store_as_it_is(tmp_path: Path) -> None:
+    """Reading one value of an unknown store neither migrates nor writes it."""
+    path = tmp_path / "memory.db"
+    connection = database.connect(path)
+    connection.execute("INSERT INTO meta VALUES ('store_id', 'abc')")
+    connection.close()
+    before = path.read_bytes()
+    assert database.peek(path, "store_id") == "abc"
+    assert database.peek(path, "nothing") is None
+    assert path.read_bytes() == before
