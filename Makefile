@@ -27,7 +27,7 @@ help:
 
 ask: .venv/.installed
 	@test -n "$$Q" || { echo 'Ask something: make ask Q="where is a judgment written to the cache?"' >&2; exit 2; }
-	@printf '%s' "$$Q" | $(BIN)/xscore ask - --judge lexical --no-answer
+	@printf '%s' "$$Q" | $(BIN)/xscore context - --judge lexical
 
 test: .venv/.installed-test
 	$(BIN)/ruff check .

@@ -10,9 +10,9 @@ from xscore.cli.terminal import Terminal, echo, print_json
 from xscore.pipeline.receipt import to_json
 from xscore.records import Answer
 
-NO_MODEL = (
-    "No model judged or answered. Set one: export OPENAI_API_KEY=…, or OPENAI_BASE_URL for a server of your own,"
-    " and --judge / --model provider:model where the defaults do not fit."
+SET_ONE = (
+    "Set one: export OPENAI_API_KEY=…, or OPENAI_BASE_URL=… for a server of your own; --judge and --model take"
+    " provider:model."
 )
 ANSWER = {
     "no_answer": click.option("--no-answer", is_flag=True, help="Judge and choose only; make no call to the answerer.")
@@ -68,6 +68,6 @@ def _result(answer: Answer, terminal: Terminal, streamed: str) -> None:
 def _account(answer: Answer, terminal: Terminal, *, wants_answer: bool) -> None:
     terminal.lines(answer_page.near_misses(answer))
     terminal.lines(answer_page.unjudged(answer))
-    if wants_answer and answer.primary is None and not answer.judge.is_model:
-        terminal.note(NO_MODEL)
+    if wants_answer and answer.primary is None:
+        terminal.note(f"No model {'answered' if answer.judge.is_model else 'judged or answered'}. {SET_ONE}")
     terminal.lines(answer_page.cost_line(answer))

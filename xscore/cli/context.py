@@ -44,7 +44,7 @@ def context(task: str, flags: Flags) -> int:
     for warning in answer.warnings:
         terminal.note(warning)
     if not terminal.as_json:
-        terminal.lines(answer_page.nothing_chosen(answer) if not answer.selected else "")
+        terminal.lines(answer_page.selection(answer))
         terminal.lines(answer_page.near_misses(answer))
         terminal.lines(answer_page.unjudged(answer))
         terminal.lines(answer_page.cost_line(answer))

@@ -1,0 +1,282 @@
+"""The commands, end to end: real repositories, real stores, scripted models, a process each."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.conftest import MakeRepo, git
+
+FILES = {
+    "shop/basket.py": '"""A basket of goods."""\n\n\nclass Basket:\n    """Holds goods until they are paid for."""\n\n'
+    '    def total(self) -> int:\n        """Sum the prices of the basket, in cents."""\n'
+    "        return sum(item.price for item in self.items)\n\n\n"
+    'def greet(name: str) -> str:\n    """Say hello."""\n    return f"hello {name}"\n',
+    "shop/checkout.py": '"""Pay for a basket."""\n\nfrom shop.basket import Basket\n\n\n'
+    'def pay(basket: Basket) -> int:\n    """Charge the total of the basket to a card."""\n    return basket.total()\n',
+    "README.md": "# Shop\n\nA shop sells goods.\n\n## Refunds\n\nRefunds take three days.\n",
+}
+SCRIPT = {
+    "default": 0.03,
+    "answer": "It is summed in Basket.total.",
+    "rules": [
+        {"entity": "*total", "score": 0.95, "reason": "sums the prices"},
+        {"entity": "pay", "score": 0.62, "reason": "calls it"},
+    ],
+}
+TASK = "where is the total of a basket summed?"
+
+
+@pytest.fixture
+def shop(make_repo: MakeRepo) -> Path:
+    """A small repository."""
+    return make_repo(FILES)
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> tuple[str, ...]:
+    """Flags that make a script judge and answer."""
+    return script_flags(tmp_path / "script.json", SCRIPT)
+
+
+def script_flags(path: Path, script: dict[str, Any]) -> tuple[str, ...]:
+    """Write a script and name it as both models."""
+    path.write_text(json.dumps(script))
+    return ("--judge", f"scripted:{path}", "--model", f"scripted:{path}")
+
+
+def test_ask_answers(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """The answer alone goes to stdout; the chosen memories and one cost line go to stderr."""
+    done = xscore("ask", TASK, *scripted, cwd=shop)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "It is summed in Basket.total.\n"
+    assert "0.95" in done.stderr and "shop/basket.py:7-9" in done.stderr and "sums the prices" in done.stderr
+    assert "kept " in done.stderr.splitlines()[-1] and "$0" in done.stderr.splitlines()[-1]
+    assert "\x1b" not in done.stderr + done.stdout
+
+
+def test_ask_json(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """Under --json stdout is one object whose candidates add up, and stderr is silent."""
+    done = xscore("ask", TASK, *scripted, "--json", cwd=shop)
+    answer = json.loads(done.stdout)
+    coverage = answer["coverage"]
+    assert (answer["schema"], answer["answer"]) == (1, "It is summed in Basket.total.")
+    assert coverage["candidates"] == sum(coverage[part] for part in ("judged", "cached", "carried", "unjudged")) > 4
+    assert answer["selected"][0]["entity"] == "Basket.total"
+    assert done.stderr == ""
+
+
+def test_ask_again_calls_no_judge(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """The same task again is judged from the cache alone."""
+    first = json.loads(xscore("ask", TASK, *scripted, "--no-answer", "--json", cwd=shop).stdout)
+    second = json.loads(xscore("ask", TASK, *scripted, "--no-answer", "--json", cwd=shop).stdout)
+    assert first["coverage"]["judged"] > 0
+    assert second["coverage"]["judged"] == 0 and second["usage"]["judge"]["calls"] == 0
+    assert [m["id"] for m in second["selected"]] == [m["id"] for m in first["selected"]]
+
+
+def test_no_answer_lists_the_selection(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """With --no-answer the list of chosen memories is the result."""
+    done = xscore("ask", TASK, *scripted, "--no-answer", cwd=shop)
+    assert done.stdout.startswith("0.95  shop/basket.py:7-9  Basket.total\n")
+
+
+def test_without_a_key(xscore: Run, shop: Path) -> None:
+    """Without a key the lexical judge chooses, the bundle is the result, and one line says how to set a model."""
+    done = xscore("ask", TASK, cwd=shop)
+    assert done.returncode == 0, done.stderr
+    assert "def total" in done.stdout
+    assert done.stderr.count("OPENAI_API_KEY") == 1
+    assert "no model judged" in done.stderr
+    answer = json.loads(xscore("ask", TASK, "--json", cwd=shop).stdout)
+    assert answer["answer"] is None and answer["judge"]["is_model"] is False and answer["primary"] is None
+
+
+def test_nothing_chosen(xscore: Run, shop: Path) -> None:
+    """A nonsense question chooses nothing and says so, with what to do."""
+    done = xscore("ask", "zebra quantum marmalade", cwd=shop)
+    assert done.returncode == 0
+    assert "Nothing was chosen" in done.stderr and "--threshold" in done.stderr
+
+
+@pytest.mark.parametrize("form", ["xml", "markdown", "json"])
+def test_context_is_the_bundle_alone(form: str, xscore: Run, shop: Path) -> None:
+    """`context` prints the bundle and nothing else on stdout, in the form asked for."""
+    done = xscore("context", TASK, "--format", form, "--quiet", cwd=shop)
+    assert done.returncode == 0, done.stderr
+    assert "def total" in done.stdout and done.stderr == ""
+    if form == "json":
+        json.loads(done.stdout)
+
+
+def test_context_within_its_budget(xscore: Run, shop: Path) -> None:
+    """--max-tokens bounds the bundle."""
+    small = xscore("context", TASK, "--threshold", "0", "--max-tokens", "60", "--quiet", cwd=shop).stdout
+    large = xscore("context", TASK, "--threshold", "0", "--quiet", cwd=shop).stdout
+    assert len(small) < len(large)
+
+
+def test_task_and_errors_from_elsewhere(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """TASK may come from stdin, and the errors from a file."""
+    (shop / "trace.txt").write_text("KeyError in pay\n")
+    done = xscore("ask", "-", "--errors", "trace.txt", *scripted, "--json", cwd=shop, stdin=TASK + "\n")
+    answer = json.loads(done.stdout)
+    assert answer["task"] == TASK
+    assert "errors" in answer["judge"]["saw"]
+
+
+def test_narrowing_is_in_the_receipt(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """--path and --kind narrow the pool, and the receipt names them."""
+    done = xscore("ask", TASK, "--path", "shop/**", "--kind", "function", *scripted, "--json", cwd=shop)
+    answer = json.loads(done.stdout)
+    assert answer["scope"] == {"paths": ["shop/**"], "kinds": ["function"], "layers": []}
+    assert answer["coverage"]["candidates"] == 2
+
+
+def test_all_scores(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """--all-scores writes one line a candidate."""
+    done = xscore("ask", TASK, *scripted, "--all-scores", "scores.jsonl", "--json", cwd=shop)
+    lines = [json.loads(line) for line in (shop / "scores.jsonl").read_text().splitlines()]
+    assert len(lines) == json.loads(done.stdout)["coverage"]["candidates"]
+    assert lines[0]["entity"] == "Basket.total" and lines[0]["outcome"] == "judged"
+
+
+def test_some_unjudged_is_1(xscore: Run, shop: Path, tmp_path: Path) -> None:
+    """A candidate that the judge declines is unjudged, counted, and the exit code is 1."""
+    refusing = {**SCRIPT, "rules": [{"entity": "greet", "refuse": True}, *SCRIPT["rules"]]}  # type: ignore[misc]
+    done = xscore("ask", TASK, *script_flags(tmp_path / "r.json", refusing), "--json", cwd=shop)
+    answer = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert answer["partial"] is True and answer["unjudged"]["by_cause"] == {"refused": 1}
+
+
+def test_nothing_judged_is_3(xscore: Run, shop: Path, tmp_path: Path) -> None:
+    """Where the account is out of money nothing is judged, and the exit code is 3."""
+    broke = {**SCRIPT, "errors": [{"at": 1, "kind": "quota"}, {"at": 2, "kind": "quota"}]}
+    done = xscore("ask", TASK, *script_flags(tmp_path / "b.json", broke), "--json", cwd=shop)
+    assert done.returncode == 3, done.stdout
+
+
+def test_primary_failed_is_7(xscore: Run, shop: Path, scripted: tuple[str, ...], tmp_path: Path) -> None:
+    """Judged but not answered: exit 7, and the bundle is still given."""
+    (tmp_path / "p.json").write_text(json.dumps({"errors": [{"at": 1, "kind": "authentication"}]}))
+    flags = (*scripted[:2], "--model", f"scripted:{tmp_path / 'p.json'}")
+    done = xscore("ask", TASK, *flags, cwd=shop)
+    assert done.returncode == 7, done.stderr
+    assert "def total" in done.stdout
+
+
+def test_a_spec_that_is_none(xscore: Run, shop: Path) -> None:
+    """A model that no provider knows is a usage error or no usable model, as JSON under --json."""
+    done = xscore("ask", TASK, "--judge", "nobody:x", "--json", cwd=shop)
+    error = json.loads(done.stdout)["error"]
+    assert done.returncode == error["code"] and error["code"] in (2, 3)
+    assert "nobody" in error["message"]
+
+
+def test_empty_task(xscore: Run, shop: Path) -> None:
+    """An empty task is a usage error with an example."""
+    done = xscore("ask", "  ", cwd=shop)
+    assert done.returncode == 2
+    assert "the task is empty" in done.stderr and "xscore ask" in done.stderr
+
+
+def test_file_outside_the_repository(xscore: Run, shop: Path) -> None:
+    """--file must lie inside the repository."""
+    assert xscore("ask", TASK, "--file", "/etc/passwd", cwd=shop).returncode == 2
+
+
+def test_index_counts(xscore: Run, shop: Path) -> None:
+    """`index` counts files and memories; again, everything is unchanged."""
+    first = json.loads(xscore("index", "--json", cwd=shop).stdout)
+    again = json.loads(xscore("index", str(shop / "shop"), "--json", cwd=shop.parent).stdout)
+    assert first["files"]["seen"] == first["files"]["indexed"] == 3
+    assert again["files"]["unchanged"] == 3 and again["memories"]["total"] == first["memories"]["total"]
+    assert "memories  " in xscore("index", cwd=shop).stdout
+
+
+def test_explain(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """`explain` says why a memory was not chosen, by name or by id, in numbers and words."""
+    xscore("ask", TASK, *scripted, "--no-answer", cwd=shop)
+    found = json.loads(xscore("explain", "shop/basket.py::greet", "--json", cwd=shop).stdout)
+    assert found["outcome"] == "below_threshold" and found["memory"]["raw_score"] == 0.03
+    page = xscore("explain", found["id"], cwd=shop).stdout
+    assert "raw score  0.03" in page and "threshold 0.7" in page
+    assert xscore("explain", "shop/basket.py::nobody", cwd=shop).returncode == 2
+
+
+def test_estimate_sends_nothing(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """`estimate` counts what would be judged and leaves no judgment behind."""
+    found = json.loads(xscore("estimate", TASK, *scripted, "--json", cwd=shop).stdout)
+    assert found["judge"]["to_judge"] == found["judge"]["candidates"] > 0
+    assert json.loads(xscore("status", "--json", cwd=shop).stdout)["judgments"] == 0
+    assert "to judge" in xscore("estimate", TASK, *scripted, cwd=shop).stdout
+
+
+def test_status(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """`status` counts files, memories, judgments and turns."""
+    xscore("ask", TASK, *scripted, "--no-answer", cwd=shop)
+    found = json.loads(xscore("status", "--json", cwd=shop).stdout)
+    assert (found["files"], found["turns"], found["trusted"]) == (3, 1, True)
+    assert found["judgments"] > 0
+    assert "judgments  " in xscore("status", cwd=shop).stdout
+
+
+def test_doctor(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """`doctor` shows its findings, one a line."""
+    done = xscore("doctor", *scripted, "--json", cwd=shop)
+    findings = json.loads(done.stdout)["findings"]
+    assert findings and all({"name", "ok", "detail", "hint"} == set(finding) for finding in findings)
+    assert xscore("doctor", *scripted, cwd=shop).stdout.count("\n") >= len(findings)
+
+
+def test_a_store_from_elsewhere_is_refused(xscore: Run, shop: Path, tmp_path: Path) -> None:
+    """A store that came with a copy is refused with 6; `trust` accepts it, `trust --rebuild` sets it aside."""
+    xscore("index", cwd=shop)
+    other = tmp_path / "copy"
+    other.mkdir()
+    (other / "a.py").write_text("x = 1\n")
+    git(other, "init", "-q")
+    (other / ".xscore").mkdir(mode=0o700)
+    for file in (shop / ".xscore").iterdir():
+        if file.is_file():
+            (other / ".xscore" / file.name).write_bytes(file.read_bytes())
+    refused = xscore("status", "--json", cwd=other)
+    assert refused.returncode == 6
+    assert json.loads(refused.stdout)["error"]["kind"] == "store_untrusted"
+    assert "xscore trust" in json.loads(refused.stdout)["error"]["hint"]
+    accepted = json.loads(xscore("trust", "--json", cwd=other).stdout)
+    assert accepted["action"] == "trusted" and xscore("status", cwd=other).returncode == 0
+    rebuilt = json.loads(xscore("trust", "--rebuild", "--json", cwd=other).stdout)
+    assert rebuilt["action"] == "rebuilt" and Path(rebuilt["aside"]).is_dir()
+    assert json.loads(xscore("status", "--json", cwd=other).stdout)["files"] == 1
+
+
+def test_trust_without_a_store(xscore: Run, shop: Path) -> None:
+    """There is nothing to trust where there is no store."""
+    assert xscore("trust", cwd=shop).returncode == 2
+
+
+def test_a_subfolder_and_a_plain_folder(xscore: Run, shop: Path, tmp_path: Path) -> None:
+    """A subfolder uses its repository's store; a plain folder has one of its own."""
+    xscore("index", cwd=shop)
+    inner = json.loads(xscore("status", "--json", cwd=shop / "shop").stdout)
+    assert (inner["root"], inner["files"]) == (str(shop), 3)
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    (plain / "notes.md").write_text("# Notes\n\nBuy milk.\n")
+    found = json.loads(xscore("index", "--json", cwd=plain).stdout)
+    assert found["files"]["indexed"] == 1
+
+
+def test_secrets_reach_no_output(xscore: Run, make_repo: MakeRepo) -> None:
+    """A key in an indexed file appears in no output of any command."""
+    key = "sk-proj-" + "Zx9" * 16
+    shop = make_repo(
+        {"pay.py": f'API_KEY = "{key}"\n\n\ndef pay() -> str:\n    """Pay with the key."""\n    return API_KEY\n'}
+    )
+    for command in (("ask", "pay with the key"), ("context", "pay with the key", "--threshold", "0"), ("status",)):
+        done = xscore(*command, cwd=shop)
+        assert key not in done.stdout + done.stderr
