@@ -9,6 +9,7 @@ It runs in a thread of its own: `with OpenAIServer() as server: … server.url`.
 import argparse
 import asyncio
 import json
+import re
 import threading
 import time
 from collections import Counter, deque
@@ -26,6 +27,8 @@ from xscore.hashing import content_hash
 from xscore.providers.pack_reading import around_memories, shown_memories
 
 Answer = Callable[[str], str]
+_SCORED = re.compile(r"<(memory|code)\b[^>]*\bscore=")
+"""Memories that carry a score are shown for answering, not for judging."""
 
 
 @dataclass
@@ -288,7 +291,7 @@ def _asked_ids(body: dict[str, Any], prompt: str) -> tuple[str, ...]:
     if asked.get("type") == "json_schema":
         scores = asked["json_schema"]["schema"].get("properties", {}).get("scores", {})
         return tuple(scores.get("required", ()))
-    if " score=" in prompt:
+    if _SCORED.search(prompt):
         return ()
     return tuple(dict.fromkeys(memory.id for memory in shown_memories(prompt)))
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from xscore.errors import AuthenticationFailed, CallTimedOut, PromptTooLong, ProviderError
 from xscore.providers import openai_reply as reply
+from xscore.providers.catalog import declared
 from xscore.providers.hosts import host_of, is_loopback
 from xscore.providers.openai_errors import hint_for, is_refusal, translate
 from xscore.providers.openai_request import Dialect, body, weaker
@@ -30,7 +31,7 @@ CONNECT_TIMEOUT_S = 10.0
 DUMMY_KEY = "none"
 """Sent to loopback servers when there is no key; they ignore it, the SDK insists on one."""
 SEEN_AT_LEAST = 0.5
-"""A host that counts less than this share of our estimate has cut the prompt (estimates err by a quarter)."""
+"""A host that counts less than this share of our estimate has cut the prompt (estimates err by a quarter or so)."""
 MODELS_TIMEOUT_S = 10.0
 
 
@@ -124,7 +125,7 @@ class OpenAIProvider:
                 return await self._send(client, request, body(request, dialect, stream=on_text is not None), on_text)
             except self._caught as error:
                 if is_refusal(error):
-                    return Completion(text="", finish=Finish.REFUSAL, usage=Usage(), model=request.model)
+                    return _declined(request)
                 if self._dialect is dialect and not self._weaken(request, error):
                     raise self._translated(error, request) from error
 
@@ -177,12 +178,20 @@ class OpenAIProvider:
         return translate(error, host=self.host, model=request.model, secret=self._key, prompt=prompt)
 
     def _check_seen_whole(self, request: Request, completion: Completion) -> None:
-        """Fail loudly where the host cut the prompt in silence (Ollama does, past num_ctx)."""
+        """Fail loudly where the host cut the prompt in silence (Ollama does, past num_ctx).
+
+        Models with declared settings are spared: their hosts answer 400 instead.
+        """
         seen = completion.usage.input_tokens
-        if completion.finish is Finish.REFUSAL or not completion.usage_reported:
+        if not completion.usage_reported or declared(self.name, request.model).known:
             return
         if seen < SEEN_AT_LEAST * request.input_tokens:
             raise PromptTooLong(
                 f"{self.host} read {seen} tokens of about {request.input_tokens}: it cut the prompt",
                 hint=hint_for(PromptTooLong, self.host, request.model),
             )
+
+
+def _declined(request: Request) -> Completion:
+    """Return the refusal of a prompt that was turned away unread, and so unpaid."""
+    return Completion(text="", finish=Finish.REFUSAL, usage=Usage(), model=request.model, usage_reported=False)

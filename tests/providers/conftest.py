@@ -1,0 +1,97 @@
+"""What the provider tests share: a loopback server, a judging request, and time that passes when told to."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from tests.servers import OpenAIServer
+from xscore.providers.openai import OpenAIProvider, connect
+from xscore.records import Request, Stage
+from xscore.settings import OpenAISettings, Settings
+
+MakeRequest = Callable[..., Request]
+Connected = Callable[..., AbstractAsyncContextManager[OpenAIProvider]]
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    """A server that behaves, until told otherwise."""
+    with OpenAIServer() as running:
+        yield running
+
+
+@pytest.fixture
+def judging() -> MakeRequest:
+    """Make a judging request over `n` memories of `chars` characters each."""
+
+    def make(*, n: int = 3, chars: int = 60, task: str = "Where is the cache written?", **changes: Any) -> Request:
+        ids = tuple(f"k{number}" for number in range(n))
+        blocks = [
+            f'<memory id="{code}" kind="function" name="entity_{code}">\n'
+            + f"body of {code} " * (chars // 11)
+            + "\n</memory>"
+            for code in ids
+        ]
+        content = ("\n".join(['<file path="src/cache.py">', *blocks, "</file>"]), f"<turn>\n{task}\n</turn>")
+        size = sum(map(len, content))
+        fields: dict[str, Any] = {
+            "stage": Stage.JUDGE,
+            "model": "judge-1",
+            "system": "Score every memory.",
+            "content": content,
+            "stable_parts": 1,
+            "reply_ids": ids,
+            "max_output_tokens": 40 * n + 50,
+            "input_tokens": size // 4,
+            "reserved_input_tokens": size * 2 // 5,
+            "cache_key": "pack-1",
+            "candidates": n,
+            "timeout_s": 5.0,
+        }
+        return Request(**(fields | changes))
+
+    return make
+
+
+@pytest.fixture
+def connected() -> Connected:
+    """Connect to a base URL and close the connection afterwards."""
+
+    @asynccontextmanager
+    async def open_(url: str, *, key: str = "") -> AsyncIterator[OpenAIProvider]:
+        settings = Settings(openai=OpenAISettings(base_url=url, api_key=SecretStr(key)))
+        provider = connect("judge-1", settings)
+        try:
+            yield provider
+        finally:
+            await provider.aclose()
+
+    return open_
+
+
+class PassingTime:
+    """A clock that moves only when someone sleeps on it."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+        self.slept: list[float] = []
+
+    def clock(self) -> float:
+        """Return the time."""
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        """Pass the time, and let others run."""
+        self.slept.append(seconds)
+        self.now += seconds
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+def time_passes() -> PassingTime:
+    """Time of the test's own."""
+    return PassingTime()

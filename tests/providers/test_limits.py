@@ -1,0 +1,181 @@
+"""Limits around a scripted provider: slots, requests, tokens and dollars are taken before a send."""
+
+import asyncio
+from decimal import Decimal
+
+import pytest
+
+from tests.providers.conftest import Connected, MakeRequest, PassingTime
+from tests.servers import Fault, OpenAIServer
+from xscore.errors import BudgetExhausted, CallTimedOut, ProviderError
+from xscore.providers.limits import Limited
+from xscore.providers.prices import upper_bound
+from xscore.providers.provider import OnText
+from xscore.providers.script import PlannedError, Script
+from xscore.providers.scripted import ScriptedProvider
+from xscore.records import Completion, Request, Usage
+
+
+class Purse:
+    """A budget in memory: keeps what was reserved and settled."""
+
+    def __init__(self, cap: str) -> None:
+        self.left = Decimal(cap)
+        self.reserved: list[Decimal | None] = []
+        self.settled: list[Decimal | None] = []
+
+    async def reserve(self, usd: Decimal | None) -> str:
+        """Set the amount aside or refuse."""
+        if (usd or 0) > self.left:
+            raise BudgetExhausted("the purse is empty")
+        self.left -= usd or 0
+        self.reserved.append(usd)
+        return str(len(self.reserved) - 1)
+
+    async def settle(self, reservation: str, actual: Decimal | None) -> None:
+        """Put back what was not spent."""
+        self.left += (self.reserved[int(reservation)] or 0) - (actual or 0)
+        self.settled.append(actual)
+
+
+def dollar_a_token(provider: str, model: str, host: str, usage: Usage) -> Decimal:
+    """Price every token at a dollar."""
+    return Decimal(usage.input_tokens + usage.output_tokens)
+
+
+def _failing(kind: str) -> ScriptedProvider:
+    return ScriptedProvider(Script(errors=(PlannedError(at=1, kind=kind),)))
+
+
+async def test_calls_in_flight_stay_within_the_limit(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected
+) -> None:
+    """X05: peak in flight is the limit, and it is reached."""
+    server.latency_s = 0.05
+    async with connected(server.url) as provider:
+        limited = Limited(provider, concurrency=3)
+        await asyncio.gather(*(limited.complete(judging()) for _ in range(12)))
+    assert server.counts.peak_in_flight == 3
+
+
+async def test_requests_a_minute_are_spread(judging: MakeRequest) -> None:
+    """After a twentieth of a minute's requests at once, the rest come at the rate."""
+    limited = Limited(ScriptedProvider(), rpm=1_200)
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    await asyncio.gather(*(limited.complete(judging()) for _ in range(66)))
+    assert loop.time() - started >= 6 / 20 * 0.95
+
+
+async def test_a_small_rate_is_kept(judging: MakeRequest) -> None:
+    """One request a minute lets one through."""
+    limited = Limited(ScriptedProvider(), rpm=1)
+    await limited.complete(judging())
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(limited.complete(judging()), 0.1)
+
+
+async def test_tokens_are_reserved_at_the_bound_and_refunded(judging: MakeRequest, time_passes: PassingTime) -> None:
+    """The upper bound is taken before the send; what the call did not use is given back."""
+    request = judging()
+    reserved = request.reserved_input_tokens + request.max_output_tokens
+    bound_only = Limited(_failing("timeout"), tpm=6_000, clock=time_passes.clock, sleep=time_passes.sleep)
+    with pytest.raises(CallTimedOut):
+        await bound_only.complete(request)
+    before = time_passes.now
+    await bound_only.complete(request)
+    kept_s = time_passes.now - before
+    refunded = Limited(ScriptedProvider(), tpm=6_000, clock=time_passes.clock, sleep=time_passes.sleep)
+    await refunded.complete(request)
+    before = time_passes.now
+    await refunded.complete(request)
+    assert time_passes.now - before < kept_s
+    assert kept_s == pytest.approx(reserved / 100, abs=0.1)
+
+
+async def test_the_budget_is_asked_before_anything_is_sent(judging: MakeRequest) -> None:
+    """A call whose upper bound passes the cap is not sent."""
+    provider = ScriptedProvider()
+    limited = Limited(provider, budget=Purse("10"), price_of=dollar_a_token)
+    with pytest.raises(BudgetExhausted):
+        await limited.complete(judging())
+    assert provider.requests == []
+
+
+async def test_the_actual_price_replaces_the_bound(judging: MakeRequest) -> None:
+    """The bound is reserved, the actual settled, the difference is free again."""
+    purse = Purse("10000")
+    completion = await Limited(ScriptedProvider(), budget=purse, price_of=dollar_a_token).complete(judging())
+    actual = dollar_a_token("", "", "", completion.usage)
+    assert purse.reserved == [upper_bound("scripted", "-", judging(), price_of=dollar_a_token)]
+    assert purse.settled == [actual]
+    assert purse.left == 10_000 - actual
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_charged"),
+    [("timeout", True), ("unreadable_response", True), ("connection", True), ("rate_limited", False), ("quota", False)],
+)
+async def test_what_may_have_been_charged_stays_charged(judging: MakeRequest, kind: str, is_charged: bool) -> None:
+    """A timed-out call stays charged in full; one that was turned away costs nothing."""
+    purse = Purse("10000")
+    with pytest.raises(ProviderError):
+        await Limited(_failing(kind), budget=purse, price_of=dollar_a_token).complete(judging())
+    assert purse.settled == [purse.reserved[0] if is_charged else 0]
+
+
+async def test_an_abandoned_call_stays_charged(judging: MakeRequest) -> None:
+    """A call cancelled in flight is settled at its bound: the host may charge for it."""
+    purse = Purse("10000")
+    slow = Limited(ScriptedProvider(Script(latency_s=30)), budget=purse, price_of=dollar_a_token)
+    call = asyncio.create_task(slow.complete(judging()))
+    await asyncio.sleep(0.01)
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    assert purse.settled == purse.reserved
+
+
+async def test_no_sum_of_calls_passes_the_cap(judging: MakeRequest) -> None:
+    """Calls at once cannot together pass a cap that each would pass alone."""
+    purse = Purse("1200")
+    limited = Limited(ScriptedProvider(Script(latency_s=0.01)), budget=purse, price_of=dollar_a_token)
+    done = await asyncio.gather(*(limited.complete(judging()) for _ in range(20)), return_exceptions=True)
+    assert {type(outcome) for outcome in done} == {Completion, BudgetExhausted}
+    assert purse.left >= 0
+
+
+async def test_a_slot_is_free_after_a_failure(server: OpenAIServer, judging: MakeRequest, connected: Connected) -> None:
+    """Failed calls give their slots back."""
+    server.misbehave(Fault.SERVER_ERROR, times=4)
+    async with connected(server.url) as provider:
+        limited = Limited(provider, concurrency=1)
+        for _ in range(4):
+            with pytest.raises(ProviderError):
+                await limited.complete(judging())
+        assert (await asyncio.wait_for(limited.complete(judging()), 2)).text
+
+
+class Closable:
+    """A provider that remembers being closed."""
+
+    name, host = "closable", "-"
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """Answer nothing."""
+        raise AssertionError("not called")
+
+    async def aclose(self) -> None:
+        """Remember it."""
+        self.closed = True
+
+
+async def test_closing_reaches_the_provider_within() -> None:
+    """A wrapper closes what it wraps, and has its name and host."""
+    provider = Closable()
+    limited = Limited(provider)
+    await limited.aclose()
+    assert provider.closed
+    assert (limited.name, limited.host) == ("closable", "-")

@@ -1,0 +1,183 @@
+"""The OpenAI dialect against a real server on loopback."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.providers.conftest import Connected, MakeRequest
+from tests.servers import Fault, OpenAIServer, table
+from xscore.errors import AuthenticationFailed, CallTimedOut, UsageError
+from xscore.providers.openai import connect
+from xscore.records import Finish, RateLimits
+from xscore.settings import OpenAISettings, Settings
+
+
+async def test_a_judging_call_scores_every_id(server: OpenAIServer, judging: MakeRequest, connected: Connected) -> None:
+    """X05: one call carries a pack and brings back a score for each of its ids, with the host's usage."""
+    server.score = table({"entity_k1": 92})
+    async with connected(server.url) as provider:
+        completion = await provider.complete(judging())
+    reply = json.loads(completion.text)
+    assert reply["scores"] == {"k0": 3, "k1": 92, "k2": 3}
+    assert reply["reasons"] == [{"id": "k1", "reason": "listed as entity_k1"}]
+    assert completion.finish is Finish.STOP
+    assert completion.usage_reported
+    assert completion.usage.input_tokens == server.counts.prompt_tokens
+
+
+async def test_text_arrives_while_it_is_written(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected
+) -> None:
+    """X11: an answer streams piece by piece, ends with the host's usage, and is one request."""
+    server.answer = "In `cache.judgments`, by the writer's own thread."
+    pieces: list[str] = []
+    async with connected(server.url) as provider:
+        completion = await provider.complete(
+            judging(reply_ids=(), content=("Explain.",), input_tokens=3), pieces.append
+        )
+    assert len(pieces) > 2
+    assert "".join(pieces) == completion.text == server.answer
+    assert completion.usage_reported
+    assert server.counts.requests == 1
+
+
+async def test_a_warm_prefix_is_reported_as_cached(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected
+) -> None:
+    """Another turn over the same pack is served whole steps of 128 tokens from the host's cache."""
+    async with connected(server.url) as provider:
+        cold = await provider.complete(judging(chars=3_000))
+        warm = await provider.complete(judging(chars=3_000, task="Another task"))
+    assert cold.usage.cached_input_tokens == 0
+    assert warm.usage.cached_input_tokens >= 1_024
+    assert warm.usage.cached_input_tokens % 128 == 0
+
+
+async def test_a_marked_prefix_is_written_once_and_then_read(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected
+) -> None:
+    """Where the host caches up to marks only, the pack's end is marked and the turn after it is never written."""
+    async with connected(server.url) as provider:
+        cold = await provider.complete(judging(model="gpt-6-luna", chars=3_000))
+        warm = await provider.complete(judging(model="gpt-6-luna", chars=3_000, task="Another task"))
+        unmarked = await provider.complete(judging(model="gpt-6-luna", chars=3_000, stable_parts=0))
+    assert cold.usage.cache_write_tokens == warm.usage.cached_input_tokens > 1_024
+    assert warm.usage.cache_write_tokens == 0
+    assert unmarked.usage.cache_write_tokens == 0
+
+
+async def test_a_dripping_reply_meets_the_deadline(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected
+) -> None:
+    """The deadline is for the whole reply: one byte at a time does not hold a call."""
+    server.misbehave(Fault.DRIP)
+    started = asyncio.get_running_loop().time()
+    async with connected(server.url) as provider:
+        with pytest.raises(CallTimedOut, match=r"0\.3 s"):
+            await provider.complete(judging(timeout_s=0.3))
+    assert asyncio.get_running_loop().time() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("refused", "form"), [("json_schema", "json_object"), ("response_format", None)], ids=["object", "text"]
+)
+async def test_a_lesser_server_is_asked_for_less(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected, refused: str, form: str | None
+) -> None:
+    """A host that refuses the schema is asked for a JSON object, then for text; it is remembered."""
+    server.refused_fields = (refused,)
+    async with connected(server.url) as provider:
+        first = await provider.complete(judging())
+        refusals = server.counts.refused_requests
+        second = await provider.complete(judging())
+    assert set(json.loads(first.text)["scores"]) == {"k0", "k1", "k2"} == set(json.loads(second.text)["scores"])
+    assert server.counts.refused_requests == refusals
+    assert server.counts.bodies[-1].get("response_format", {}).get("type") == form
+
+
+@pytest.mark.parametrize(
+    "field", ["prompt_cache_key", "prompt_cache_options", "max_completion_tokens", "stream_options", "temperature"]
+)
+async def test_a_field_the_host_does_not_know_is_left_out(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected, field: str
+) -> None:
+    """A host that refuses an optional field gets the same request without it, and is not asked again."""
+    server.refused_fields = (field,)
+    request = judging(model="gpt-6-luna", temperature=0.0)
+    async with connected(server.url) as provider:
+        await provider.complete(request, lambda piece: None)
+        await provider.complete(request, lambda piece: None)
+    assert server.counts.refused_requests == 1
+    assert all(field not in body for body in server.counts.bodies[1:])
+    assert field != "max_completion_tokens" or server.counts.bodies[-1]["max_tokens"] == request.max_output_tokens
+
+
+async def test_the_reasoning_effort_is_never_dropped(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected
+) -> None:
+    """The effort is part of the judge's identity: a host that refuses it refuses the judge."""
+    server.refused_fields = ("reasoning_effort",)
+    async with connected(server.url) as provider:
+        with pytest.raises(Exception, match="reasoning_effort"):
+            await provider.complete(judging(reasoning="none"))
+    assert server.counts.requests == 1
+
+
+async def test_limits_are_read_from_headers(server: OpenAIServer, judging: MakeRequest, connected: Connected) -> None:
+    """What the host states of its limits reaches the caller; nonsense counts as silence."""
+    server.headers = {"x-ratelimit-limit-requests": "500", "x-ratelimit-limit-tokens": "lots"}
+    async with connected(server.url) as provider:
+        completion = await provider.complete(judging())
+    assert completion.limits == RateLimits(500, None)
+
+
+async def test_a_key_goes_to_the_host_and_a_dummy_to_loopback(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected
+) -> None:
+    """A key is sent where there is one; a local server without one gets a dummy."""
+    async with connected(server.url, key="sk-test-1234567890") as provider:
+        await provider.complete(judging())
+    async with connected(server.url) as provider:
+        await provider.complete(judging())
+    assert server.counts.keys == {"sk-test-1234567890", "none"}
+
+
+def test_a_remote_host_needs_a_key() -> None:
+    """Without a key nothing is sent to another machine; the hint names the variable."""
+    with pytest.raises(AuthenticationFailed, match=r"no key for api\.openai\.com") as caught:
+        connect("gpt-6-luna", Settings())
+    assert "OPENAI_API_KEY" in caught.value.hint
+
+
+@pytest.mark.parametrize("url", ["api.openai.com/v1", "ftp://host/v1", "http://user:secret@host/v1", "http://h:x/v1"])
+def test_a_base_url_that_is_none_is_a_usage_error(url: str) -> None:
+    """A base URL without scheme, or with a password in it, is refused without repeating it."""
+    with pytest.raises(UsageError) as caught:
+        connect("m", Settings(openai=OpenAISettings(base_url=url)))
+    assert "secret" not in str(caught.value)
+
+
+async def test_the_host_lists_its_models(server: OpenAIServer, connected: Connected) -> None:
+    """`doctor` can see which models a host serves."""
+    server.models = ("judge-1", "gpt-oss:20b")
+    async with connected(server.url) as provider:
+        assert await provider.models() == ("judge-1", "gpt-oss:20b")
+
+
+def test_connecting_loads_no_sdk(tmp_path: Path) -> None:
+    """Building a provider imports none of the heavy modules; only a call does."""
+    program = (
+        "import sys\n"
+        "from xscore.providers import catalog, limits, metered, openai, prices, retrying, spec\n"
+        "from xscore.settings import OpenAISettings, Settings\n"
+        "settings = Settings(openai=OpenAISettings(base_url='http://127.0.0.1:9/v1'))\n"
+        "provider = spec.connect(spec.parse('openai:m'), settings)\n"
+        "limits.Limited(metered.Metered(retrying.Retrying(provider, attempts=2), turn_id='t', record=print), rpm=9)\n"
+        "print(sorted({'openai', 'aiohttp', 'httpx2', 'genai_prices', 'tenacity'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.strip() == "[]"

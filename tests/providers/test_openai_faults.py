@@ -1,0 +1,171 @@
+"""Every way in which the loopback server can misbehave, and what becomes of the call."""
+
+import json
+
+import pytest
+
+from tests.providers.conftest import Connected, MakeRequest
+from tests.servers import Fault, OpenAIServer
+from xscore.errors import (
+    AuthenticationFailed,
+    CallTimedOut,
+    ConnectionFailed,
+    Overloaded,
+    PromptTooLong,
+    ProviderError,
+    QuotaExhausted,
+    RateLimited,
+    RequestRejected,
+    UnknownModel,
+    Unreachable,
+    UnreadableResponse,
+)
+from xscore.records import Finish
+
+RAISED: dict[Fault, type[ProviderError]] = {
+    Fault.RATE_LIMITED: RateLimited,
+    Fault.QUOTA: QuotaExhausted,
+    Fault.SPEND_LIMIT: QuotaExhausted,
+    Fault.PAYMENT: QuotaExhausted,
+    Fault.SERVER_ERROR: Overloaded,
+    Fault.UNAVAILABLE: Overloaded,
+    Fault.OVERLOADED: Overloaded,
+    Fault.WRONG_KEY: AuthenticationFailed,
+    Fault.UNKNOWN_MODEL: UnknownModel,
+    Fault.TOO_LONG: PromptTooLong,
+    Fault.ECHO: RequestRejected,
+    Fault.RESET: ConnectionFailed,
+    Fault.SILENCE: CallTimedOut,
+    Fault.DRIP: CallTimedOut,
+    Fault.CUT: ConnectionFailed,
+    Fault.HTML: UnreadableResponse,
+    Fault.EMPTY_OBJECT: UnreadableResponse,
+    Fault.ERROR_IN_200: RateLimited,
+    Fault.NOT_JSON: UnreadableResponse,
+    Fault.REDIRECT: RequestRejected,
+    Fault.CUT_PROMPT: PromptTooLong,
+}
+"""Faults of the wire and the account: exactly this error."""
+
+FINISHED = {Fault.MODERATED: Finish.REFUSAL, Fault.REFUSAL: Finish.REFUSAL, Fault.TRUNCATION: Finish.LENGTH}
+"""Faults that are a way to finish."""
+
+CONTENT = (
+    Fault.MALFORMED_CONTENT,
+    Fault.MISSING_ID,
+    Fault.DUPLICATE_ID,
+    Fault.FOREIGN_ID,
+    Fault.NAN,
+    Fault.OUT_OF_RANGE,
+    Fault.STRING_SCORE,
+    Fault.TRUE_SCORE,
+)
+"""Faults inside the reply's text, which is the scorer's to judge."""
+
+
+def test_every_fault_is_proved_here() -> None:
+    """No fault of the server goes without a test."""
+    assert {*RAISED, *FINISHED, *CONTENT, Fault.NO_USAGE} == set(Fault)
+
+
+@pytest.mark.parametrize("fault", RAISED, ids=lambda fault: fault.name)
+async def test_a_fault_raises_its_own_error(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected, fault: Fault
+) -> None:
+    """Each fault is one request and one error of ours, from the SDK's, with a hint and without key or prompt."""
+    server.misbehave(fault)
+    key = "sk-proj-abcdefghijklmnop"
+    request = judging(timeout_s=0.5)
+    async with connected(server.url, key=key) as provider:
+        with pytest.raises(ProviderError) as caught:
+            await provider.complete(request)
+    assert type(caught.value) is RAISED[fault]
+    assert server.counts.requests == 1
+    assert caught.value.hint
+    said = f"{caught.value} {caught.value.hint}"
+    assert key not in said
+    assert "body of k0" not in said
+    assert server.host in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [fault for fault in RAISED if fault not in (Fault.DRIP, Fault.CUT_PROMPT)],
+    ids=lambda fault: fault.name,
+)
+async def test_a_streamed_call_raises_the_same(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected, fault: Fault
+) -> None:
+    """A fault means the same for a streamed call."""
+    server.misbehave(fault)
+    async with connected(server.url) as provider:
+        with pytest.raises(RAISED[fault]):
+            await provider.complete(judging(timeout_s=0.5), lambda piece: None)
+
+
+@pytest.mark.parametrize("fault", FINISHED, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+async def test_refusal_and_truncation_are_ways_to_finish(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected, fault: Fault, is_streamed: bool
+) -> None:
+    """A refusal or a truncated reply raises nothing and says what it is."""
+    server.misbehave(fault)
+    async with connected(server.url) as provider:
+        completion = await provider.complete(judging(), (lambda piece: None) if is_streamed else None)
+    assert completion.finish is FINISHED[fault]
+
+
+@pytest.mark.parametrize("fault", CONTENT, ids=lambda fault: fault.name)
+async def test_what_the_model_wrote_comes_through_as_written(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected, fault: Fault
+) -> None:
+    """Wrong content is the scorer's to repair: the provider neither mends nor hides it."""
+    async with connected(server.url) as provider:
+        right = await provider.complete(judging())
+        server.misbehave(fault)
+        wrong = await provider.complete(judging())
+    assert wrong.text != right.text
+    assert wrong.finish is Finish.STOP
+    json.loads(right.text)
+
+
+async def test_missing_usage_is_our_estimate_and_says_so(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected
+) -> None:
+    """A host without usage is metered by our estimate, marked as one."""
+    server.misbehave(Fault.NO_USAGE)
+    request = judging()
+    async with connected(server.url) as provider:
+        completion = await provider.complete(request)
+    assert not completion.usage_reported
+    assert completion.usage.input_tokens == request.input_tokens
+    assert completion.usage.output_tokens > 0
+
+
+async def test_retry_after_reaches_the_caller(server: OpenAIServer, judging: MakeRequest, connected: Connected) -> None:
+    """X12: what the host asks to wait stands on the error; where it is silent there is none."""
+    server.misbehave(Fault.RATE_LIMITED, retry_after_s=1.5)
+    server.misbehave(Fault.RATE_LIMITED)
+    async with connected(server.url) as provider:
+        for expected in (1.5, None):
+            with pytest.raises(RateLimited) as caught:
+                await provider.complete(judging())
+            assert caught.value.retry_after_s == expected
+
+
+async def test_a_host_that_is_not_there_was_sent_nothing(judging: MakeRequest, connected: Connected) -> None:
+    """A refused connection is told apart from a broken one: nothing can have been charged."""
+    async with connected("http://127.0.0.1:9/v1") as provider:
+        with pytest.raises(Unreachable) as caught:
+            await provider.complete(judging())
+    assert not caught.value.may_be_charged
+
+
+async def test_a_model_with_declared_settings_is_not_suspected_of_cutting(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected
+) -> None:
+    """Only hosts of unknown models are checked against our estimate of the prompt."""
+    server.misbehave(Fault.CUT_PROMPT)
+    async with connected(server.url) as provider:
+        assert (await provider.complete(judging(model="gpt-4.1-nano"))).usage_reported

@@ -1,0 +1,116 @@
+"""Retries stand outside the limits and go by the type of error."""
+
+import pytest
+
+from tests.providers.conftest import Connected, MakeRequest, PassingTime
+from tests.servers import Fault, OpenAIServer
+from xscore.errors import ConnectionFailed, Overloaded, ProviderError, QuotaExhausted, RateLimited
+from xscore.providers.limits import Limited
+from xscore.providers.metered import Metered
+from xscore.providers.retrying import Retrying, may_retry
+from xscore.providers.script import PlannedError, Script, error_kinds
+from xscore.providers.scripted import ScriptedProvider
+from xscore.records import CallRecord
+
+
+def _script(*kinds: str, retry_after_s: float | None = None) -> ScriptedProvider:
+    errors = [PlannedError(at=at, kind=kind, retry_after_s=retry_after_s) for at, kind in enumerate(kinds, 1)]
+    return ScriptedProvider(Script(errors=tuple(errors)))
+
+
+async def test_a_passing_trouble_is_tried_again(judging: MakeRequest, time_passes: PassingTime) -> None:
+    """X12: retryable failures are tried again, with a wait that grows."""
+    provider = _script("overloaded", "connection", "unreadable_response")
+    retrying = Retrying(provider, attempts=5, sleep=time_passes.sleep, jitter=lambda: 0.0)
+    assert (await retrying.complete(judging())).text
+    assert len(provider.requests) == 4
+    assert time_passes.slept == [0.5, 1.0, 2.0]
+
+
+async def test_attempts_are_counted(judging: MakeRequest, time_passes: PassingTime) -> None:
+    """After the last attempt its own error is raised."""
+    provider = _script(*["overloaded"] * 9)
+    with pytest.raises(Overloaded, match="call 3"):
+        await Retrying(provider, attempts=3, sleep=time_passes.sleep).complete(judging())
+    assert len(provider.requests) == 3
+
+
+async def test_retry_after_is_a_minimum_with_jitter(judging: MakeRequest, time_passes: PassingTime) -> None:
+    """The wait is never shorter than the host asked, and not the same for all."""
+    for jitter in (0.0, 0.99):
+        provider = _script("rate_limited", retry_after_s=8.0)
+        await Retrying(provider, attempts=2, sleep=time_passes.sleep, jitter=lambda: jitter).complete(judging())  # noqa: B023
+    assert time_passes.slept[0] == 8.0
+    assert 8.0 < time_passes.slept[1] <= 10.0
+
+
+async def test_a_host_that_asks_for_too_much_patience_gets_none(judging: MakeRequest, time_passes: PassingTime) -> None:
+    """A Retry-After of an hour fails at once."""
+    with pytest.raises(RateLimited):
+        provider = _script("rate_limited", retry_after_s=3_600)
+        await Retrying(provider, attempts=5, sleep=time_passes.sleep).complete(judging())
+    assert time_passes.slept == []
+
+
+@pytest.mark.parametrize("kind", sorted(error_kinds()))
+async def test_the_type_decides(judging: MakeRequest, time_passes: PassingTime, kind: str) -> None:
+    """Every leaf of the tree is retried or raised at once by its own flags; what stops the run is never retried."""
+    error = error_kinds()[kind]
+    provider = _script(kind)
+    retrying = Retrying(provider, attempts=2, sleep=time_passes.sleep)
+    if error.retryable and not error.stops_run:
+        await retrying.complete(judging())
+    else:
+        with pytest.raises(error):
+            await retrying.complete(judging())
+    assert len(provider.requests) == (2 if may_retry(error("x")) else 1)
+
+
+async def test_out_of_money_is_one_call(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected, time_passes: PassingTime
+) -> None:
+    """An exhausted quota, though a 429, costs one request."""
+    server.misbehave(Fault.QUOTA, times=5)
+    async with connected(server.url) as provider:
+        with pytest.raises(QuotaExhausted):
+            await Retrying(provider, attempts=5, sleep=time_passes.sleep).complete(judging())
+    assert server.counts.requests == 1
+
+
+async def test_text_that_was_shown_is_not_shown_twice(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected, time_passes: PassingTime
+) -> None:
+    """A stream that breaks after its first words is not started again; one that broke before is."""
+    shown: list[str] = []
+    request = judging(reply_ids=(), content=("Explain.",), input_tokens=3)
+    async with connected(server.url) as provider:
+        retrying = Retrying(provider, attempts=3, sleep=time_passes.sleep)
+        server.misbehave(Fault.CUT)
+        with pytest.raises(ConnectionFailed):
+            await retrying.complete(request, shown.append)
+        assert shown and server.counts.requests == 1
+        server.misbehave(Fault.UNAVAILABLE)
+        await retrying.complete(request, shown.append)
+    assert server.counts.requests == 3
+
+
+async def test_each_attempt_has_its_own_slot_and_row(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected
+) -> None:
+    """Every attempt is a ledger row; while one waits to be tried again, another call has the only slot."""
+    rows: list[CallRecord] = []
+    server.misbehave(Fault.UNAVAILABLE)
+    async with connected(server.url) as provider:
+        limited = Limited(Metered(provider, turn_id="t", record=rows.append), concurrency=1)
+
+        async def others_may_pass(seconds: float) -> None:
+            await limited.complete(judging(task="meanwhile"))
+
+        await Retrying(limited, attempts=3, sleep=others_may_pass).complete(judging())
+    assert [row.outcome for row in rows] == ["overloaded", "ok", "ok"]
+
+
+def test_nothing_but_provider_errors_is_retried() -> None:
+    """A broken budget or a bug is raised as it is."""
+    assert not may_retry(ValueError("bug"))
+    assert not may_retry(ProviderError("unknown"))

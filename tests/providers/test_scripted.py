@@ -1,0 +1,144 @@
+"""The scripted provider reads its prompt and follows its script."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.providers.conftest import MakeRequest
+from xscore.errors import QuotaExhausted, RateLimited, UsageError
+from xscore.providers.pack_reading import Shown
+from xscore.providers.script import PlannedError, Rule, Script, read_script
+from xscore.providers.scripted import ScriptedProvider, connect
+from xscore.records import Finish
+from xscore.settings import Settings
+
+
+async def _scores(provider: ScriptedProvider, judging: MakeRequest, **changes: object) -> dict[str, int]:
+    completion = await provider.complete(judging(**changes))
+    scores: dict[str, int] = json.loads(completion.text)["scores"]
+    return scores
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule(entity="entity_k1", score=0.92),
+        Rule(entity="*_k1", score=0.92),
+        Rule(text="body of k1", score=0.92),
+        Rule(path="src/*", entity="k1", score=0.92),
+        Rule(task="cache", entity="k1", score=0.92),
+    ],
+)
+async def test_a_rule_fits_by_part_or_glob(judging: MakeRequest, rule: Rule) -> None:
+    """Path, entity, text and task are matched as parts or globs; all that are given must fit."""
+    assert await _scores(ScriptedProvider(Script(rules=(rule,))), judging) == {"k0": 3, "k1": 92, "k2": 3}
+
+
+async def test_the_first_rule_decides(judging: MakeRequest) -> None:
+    """Rules are tried in order; a rule for another task does not fit."""
+    rules = (Rule(task="elsewhere", score=1.0), Rule(entity="k0", score=0.5), Rule(score=0.2))
+    assert await _scores(ScriptedProvider(Script(rules=rules)), judging) == {"k0": 50, "k1": 20, "k2": 20}
+
+
+async def test_a_function_may_score(judging: MakeRequest) -> None:
+    """In Python a callable judges, with a reason or without."""
+
+    def score(memory: Shown, turn: str) -> tuple[float, str]:
+        assert memory.path == "src/cache.py"
+        assert "Where is the cache written?" in turn and "body of" not in turn
+        return (0.8, "asked for") if memory.id == "k2" else (0.0, "not")
+
+    completion = await ScriptedProvider(score=score).complete(judging())
+    reply = json.loads(completion.text)
+    assert reply == {"scores": {"k0": 0, "k1": 0, "k2": 80}, "reasons": [{"id": "k2", "reason": "asked for"}]}
+
+
+async def test_noise_is_small_and_the_same_again(judging: MakeRequest) -> None:
+    """Noise moves scores within its bounds and depends on the seed and the memory only."""
+    script = Script(default=0.5, noise=0.1, seed=1)
+    first = await _scores(ScriptedProvider(script), judging, n=30)
+    again = await _scores(ScriptedProvider(script), judging, n=30)
+    other = await _scores(ScriptedProvider(script.model_copy(update={"seed": 2})), judging, n=30)
+    assert first == again != other
+    assert all(40 <= score <= 60 for score in first.values())
+    assert len(set(first.values())) > 5
+
+
+async def test_planned_errors_meet_their_call(judging: MakeRequest) -> None:
+    """The n-th call meets the error planned for it, and the others pass."""
+    errors = (PlannedError(at=2, kind="rate_limited", retry_after_s=0.5), PlannedError(at=3, kind="quota"))
+    provider = ScriptedProvider(Script(errors=errors))
+    await provider.complete(judging())
+    with pytest.raises(RateLimited) as caught:
+        await provider.complete(judging())
+    assert caught.value.retry_after_s == 0.5
+    with pytest.raises(QuotaExhausted):
+        await provider.complete(judging())
+    await provider.complete(judging())
+
+
+async def test_a_memory_may_be_refused(judging: MakeRequest) -> None:
+    """A prompt that shows a refused memory is declined as a whole."""
+    provider = ScriptedProvider(Script(rules=(Rule(entity="k1", refuse=True),)))
+    assert (await provider.complete(judging())).finish is Finish.REFUSAL
+    assert (await provider.complete(judging(n=1))).finish is Finish.STOP
+
+
+async def test_other_requests_get_the_answer_in_pieces(judging: MakeRequest) -> None:
+    """What asks for no scores gets the script's answer, streamed where that is asked for."""
+    pieces: list[str] = []
+    provider = ScriptedProvider(Script(answer="It is written by the writer thread."))
+    completion = await provider.complete(judging(reply_ids=()), pieces.append)
+    assert "".join(pieces) == completion.text == "It is written by the writer thread."
+    assert len(pieces) > 1
+
+
+async def test_a_reply_may_be_spoiled(judging: MakeRequest) -> None:
+    """`tamper` stands for a model that does not keep the protocol."""
+    provider = ScriptedProvider(tamper=lambda request, reply: reply.replace('"k0": 3', '"k0": 700'))
+    assert (await _scores(provider, judging))["k0"] == 700
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"default": 0.1, "rules": [{"entity": "k1", "score": 0.9}], "answer": "A"}',
+        '{"default": 0.1, "answer": "A"}\n{"entity": "k1", "score": 0.9}\n',
+    ],
+    ids=["json", "jsonl"],
+)
+async def test_a_script_is_a_file(judging: MakeRequest, tmp_path: Path, text: str) -> None:
+    """`scripted:FILE` takes JSON and JSON Lines."""
+    file = tmp_path / "script"
+    file.write_text(text)
+    provider = connect(str(file), Settings())
+    assert await _scores(provider, judging) == {"k0": 10, "k1": 90, "k2": 10}
+    assert provider.host == "-"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"defualt": 0.1}',
+        '{"rules": [{"score": 90}]}',
+        '{"errors": [{"at": 1, "kind": "gremlins"}]}',
+        "not json",
+        "[1, 2]",
+        '{"score": 1}\n7\n',
+        '{"default": NaN}',
+    ],
+)
+def test_a_script_that_is_wrong_is_a_usage_error(tmp_path: Path, text: str) -> None:
+    """Misspelt names, scores out of range and files that are no script are refused, with the file's name."""
+    file = tmp_path / "script.json"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=r"script\.json") as caught:
+        read_script(file)
+    assert "docs/providers.md" in caught.value.hint
+
+
+def test_a_script_that_is_missing_is_a_usage_error(tmp_path: Path) -> None:
+    """A missing file is named."""
+    with pytest.raises(UsageError, match=r"nowhere\.json"):
+        read_script(tmp_path / "nowhere.json")

@@ -1,0 +1,86 @@
+"""`provider:model`, as a user writes it."""
+
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from xscore.errors import UsageError
+from xscore.providers.openai import OpenAIProvider
+from xscore.providers.scripted import ScriptedProvider
+from xscore.providers.spec import GROUP, OURS, Spec, connect, parse
+from xscore.settings import OpenAISettings, Settings
+from xscore.settings.model import DEFAULT_JUDGE, DEFAULT_PRIMARY
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("openai:gpt-6-luna", Spec("openai", "gpt-6-luna")),
+        ("openai:llama3.2:3b", Spec("openai", "llama3.2:3b")),
+        (" openai:openai/gpt-5-mini ", Spec("openai", "openai/gpt-5-mini")),
+        ("scripted:a/b.json", Spec("scripted", "a/b.json")),
+        ("lexical", Spec("lexical", "")),
+    ],
+)
+def test_a_spec_is_read(text: str, spec: Spec) -> None:
+    """The first colon ends the provider; what is read is written the same."""
+    assert parse(text) == spec
+    assert parse(str(spec)) == spec
+
+
+@pytest.mark.parametrize("text", ["gpt-6-luna", "", "nobody:x", "openai:", "lexical:x", "anthropic:claude"])
+def test_what_is_no_spec_is_a_usage_error_with_a_way_on(text: str) -> None:
+    """Each mistake is answered with what to write instead."""
+    with pytest.raises(UsageError) as caught:
+        parse(text)
+    assert caught.value.hint
+
+
+def test_a_provider_that_follows_is_named_as_such() -> None:
+    """`anthropic:` is known, and not there yet."""
+    with pytest.raises(UsageError, match="follows in the next") as caught:
+        parse("anthropic:claude-x")
+    assert "OPENAI_BASE_URL" in caught.value.hint
+
+
+def test_the_default_models_are_specs() -> None:
+    """What the settings name can be parsed."""
+    assert {parse(DEFAULT_JUDGE).provider, parse(DEFAULT_PRIMARY).provider} == {"openai"}
+
+
+def test_our_own_providers_are_entry_points_too() -> None:
+    """Our own go through the same door: the package declares exactly what is found by name."""
+    declared = {
+        entry.name: entry.value for entry in entry_points(group=GROUP) if entry.dist and entry.dist.name == "xscore"
+    }
+    assert declared == OURS
+
+
+def test_a_spec_leads_to_its_provider(tmp_path: Path) -> None:
+    """The provider of a spec is made from the settings."""
+    script = tmp_path / "script.json"
+    script.write_text("{}")
+    settings = Settings(openai=OpenAISettings(base_url="http://127.0.0.1:9/v1"))
+    assert isinstance(connect(parse("openai:m"), settings), OpenAIProvider)
+    assert isinstance(connect(parse(f"scripted:{script}"), settings), ScriptedProvider)
+    with pytest.raises(UsageError):
+        connect(parse("lexical"), settings)
+
+
+def test_a_stranger_comes_in_by_an_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed package with an entry point in our group serves its own name."""
+    info = tmp_path / "stranger-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[xscore.providers]\nstranger = stranger_provider:connect\n")
+    (tmp_path / "stranger_provider.py").write_text(
+        "from xscore.providers.scripted import ScriptedProvider\n"
+        "def connect(model, settings):\n"
+        "    provider = ScriptedProvider()\n"
+        "    provider.name = 'stranger'\n"
+        "    return provider\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    provider = connect(parse("stranger:anything"), Settings())
+    assert provider.name == "stranger"
