@@ -1,0 +1,258 @@
+"""The judge that is a model: candidates in, calls out, one result for each back. Nobody is lost, nothing paid is lost.
+
+A judgment is committed (`write`) before the worker that got it takes more work, so a kill re-pays at most what was in
+flight. Texts are loaded pack by pack. Retries, limits, prices and the ledger are wrapped around the provider and not
+seen here. Trade-off: a reply's valid scores are kept and only the rest is asked again, so one memory may be judged
+among other neighbours than another of its pack.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from xscore.errors import BudgetExhausted, PromptTooLong, ProviderError, RequestRejected, XscoreError
+from xscore.prompts.judge import turn_block
+from xscore.providers.provider import Provider
+from xscore.records import Candidate, Cause, Completion, Finish, Judgment, Request, Turn, Unjudged
+from xscore.scorer import parse, repair
+from xscore.scorer.draft import Drafts
+from xscore.scorer.fanout import Stop, fan_out
+from xscore.scorer.judge import Texts
+from xscore.scorer.packs import Pack, to_send
+from xscore.scorer.repair import Ask
+from xscore.scorer.split import PartTally, Piece
+
+Write = Callable[[Sequence[Judgment]], Awaitable[None]]
+"""Returns when these judgments are committed."""
+KnownParts = Callable[[Sequence[str]], Mapping[str, Judgment]]
+"""Judgments that exist already among these content hashes of parts."""
+Result = Judgment | Unjudged
+
+
+@dataclass(slots=True)
+class Faults:
+    """What was wrong with replies so far; for the receipt's warnings."""
+
+    mended: int = 0
+    """Replies that were not JSON as they stood."""
+    foreign: int = 0
+    """Scores for ids that were not asked for."""
+    void: int = 0
+    """Scores that are no integer 0..100, or given twice with different values."""
+    asked_again: int = 0
+    """Prompts sent beyond the first of each pack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What judging would take, when every first reply is good."""
+
+    calls: int
+    input_tokens: int
+    reserved_input_tokens: int
+    output_tokens: int
+    max_output_tokens: int
+
+
+class ModelJudge:
+    """Judges memories of one turn in packs. See `scorer.judge.Judge`."""
+
+    is_model = True
+
+    def __init__(
+        self,
+        provider: Provider,
+        drafts: Drafts,
+        *,
+        texts: Texts,
+        write: Write,
+        slots: Mapping[str, tuple[str, int]],
+        priors: Mapping[str, float],
+        known_parts: KnownParts = lambda _: {},
+        concurrency: int = 32,
+        context: str = "task",
+    ) -> None:
+        """Slots: memory id -> pack and position, of the whole pool. priors: memory id -> lexical prior, 0..1."""
+        self.identity = drafts.identity(provider=provider.name, host=provider.host)
+        self.faults = Faults()
+        self._provider, self._drafts = provider, drafts
+        self._texts, self._write, self._known_parts = texts, write, known_parts
+        self._slots, self._priors = slots, priors
+        self._concurrency, self._context = concurrency, context
+        self._stop = Stop()
+
+    def stop(self, cause: Cause) -> None:
+        """Send nothing more; what is in flight still settles, and the rest is yielded as unjudged with this cause."""
+        self._stop.set(cause)
+
+    async def judge(self, turn: Turn, candidates: Sequence[Candidate]) -> AsyncIterator[Result]:
+        """Yield exactly one result for each distinct content hash among the candidates.
+
+        Raises what `write` raises: when judgments cannot be kept, none is paid for.
+        """
+        packs = self._packs(candidates)
+        run = _Run(turn_block(turn, context=self._context), self._priors_by_content(packs))
+        waiting = {member.content_hash for pack in packs for member in pack.members}
+        units: Iterator[Pack | Ask] = iter(packs)
+        batches = fan_out(
+            units,
+            lambda unit: self._settle(run, unit),
+            workers=max(1, min(self._concurrency, len(candidates))),
+            stop=self._stop,
+            unsent=lambda unit: self._unsent(run, unit),
+        )
+        async with aclosing(batches):
+            async for batch in batches:
+                for result in batch:
+                    if result.content_hash not in waiting:
+                        raise XscoreError(f"{result.content_hash} was settled twice", hint="Please report it.")
+                    waiting.remove(result.content_hash)
+                    yield result
+        if waiting:
+            raise XscoreError(f"{len(waiting)} candidates were not settled", hint="Please report it.")
+
+    def requests(self, turn: Turn, candidates: Sequence[Candidate]) -> Iterator[Request]:
+        """Yield the requests that `judge` would send first, in its order, sending none."""
+        turn_text = turn_block(turn, context=self._context)
+        for pack in self._packs(candidates):
+            found = self._drafts.pieces_of(pack, self._texts(pack.members))
+            known = self._known(found)
+            todo = [piece for piece in found if piece.content_hash not in known]
+            for ask in self._drafts.asks(pack, todo):
+                yield self._drafts.request(ask, turn_text)[0]
+
+    def plan(self, turn: Turn, candidates: Sequence[Candidate]) -> Plan:
+        """Add up what `judge` would send."""
+        calls = tokens = reserved = output = most = 0
+        for request in self.requests(turn, candidates):
+            calls += 1
+            tokens += request.input_tokens
+            reserved += request.reserved_input_tokens
+            output += self._drafts.expected_output(request.candidates)
+            most += request.max_output_tokens
+        return Plan(calls, tokens, reserved, output, most)
+
+    def _packs(self, candidates: Sequence[Candidate]) -> list[Pack]:
+        """Group the distinct contents into packs, the most promising pack first."""
+        distinct = {candidate.content_hash: candidate for candidate in candidates}
+        packs = to_send(list(distinct.values()), self._slots, self._drafts.profile)
+        return sorted(packs, key=lambda pack: -max(self._priors.get(member.id, 0.0) for member in pack.members))
+
+    def _priors_by_content(self, packs: Sequence[Pack]) -> dict[str, float]:
+        return {member.content_hash: self._priors.get(member.id, 0.0) for pack in packs for member in pack.members}
+
+    async def _settle(self, run: "_Run", unit: Pack | Ask) -> tuple[Sequence[Result], Sequence[Pack | Ask]]:
+        if isinstance(unit, Ask):
+            return await self._send(run, unit)
+        found = self._drafts.pieces_of(unit, self._texts(unit.members))
+        known = self._known(found)
+        results = run.lost_texts(unit, found) + run.take((piece, known.get(piece.content_hash)) for piece in found)
+        await self._keep([result for result in results if isinstance(result, Judgment)])
+        asks = self._drafts.asks(unit, [piece for piece in found if piece.content_hash not in known])
+        if len(asks) != 1:
+            return results, asks
+        more, again = await self._send(run, asks[0])
+        return [*results, *more], again
+
+    def _known(self, found: Sequence[Piece]) -> Mapping[str, Judgment]:
+        parts = [piece.content_hash for piece in found if piece.is_part]
+        return self._known_parts(parts) if parts else {}
+
+    async def _send(self, run: "_Run", ask: Ask) -> tuple[Sequence[Result], Sequence[Ask]]:
+        request, codes = self._drafts.request(ask, run.turn_text)
+        try:
+            completion = await self._provider.complete(request)
+        except BudgetExhausted as error:
+            self._stop.set(Cause.BUDGET, error.message)
+            return run.lose(ask.pieces, Cause.BUDGET, error.message), ()
+        except ProviderError as error:
+            return self._after_error(run, ask, error)
+        run.has_answer = True
+        return await self._after_reply(run, ask, codes, completion)
+
+    async def _after_reply(
+        self, run: "_Run", ask: Ask, codes: Sequence[str], completion: Completion
+    ) -> tuple[Sequence[Result], Sequence[Ask]]:
+        refused = completion.finish is Finish.REFUSAL
+        reply = parse.NOTHING if refused else parse.read(completion.text, frozenset(codes))
+        self._count(reply)
+        judged: list[tuple[Piece, Judgment]] = []
+        missing: list[Piece] = []
+        for position, (code, piece) in enumerate(zip(codes, ask.pieces, strict=True)):
+            if code in reply.scores:
+                judged.append((piece, run.judgment(ask, piece, position, reply, code)))
+            else:
+                missing.append(piece)
+        results = run.take(judged)
+        parts = [judgment for piece, judgment in judged if piece.is_part]
+        await self._keep([*parts, *(result for result in results if isinstance(result, Judgment))])
+        trouble = repair.CUT_SHORT if completion.finish is Finish.LENGTH else repair.UNREADABLE
+        more, again = self._climb(run, ask, missing, repair.REFUSED if refused else trouble)
+        return [*results, *more], again
+
+    def _after_error(self, run: "_Run", ask: Ask, error: ProviderError) -> tuple[Sequence[Result], Sequence[Ask]]:
+        detail = f"{error.kind}: {error.message}"
+        if isinstance(error, PromptTooLong):
+            return self._climb(run, ask, ask.pieces, repair.too_long(detail))
+        if isinstance(error, RequestRejected) and run.has_answer:
+            return self._climb(run, ask, ask.pieces, repair.rejected(detail))
+        if error.stops_run:
+            self._stop.set(Cause.PROVIDER, detail)
+        return run.lose(ask.pieces, Cause.PROVIDER, detail), ()
+
+    def _climb(
+        self, run: "_Run", ask: Ask, missing: Sequence[Piece], trouble: repair.Trouble
+    ) -> tuple[Sequence[Result], Sequence[Ask]]:
+        again, lost = repair.next_rung(ask, missing, trouble)
+        self.faults.asked_again += len(again)
+        return run.take(lost), again
+
+    def _unsent(self, run: "_Run", unit: Pack | Ask) -> Sequence[Result]:
+        assert self._stop.cause is not None
+        if isinstance(unit, Ask):
+            return run.lose(unit.pieces, self._stop.cause, self._stop.detail)
+        return [Unjudged(member.content_hash, self._stop.cause, self._stop.detail) for member in unit.members]
+
+    async def _keep(self, judgments: Sequence[Judgment]) -> None:
+        if judgments:
+            await self._write(judgments)
+
+    def _count(self, reply: parse.Reply) -> None:
+        self.faults.mended += reply.mended
+        self.faults.foreign += reply.foreign
+        self.faults.void += reply.void
+
+
+@dataclass(slots=True)
+class _Run:
+    """One pass over the candidates."""
+
+    turn_text: str
+    priors: Mapping[str, float]
+    """By content hash of the memory."""
+    has_answer: bool = False
+    """The host has taken a request of ours."""
+    _parts: PartTally = field(default_factory=PartTally)
+
+    def judgment(self, ask: Ask, piece: Piece, position: int, reply: parse.Reply, code: str) -> Judgment:
+        """Make the judgment of one piece out of a valid score."""
+        pack = ask.pack if len(ask.pieces) > 1 else ""
+        reason = reply.reasons.get(code, "")
+        score = reply.scores[code] / 100
+        return Judgment(piece.content_hash, score, reason, pack, position, self.priors.get(piece.memory, 0.0))
+
+    def take(self, settled: Iterable[tuple[Piece, Result | None]]) -> list[Result]:
+        """Take the results of pieces; give those of the memories that are settled by them."""
+        results = [self._parts.settle(piece, result) for piece, result in settled if result is not None]
+        return [result for result in results if result is not None]
+
+    def lose(self, pieces: Sequence[Piece], cause: Cause, detail: str) -> list[Result]:
+        """Take pieces that will have no score."""
+        return self.take((piece, Unjudged(piece.content_hash, cause, detail)) for piece in pieces)
+
+    @staticmethod
+    def lost_texts(pack: Pack, found: Sequence[Piece]) -> list[Result]:
+        """Account for members whose text is gone: another run changed the store meanwhile."""
+        there = {piece.memory for piece in found}
+        gone = [member.content_hash for member in pack.members if member.content_hash not in there]
+        return [Unjudged(hash_, Cause.UNREADABLE, "it left the store before it was judged") for hash_ in gone]
