@@ -1,0 +1,43 @@
+"""A store of its own for each test."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from xscore.memory import door
+from xscore.memory.store import Store
+from xscore.paths import find_root
+from xscore.records import Kind, Layer, Memory
+
+MakeMemory = Callable[..., Memory]
+
+
+@pytest.fixture
+def user_dir(tmp_path: Path) -> Path:
+    """Give the folder with the user's secret."""
+    return tmp_path / "user"
+
+
+@pytest.fixture
+def store(tmp_path: Path, user_dir: Path) -> Iterator[Store]:
+    """Open a new, empty, trusted store."""
+    (tmp_path / "project").mkdir()
+    with Store.open(find_root(tmp_path / "project"), user_data_dir=user_dir) as opened:
+        yield opened
+
+
+def function(name: str = "f", *, text: str = "", path: str = "a.py", **more: object) -> Memory:
+    """Make a function's memory through the door."""
+    values: dict[str, object] = {
+        "layer": Layer.GRAPH,
+        "kind": Kind.FUNCTION,
+        "title": f"def {name}()",
+        "text": text or f"def {name}():\n    return 1\n",
+        "path": path,
+        "entity": name,
+        "language": "python",
+        "updated_at": 10.0,
+    }
+    memory, _ = door.make(**(values | more))  # type: ignore[arg-type]
+    return memory
