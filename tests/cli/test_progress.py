@@ -102,7 +102,7 @@ def test_a_dumb_terminal_is_not_drawn_on() -> None:
 
 
 def test_elsewhere_a_plain_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
-    """Not on a terminal, progress is a plain line every ten seconds, notes are lines, rich is not loaded."""
+    """Not on a terminal, progress is a plain line every ten seconds, and a note is a line, said once."""
     watch = Watch(Terminal())
     watch.progress(HALF)
     watch._last_line -= 11
@@ -111,6 +111,14 @@ def test_elsewhere_a_plain_line_now_and_then(capsys: pytest.CaptureFixture[str])
     watch.note("once")
     watch.note("once")
     assert capsys.readouterr().err == f"{standing(HALF)}\nonce\n"
+
+
+def test_rich_is_for_terminals() -> None:
+    """Through pipes rich is not even imported, and nothing is drawn."""
+    code = TURN.format(quiet=False) + 'print(" rich loaded:", "rich" in sys.modules)'
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "It is \x1b[31mred. rich loaded: False\n"
+    assert done.stderr == "mind the \\x1b[31mgap\n"
 
 
 def test_a_reader_who_left_does_not_stop_the_answer() -> None:
