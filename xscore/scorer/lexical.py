@@ -1,0 +1,144 @@
+"""The judge without a model: scores every memory by the words it shares with the task, in milliseconds.
+
+A score is covered evidence on a scale of its own: `e³ / (e³ + h³)`, where e is the evidence of `scorer.evidence` and h,
+half of the way to certainty, grows slowly with how much the task asks and with the share of its words that the pool has
+never seen. It is not divided by the best score of the turn, so a question about something else keeps nothing. What the
+task names outright (`scorer.mentions`) counts as well, independently. Scores depend on the whole pool and are never
+stored. Trade-off: it knows words, not meaning: a right function that shares no word with the task scores 0.
+"""
+
+import math
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from xscore.memory.terms import EMBEDDER, FILE, FOLDER, NAME, OWNER, query_terms
+from xscore.records import Candidate, JudgeIdentity, Judgment, Turn, Unjudged
+from xscore.scorer.evidence import Evidence, WeighedTerm, weigh
+from xscore.scorer.mentions import Found, Mentions, mentions, named, without_frames
+
+Vectors = Callable[[], Iterable[tuple[str, bytes]]]
+"""Loads (memory id, term vector) pairs; `store.vectors("terms-1")`."""
+
+IDENTITY: Final = JudgeIdentity(
+    provider="lexical",
+    host="-",
+    model="bm25-1",
+    reasoning="",
+    prompt_version=EMBEDDER,
+    order="memory_first",
+    packed=False,
+)
+
+FIRST_LINE = 1.0
+"""Weight of a word in the first line of the task, which says what is wanted."""
+REST = 0.7
+"""Weight of a word in the rest of the task, or in the error text without its frames."""
+MOST_TERMS = 400
+"""Terms read of one task; a pasted log has no more to say."""
+
+STEEPNESS = 3.0
+HALF = 1.0
+"""Scale of h; set so that the default threshold stands at 0.5."""
+HALF_BY_ASKED = 0.3
+"""h grows with this power of the idf of all the task's words."""
+HALF_BY_STRANGE = 0.5
+"""h grows by e to the power of this times the share of the task that the pool has never seen."""
+
+REASON_WORDS = 6
+
+
+class LexicalJudge:
+    """Scores memories by shared words. `is_model` is False: every output says that no model judged."""
+
+    identity = IDENTITY
+    is_model = False
+
+    def __init__(self, vectors: Vectors, *, reasons_from: float = 0.3) -> None:
+        self._vectors = vectors
+        self._reasons_from = reasons_from
+
+    async def judge(self, turn: Turn, candidates: Sequence[Candidate]) -> AsyncIterator[Judgment | Unjudged]:
+        """Yield one judgment for each candidate, best first; a reason from `reasons_from` up."""
+        for judgment in self.judgments(turn, candidates):
+            yield judgment
+
+    def judgments(self, turn: Turn, candidates: Sequence[Candidate]) -> Iterator[Judgment]:
+        """Return the same without a loop of events. A content hash that several candidates share is judged once."""
+        scored = _Scored(turn, candidates, self._vectors)
+        seen: set[str] = set()
+        for row in scored.order():
+            candidate, score = candidates[row], scored.scores[row]
+            if candidate.content_hash not in seen:
+                seen.add(candidate.content_hash)
+                reason = scored.reason(row) if score >= self._reasons_from else ""
+                yield Judgment(candidate.content_hash, score, reason, prior=score)
+
+
+def priors(turn: Turn, candidates: Sequence[Candidate], vectors: Vectors) -> dict[str, float]:
+    """Return the lexical score of each candidate by id, 0..1: the order in which a model judge reads its packs."""
+    scored = _Scored(turn, candidates, vectors)
+    return {candidate.id: score for candidate, score in zip(candidates, scored.scores, strict=True)}
+
+
+class _Scored:
+    """A pool scored against one turn."""
+
+    def __init__(self, turn: Turn, candidates: Sequence[Candidate], vectors: Vectors) -> None:
+        self.candidates = candidates
+        self.terms = _terms(turn)
+        self.evidence = weigh(candidates, dict(vectors()), self.terms)
+        found = mentions(turn.task, turn.errors)
+        self.named: Mapping[str, Found] = named(found, candidates) if found != Mentions() else {}
+        self.scores = _scores(self.evidence, candidates, self.named)
+        self._hits: dict[int, list[int]] | None = None
+
+    def order(self) -> list[int]:
+        """Rows, best first; equals in the order of the pool."""
+        return sorted(range(len(self.scores)), key=lambda row: -self.scores[row])
+
+    def reason(self, row: int) -> str:
+        """Say in words which evidence made the score."""
+        fields: dict[str, list[str]] = {}
+        for hit in self._hits_of(row):
+            term = self.terms[self.evidence.hits.term[hit]].term
+            fields.setdefault(_field(int(self.evidence.hits.fields[hit])), []).append(term.word)
+        said = list(self.named[self.candidates[row].id].words[:2]) if self.candidates[row].id in self.named else []
+        for field, words in sorted(fields.items(), key=lambda item: _FIELD_ORDER.index(item[0])):
+            said.append(f"{field} {', '.join(words[:REASON_WORDS])}")
+        return "; ".join(said)
+
+    def _hits_of(self, row: int) -> list[int]:
+        if self._hits is None:
+            self._hits = {}
+            for hit, owner in enumerate(self.evidence.hits.row.tolist()):
+                self._hits.setdefault(owner, []).append(hit)
+        return self._hits.get(row, [])
+
+
+_FIELD_ORDER = ("name matches", "owner matches", "path matches", "text has")
+
+
+def _field(marks: int) -> str:
+    if marks & NAME:
+        return "name matches"
+    if marks & OWNER:
+        return "owner matches"
+    return "path matches" if marks & (FILE | FOLDER) else "text has"
+
+
+def _terms(turn: Turn) -> list[WeighedTerm]:
+    task = turn.task.strip()
+    first = {term.hash for term in query_terms(task.partition("\n")[0])}
+    whole = query_terms(without_frames(f"{task}\n{turn.errors}"))[:MOST_TERMS]
+    return [WeighedTerm(term, FIRST_LINE if term.hash in first else REST) for term in whole]
+
+
+def _scores(evidence: Evidence, candidates: Sequence[Candidate], found: Mapping[str, Found]) -> list[float]:
+    half = HALF * evidence.asked**HALF_BY_ASKED * math.sqrt(math.log1p(evidence.pool))
+    half *= math.exp(HALF_BY_STRANGE * evidence.strange)
+    cubes = evidence.amounts**STEEPNESS
+    scores: list[float] = (cubes / (cubes + max(half, 1e-9) ** STEEPNESS)).tolist()
+    for row, candidate in enumerate(candidates if found else ()):
+        if candidate.id in found:
+            scores[row] = 1 - (1 - scores[row]) * (1 - found[candidate.id].strength)
+    return scores

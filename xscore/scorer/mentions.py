@@ -1,0 +1,178 @@
+"""What a task names outright: entities, files, and the frames of a stack trace. Pure.
+
+A name counts as code when it is written as code (`Store.write`, `parse_args`, `HTTPError`, `run()`, or in backticks),
+a path when it ends in a file's name with an extension. It does not weigh words; `scorer.evidence` does. Trade-off: a
+name that many memories bear says little, so its strength falls with their number; of a plain word such as `run`
+nothing is made unless backticks or a bracket mark it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+
+from xscore.records import Candidate
+
+QUALIFIED = 0.9
+"""Strength of `Store.write` for the one memory so called."""
+BARE = 0.85
+"""Strength of `parse_args` for the one memory so called."""
+IN_FILE = 0.75
+"""Strength of a named file for each of its memories."""
+FRAME = 0.85
+"""Strength of a stack frame for the memory it points into; frames further from the error have less."""
+NEXT_FRAME = 0.9
+"""Share of its strength that each frame passes to the one before it."""
+MOST_BEARERS = 12
+"""A name borne by more memories than this points at none of them."""
+
+_PATH = r"[\w@.+-]*(?:[\\/][\w@.+-]+)*\.[A-Za-z]\w{0,9}"
+_PYTHON_FRAME = re.compile(r'File "([^"\n]+)", line (\d+)(?:, in ([\w.<>]+))?')
+_SCRIPT_FRAME = re.compile(
+    rf"^\s*at (?:(?:async |new )?([\w$.<>\[\] ]+?) \()?(?:file://)?({_PATH}):(\d+)(?::\d+)?\)?", re.M
+)
+_PLAIN_FRAME = re.compile(rf"(?<![\w/\\.@+-])(/?{_PATH}):(\d+)\b")
+_FILE = re.compile(rf"(?<![\w/\\.@+-])(/?{_PATH})(?![\w/\\(])")
+_CODE_NAME = re.compile(
+    r"`([^\W\d][\w.:]*)(?:\(\))?`"
+    r"|(?<![\w.`])([^\W\d]\w*(?:(?:\.|::)[^\W\d]\w*)+)"
+    r"|(?<![\w.`])([^\W\d]\w*)(?=\(\))"
+    r"|(?<![\w.`])((?:[a-z0-9]+_\w+|_+[a-z]\w*|[a-z]+[A-Z]\w*|[A-Z]+[a-z0-9]+[A-Z]\w*)\b)"
+)
+
+
+_SUFFIXES = """
+    py pyi js mjs cjs jsx ts mts cts tsx go rs java kt c h cc cpp hpp cs rb php swift scala sh sql html css scss vue
+    md rst txt toml yaml yml json ini cfg conf lock proto graphql
+"""
+_EXTENSIONS = frozenset(_SUFFIXES.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A place that a stack trace passes through."""
+
+    path: str
+    line: int
+    function: str
+    strength: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    """Everything that a turn names outright."""
+
+    names: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    frames: tuple[Frame, ...] = ()
+
+
+@dataclass(slots=True)
+class Found:
+    """How strongly one memory is named, and in which words."""
+
+    strength: float = 0.0
+    words: list[str] = field(default_factory=list)
+
+    def add(self, strength: float, words: str) -> None:
+        """Take one more mention into account; the strongest counts."""
+        self.strength = max(self.strength, strength)
+        if words not in self.words:
+            self.words.append(words)
+
+
+def mentions(task: str, errors: str = "") -> Mentions:
+    """Read what the task names, and where the error text (or a trace pasted into the task) passes through."""
+    frames = tuple(_frames(f"{task}\n{errors}"))
+    rest = without_frames(task)
+    files = tuple(dict.fromkeys(_slashes(path) for path in _FILE.findall(rest) if _is_file(path)))
+    names = (next(filter(None, groups)) for groups in _CODE_NAME.findall(rest))
+    return Mentions(tuple(dict.fromkeys(name.replace("::", ".") for name in names)), files, frames)
+
+
+def without_frames(text: str) -> str:
+    """Return the text without its stack frames, whose paths and names would drown the words of the error."""
+    for frame in (_PYTHON_FRAME, _SCRIPT_FRAME, _PLAIN_FRAME):
+        text = frame.sub(" ", text)
+    return text
+
+
+def named(found: Mentions, candidates: Sequence[Candidate]) -> Mapping[str, Found]:
+    """Return the candidates that are named, by id."""
+    result: dict[str, Found] = {}
+    if found.names:
+        for candidate, strength, words in _by_name(found.names, candidates):
+            result.setdefault(candidate.id, Found()).add(strength, words)
+    if found.files or found.frames:
+        for candidate, strength, words in _by_place(found, candidates):
+            result.setdefault(candidate.id, Found()).add(strength, words)
+    return result
+
+
+def _by_name(names: Iterable[str], candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, float, str]]:
+    wanted: dict[str, list[Candidate]] = {name.rpartition(".")[2]: [] for name in names}
+    for candidate in candidates:
+        last = candidate.entity.rpartition(".")[2]
+        if last in wanted:
+            wanted[last].append(candidate)
+    for name in names:
+        bearers = wanted[name.rpartition(".")[2]]
+        full = [bearer for bearer in bearers if "." in name and f".{_dotted(bearer)}".endswith(f".{name}")]
+        chosen, strength = (full, QUALIFIED) if full else (bearers, 0.0 if "." in name else BARE)
+        if strength and len(chosen) <= MOST_BEARERS:
+            yield from ((bearer, strength / len(chosen) ** 0.25, f"task names `{name}`") for bearer in chosen)
+
+
+def _by_place(found: Mentions, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, float, str]]:
+    by_path: dict[str, list[Candidate]] = {}
+    for candidate in candidates:
+        by_path.setdefault(candidate.path, []).append(candidate)
+    for path, inside in by_path.items():
+        for file in found.files:
+            if f"/{path}".endswith("/" + file.removeprefix("./")):
+                yield from ((candidate, IN_FILE, f"task names {file}") for candidate in inside)
+    for frame in found.frames:
+        yield from _in_frame(frame, by_path)
+
+
+def _in_frame(frame: Frame, by_path: Mapping[str, Sequence[Candidate]]) -> Iterator[tuple[Candidate, float, str]]:
+    path = max(by_path, key=lambda path: _shared(path, frame.path), default="")
+    if not path or _shared(path, frame.path) < min(2, path.count("/") + 1):
+        return
+    for inside in by_path[path]:
+        spans = inside.start_line <= frame.line <= inside.end_line
+        if spans or (frame.function and inside.entity.rpartition(".")[2] == frame.function):
+            yield inside, frame.strength, f"error passes {path}:{frame.line}"
+
+
+def _frames(text: str) -> Iterator[Frame]:
+    found = [(m.group(1), int(m.group(2)), m.group(3) or "") for m in _PYTHON_FRAME.finditer(text)]
+    found.reverse()  # Python's innermost frame comes last, the others' first
+    found += [(m.group(2), int(m.group(3)), (m.group(1) or "").strip()) for m in _SCRIPT_FRAME.finditer(text)]
+    plain = _SCRIPT_FRAME.sub(" ", _PYTHON_FRAME.sub(" ", text))
+    found += [(m.group(1), int(m.group(2)), "") for m in _PLAIN_FRAME.finditer(plain)]
+    for depth, (path, line, function) in enumerate(found):
+        last = function.rpartition(".")[2]
+        yield Frame(_slashes(path), line, "" if last.startswith("<") else last, FRAME * NEXT_FRAME**depth)
+
+
+def _shared(path: str, other: str) -> int:
+    """Return how many trailing parts two paths have in common."""
+    pairs = zip(reversed(path.split("/")), reversed(other.split("/")), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _dotted(candidate: Candidate) -> str:
+    """Return the entity behind its module, so that `cache.writer.flush` and `Writer.flush` are both its ending."""
+    module = candidate.path.rpartition(".")[0].replace("/", ".")
+    return f"{module}.{candidate.entity}"
+
+
+def _slashes(path: str) -> str:
+    return path.replace("\\", "/")
+
+
+def _is_file(path: str) -> bool:
+    """Whether this is meant as a file: `cache/writer.py` and `writer.py`, not `Store.write`."""
+    extension = path.rpartition(".")[2].lower()
+    return "/" in path or "\\" in path or extension in _EXTENSIONS
