@@ -1,0 +1,193 @@
+"""The schema others build on: tables, checks, triggers, views, plans."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.memory.conftest import function
+from xscore import database
+from xscore.hashing import file_id
+from xscore.memory import door
+from xscore.memory.events import EventName, emit, events
+from xscore.memory.store import Store
+from xscore.records import Kind, Layer, MemoryScope, Source
+
+
+def columns(store: Store, name: str) -> list[str]:
+    """Return the columns of a table or view."""
+    return [row[1] for row in store.connection.execute(f"PRAGMA table_info({name})").fetchall()]
+
+
+def plan(store: Store, sql: str, *parameters: object) -> str:
+    """Return the query plan in words."""
+    return " | ".join(row[3] for row in store.connection.execute(f"EXPLAIN QUERY PLAN {sql}", parameters).fetchall())
+
+
+def test_iteration_by_layer_status_and_kind_uses_an_index(store: Store) -> None:
+    """X02: memories of a layer, status and kind are found by index, without a scan."""
+    found = plan(store, "SELECT id FROM memory WHERE layer = ? AND status = ? AND kind = ?", "graph", "active", "test")
+    assert "memory_by_layer (layer=? AND status=? AND kind=?)" in found
+
+
+@pytest.mark.parametrize(
+    ("sql", "index"),
+    [
+        ("SELECT id FROM memory WHERE path = 'a' AND entity = 'b'", "memory_by_path"),
+        ("SELECT * FROM edge WHERE target = 'm_a'", "edge_by_target"),
+        ("SELECT * FROM edge WHERE source = 'm_a'", "PRIMARY KEY"),
+        ("SELECT * FROM judgment WHERE query_id = 1", "PRIMARY KEY"),
+        ("SELECT * FROM query WHERE turn_key = 'a' AND judge = 'b' AND sample = 0", "INDEX"),
+        ("SELECT * FROM call WHERE turn_id = 't'", "call_by_turn"),
+        ("SELECT * FROM mention WHERE name = 'f'", "mention_by_name"),
+        ("SELECT * FROM vec WHERE memory_id = 'm'", "PRIMARY KEY"),
+        ("SELECT * FROM reservation WHERE turn_id = 't'", "reservation_by_turn"),
+    ],
+)
+def test_every_hot_question_has_its_index(store: Store, sql: str, index: str) -> None:
+    """No question of a turn scans a table."""
+    found = plan(store, sql)
+    assert index in found
+    assert "SCAN" not in found
+
+
+def test_there_are_six_layers(store: Store) -> None:
+    """H01: the six layers are taken, a seventh is not."""
+    with database.transaction(store.connection):
+        door.put(store.connection, [function(f"f{i}", layer=layer) for i, layer in enumerate(Layer)])
+    assert len(store.pool()) == len(Layer) == 6
+    with pytest.raises(sqlite3.IntegrityError):
+        store.connection.execute("UPDATE memory SET layer = 'attic'")
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("scope", "galaxy"),
+        ("status", "dead"),
+        ("source", "rumour"),
+        ("importance", 1.5),
+        ("confidence", -0.1),
+        ("attrs", "{"),
+    ],
+)
+def test_memories_keep_to_their_words_and_ranges(store: Store, column: str, value: object) -> None:
+    """A02: scope, status, source, ranges and JSON are checked by the database itself."""
+    with database.transaction(store.connection):
+        door.put(store.connection, [function()])
+    with pytest.raises(sqlite3.IntegrityError):
+        store.connection.execute(f"UPDATE memory SET {column} = ?", (value,))
+
+
+@pytest.mark.parametrize("score", [None, float("nan"), 1.01, -0.01, "high", float("inf"), b"\x00"])
+def test_no_score_outside_its_range_can_be_stored(store: Store, score: object) -> None:
+    """X06: NULL, NaN (which SQLite stores as NULL), text and values outside 0..1 are refused."""
+    store.connection.execute("INSERT INTO query (id, turn_key, judge) VALUES (1, 't', 'j')")
+    with pytest.raises(sqlite3.IntegrityError):
+        store.connection.execute("INSERT INTO judgment (query_id, content_id, score) VALUES (1, 1, ?)", (score,))
+
+
+def test_session_state_is_one_row_with_its_columns(store: Store) -> None:
+    """H02: the session's state has its agreed columns and at most one row."""
+    agreed = "id project_id active_task active_ticket files_open last_edit_file last_edit_line conversation_summary"
+    assert columns(store, "session_state")[:8] == agreed.split()
+    assert "last_updated" in columns(store, "session_state")
+    with pytest.raises(sqlite3.IntegrityError):
+        store.connection.execute("INSERT INTO session_state (id, project_id, last_updated) VALUES (2, 'p', 0)")
+
+
+def test_events_are_only_ever_appended(store: Store) -> None:
+    """H09: no event is deleted or rewritten; while erasing, a payload may be blanked and nothing else."""
+    emit(store.connection, EventName.STORED, at=1.0, subject="m_a", payload={"n": 1})
+    for sql in ("DELETE FROM event", "UPDATE event SET name = 'x'", "UPDATE event SET payload = '{}'"):
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            store.connection.execute(sql)
+    store.connection.execute("INSERT INTO meta VALUES ('erasing', '1')")
+    for sql in ("DELETE FROM event", "UPDATE event SET at = 2, payload = '{}'", "UPDATE event SET payload = '[1]'"):
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            store.connection.execute(sql)
+    store.connection.execute("UPDATE event SET payload = '{}'")
+    assert [(event.name, event.payload) for event in events(store.connection)] == [(EventName.STORED, {})]
+
+
+def test_there_are_eight_events() -> None:
+    """A13: the eight happenings have the agreed names."""
+    stored = {"memory.stored", "memory.retrieved", "memory.updated", "memory.removed"}
+    others = {"repository.indexed", "decision.recorded", "failure.recorded", "failure.pattern.detected"}
+    assert set(EventName) == stored | others
+
+
+def test_the_views_show_memories_in_the_agreed_forms(store: Store) -> None:
+    """H05, H06, H07, H08, H09: facts, preferences, patterns, chunks, nodes and decisions as views over one table."""
+    project = {"layer": Layer.PROJECT, "path": "", "source": Source.EXPLICIT}
+    user = {"layer": Layer.USER, "path": "", "scope": MemoryScope.GLOBAL}
+    made = [
+        function("uses", kind=Kind.TECH_STACK, key="database", text="SQLite", **project),
+        function("choice", kind=Kind.DECISION, text="One table.", **project),
+        function("tabs", kind=Kind.PREFERENCE, key="indent", text="spaces", **user),
+        function("early", kind=Kind.PATTERN, text="return early", **user),
+        function("readme", kind=Kind.DOC, layer=Layer.VECTOR, path="README.md"),
+        function("code"),
+    ]
+    with database.transaction(store.connection):
+        door.put(store.connection, made)
+    store.connection.execute("INSERT INTO file (path, size, mtime_ns, file_hash) VALUES ('a.py', 1, 1, 'h')")
+    attrs = json.dumps({"rationale": "simple", "alternatives": ["six"], "links": []})
+    store.connection.execute("UPDATE memory SET attrs = ? WHERE kind = 'decision'", (attrs,))
+
+    def rows(sql: str) -> list[tuple[object, ...]]:
+        return list(store.connection.execute(sql).fetchall())
+
+    assert rows("SELECT project_id, category, key, value_json FROM project_facts WHERE key <> ''") == [
+        (store.store_id, "tech_stack", "database", '{"text":"SQLite"}')
+    ]
+    assert rows("SELECT key, value, source FROM user_preferences") == [("indent", "spaces", "index")]
+    assert rows("SELECT type, description, evidence_count FROM user_patterns") == [("pattern", "return early", 1)]
+    assert rows("SELECT path, entity FROM vector_chunks") == [("README.md", "readme")]
+    assert rows("SELECT id, type FROM nodes ORDER BY type") == [
+        (file_id("a.py"), "file"),
+        (made[4].id, "slice"),
+        (made[5].id, "symbol"),
+    ]
+    assert rows("SELECT description, rationale, alternatives_json, links_json, created_by FROM decisions") == [
+        ("One table.", "simple", '["six"]', "[]", "explicit")
+    ]
+    assert "created_at" in columns(store, "decisions")
+
+
+def test_contents_are_counted_by_the_memories_that_show_them(store: Store) -> None:
+    """The count of a content follows every insert, edit and removal of memories, also those made behind the door."""
+    twins = [function(ordinal=i) for i in range(2)]
+    with database.transaction(store.connection):
+        door.put(store.connection, twins)
+    count = "SELECT memories FROM content WHERE hash = ?"
+    assert store.connection.execute(count, (twins[0].content_hash,)).fetchone() == (2,)
+    with database.transaction(store.connection):
+        door.put(store.connection, [function(ordinal=1, text="other")])
+    assert store.connection.execute(count, (twins[0].content_hash,)).fetchone() == (1,)
+    store.connection.execute("DELETE FROM memory")
+    assert set(store.connection.execute("SELECT memories FROM content").fetchall()) == {(0,)}
+
+
+def test_removing_a_memory_takes_its_vector_along(store: Store) -> None:
+    """Vectors and evidence do not outlive their memory."""
+    with database.transaction(store.connection):
+        door.put(store.connection, [function()])
+    store.connection.execute("DELETE FROM memory")
+    assert store.connection.execute("SELECT count(*) FROM vec").fetchone() == (0,)
+
+
+def test_a_content_number_is_never_dealt_twice(store: Store) -> None:
+    """A judgment can never slip to another content because a number was used again."""
+    store.connection.execute("INSERT INTO content (hash) VALUES ('a')")
+    (first,) = store.connection.execute("SELECT max(id) FROM content").fetchone()
+    store.connection.execute("DELETE FROM content")
+    store.connection.execute("INSERT INTO content (hash) VALUES ('b')")
+    assert store.connection.execute("SELECT id FROM content").fetchone() == (first + 1,)
+
+
+def test_the_schema_is_one_file_of_numbered_steps() -> None:
+    """Migrations are numbered without gaps from 1."""
+    names = sorted(file.name for file in (Path(database.__file__).parent / "migrations").glob("*.sql"))
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))

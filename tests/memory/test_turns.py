@@ -1,0 +1,161 @@
+"""Turns, receipts, exchanges."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.memory.conftest import function
+from xscore import database
+from xscore.memory import door, turns
+from xscore.memory.events import EventName, events
+from xscore.memory.store import Store
+from xscore.memory.turns import TurnState, Verdict
+from xscore.records import Kind, Scope, Turn
+
+SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
+NOTHING = Verdict((), {})
+
+
+def play(store: Store, task: str, *, answer: str | None = "done", thread: str = "s_1", now: float = 100.0) -> str:
+    """Play a whole turn."""
+    turn = Turn(task=task, thread=thread)
+    identifier = turns.begin_turn(store.connection, turn, turn_key=f"key of {task}", judge="j", now=now)
+    turns.finish_turn(
+        store.connection, identifier, state=TurnState.DONE, receipt="{}", answer=answer, verdict=NOTHING, now=now + 1
+    )
+    return identifier
+
+
+def test_a_thread_is_one_root_on_one_branch(store: Store) -> None:
+    """H02: the session's thread follows the branch and comes back with it."""
+    main, other, again = (
+        turns.session_thread(store.connection, branch=branch, now=float(now)) for now, branch in enumerate("aba")
+    )
+    assert main == again != other
+    found = store.connection.execute("SELECT project_id, branch, thread FROM session_state").fetchall()
+    assert found == [(store.store_id, "a", main)]
+
+
+def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
+    """A turn comes back by id, or as the latest, with its moment, keys, state and receipt; not with file and diff."""
+    turns.session_thread(store.connection, branch="main", now=0.0)
+    asked = Turn(
+        task="fix it",
+        errors="Boom",
+        file="a.py",
+        line=3,
+        recent=("b.py",),
+        scope=Scope(paths=("src/**",), kinds=("function",)),
+        file_text="the file",
+        diff="the diff",
+        thread="s_1",
+    )
+    identifier = turns.begin_turn(store.connection, asked, turn_key="tk", judge="jk", now=5.0)
+    running = turns.past_turn(store.connection)
+    assert running is not None
+    assert running.turn == replace(asked, id=identifier, file_text="", diff="")
+    assert (running.turn_key, running.judge, running.state, running.receipt) == ("tk", "jk", TurnState.RUNNING, "")
+    turns.finish_turn(
+        store.connection,
+        identifier,
+        state=TurnState.PARTIAL,
+        receipt='{"schema": 1}',
+        answer="an answer",
+        verdict=NOTHING,
+        now=6.0,
+    )
+    done = turns.past_turn(store.connection, identifier)
+    assert done is not None
+    assert (done.state, done.answer, done.receipt) == (TurnState.PARTIAL, "an answer", '{"schema": 1}')
+    assert turns.receipt(store.connection, identifier) == '{"schema": 1}'
+    assert turns.receipt(store.connection, "t_none") is None
+    assert turns.past_turn(store.connection, "t_none") is None
+    state = store.connection.execute("SELECT active_task, files_open, last_edit_file FROM session_state").fetchone()
+    assert state == ("fix it", '["b.py"]', "a.py")
+
+
+def test_the_latest_turn_is_the_one_begun_last(store: Store) -> None:
+    """Without an id the last turn is meant."""
+    assert turns.past_turn(store.connection) is None
+    play(store, "first", now=10.0)
+    second = play(store, "second", now=20.0)
+    latest = turns.past_turn(store.connection)
+    assert latest is not None and latest.turn.id == second
+
+
+def test_repeating_a_turn_adds_no_memory(store: Store) -> None:
+    """The same task again renews its exchange and adds none; another task adds one."""
+    play(store, "a task", answer="first")
+    play(store, "a task", answer="second", now=200.0)
+    play(store, "another", now=300.0)
+    pool = store.pool(thread="s_2")
+    texts = store.texts(pool)
+    assert sorted(texts.values()) == ["Task: a task\n\nAnswer: second", "Task: another\n\nAnswer: done"]
+    assert [str(event.name) for event in events(store.connection) if event.subject.startswith("m_")] == [
+        "memory.stored",
+        "memory.updated",
+        "memory.stored",
+    ]
+
+
+def test_a_turn_without_an_answer_leaves_no_exchange(store: Store) -> None:
+    """Where no model answered, there is nothing to remember but the receipt."""
+    play(store, "a task", answer=None)
+    assert store.pool() == ()
+
+
+def test_a_threads_exchanges_come_newest_first(store: Store) -> None:
+    """The session block gets this thread's latest exchanges only."""
+    for number in range(5):
+        play(store, f"task {number}", now=100.0 + number)
+    play(store, "elsewhere", thread="s_2", now=500.0)
+    found = turns.exchanges(store.connection, "s_1", limit=2)
+    assert [memory.text.splitlines()[0] for memory in found] == ["Task: task 4", "Task: task 3"]
+
+
+def test_what_was_used_is_counted_and_told(store: Store) -> None:
+    """A07, A10: kept memories gain a use; retrieval and decision are recorded with numbers and reasons."""
+    memory = function()
+    with database.transaction(store.connection):
+        door.put(store.connection, [memory])
+    identifier = turns.begin_turn(store.connection, Turn(task="t"), turn_key="k", judge="j", now=1.0)
+    verdict = Verdict((memory.id,), {"below_threshold": 8, "beyond_k": 1, "over_quota": 0})
+    turns.finish_turn(
+        store.connection, identifier, state=TurnState.DONE, receipt="{}", answer=None, verdict=verdict, now=2.0
+    )
+    (used,) = store.find(memory.id)
+    assert (used.accessed_at, used.access_count) == (2.0, 1)
+    told = {event.name: event.payload for event in events(store.connection, subject=identifier)}
+    assert told[EventName.RETRIEVED] == {"memories": [memory.id]}
+    assert told[EventName.DECISION]["words"] == "1 accepted, 9 rejected (8 below_threshold, 1 beyond_k)"
+
+
+def test_nothing_of_a_turn_is_stored_with_its_secrets(store: Store) -> None:
+    """P01: task, errors and answer are redacted in turn, session state and exchange."""
+    turns.session_thread(store.connection, branch="main", now=0.0)
+    turn = Turn(task=f"why does {SECRET} fail", errors=f"bad key {SECRET}")
+    identifier = turns.begin_turn(store.connection, turn, turn_key="k", judge="j", now=1.0)
+    turns.finish_turn(
+        store.connection,
+        identifier,
+        state=TurnState.DONE,
+        receipt="{}",
+        answer=f"rotate {SECRET}",
+        verdict=NOTHING,
+        now=2.0,
+    )
+    store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert SECRET.encode() not in store.path.read_bytes()
+    assert any(candidate.kind is Kind.EXCHANGE for candidate in store.pool())
+
+
+def test_a_turn_fails_whole_or_not_at_all(store: Store) -> None:
+    """A receipt that is no JSON leaves the turn running and nothing half written."""
+    identifier = turns.begin_turn(store.connection, Turn(task="t"), turn_key="k", judge="j", now=1.0)
+    with pytest.raises(Exception, match="json_valid"):
+        turns.finish_turn(
+            store.connection, identifier, state=TurnState.DONE, receipt="{", answer="a", verdict=NOTHING, now=2.0
+        )
+    running = turns.past_turn(store.connection, identifier)
+    assert running is not None and running.state is TurnState.RUNNING
+    assert store.pool() == ()
