@@ -29,7 +29,8 @@ class Surroundings:
     known: Mapping[str, tuple[Candidate, float]]
     """Candidates at the ends of edges, with raw scores, by id; duplicates stand under their own ids."""
     calls: Mapping[str, Sequence[str]]
-    """Candidate id -> ids it calls or is called by."""
+    """Candidate id -> ids it calls."""
+    callers: Mapping[str, Sequence[str]]
     tested_by: Mapping[str, Sequence[str]]
     tests: Mapping[str, Sequence[str]]
     degrees: Mapping[str, int]
@@ -75,19 +76,23 @@ def boost(
 
 
 def dependency(candidate: Candidate, around: Surroundings) -> Boost | None:
-    """Calls, or is called by, a candidate whose raw score passes; an end with many calls gives and takes little."""
-    best: tuple[float, str, Candidate] | None = None
-    for own, other_id in _neighbours(candidate, around.calls):
-        other, raw = around.known.get(other_id, (candidate, 0.0))
-        if other is candidate or raw < around.threshold:
-            continue
-        degree = max(around.degrees.get(own, 1), around.degrees.get(other_id, 1), 1)
-        amount = around.settings.dependency * min(1.0, around.settings.hub_degree / degree)
-        if best is None or (-amount, other.id) < (-best[0], best[2].id):
-            best = (amount, other_id, other)
-    if best is None:
-        return None
-    return _boost("dependency", best[0], f"calls or is called by {_name(best[2])}, which scores above the threshold")
+    """Called by a candidate whose raw score passes, or at its own weight calling one; hubs give and take little."""
+    ways = (
+        (around.callers, around.settings.dependency, "called by"),
+        (around.calls, around.settings.dependent, "calls"),
+    )
+    found: list[tuple[float, str, Boost]] = []
+    for links, amount, verb in ways:
+        for own, other_id in _neighbours(candidate, links):
+            other, raw = around.known.get(other_id, (candidate, 0.0))
+            if other is candidate or raw < around.threshold:
+                continue
+            degree = max(around.degrees.get(own, 1), around.degrees.get(other_id, 1), 1)
+            damped = amount * min(1.0, around.settings.hub_degree / degree)
+            because = f"{verb} {_name(other)}, which scores above the threshold"
+            found.append((-damped, other.id, Boost("dependency", damped, because)))
+    best = min(found, key=lambda each: each[:2])[2] if found else None
+    return best and _boost(best.name, best.amount, best.because)
 
 
 def test_link(candidate: Candidate, around: Surroundings) -> Boost | None:
@@ -143,12 +148,13 @@ def _surroundings(
     now: float,
 ) -> Surroundings:
     calls: dict[str, list[str]] = {}
+    callers: dict[str, list[str]] = {}
     tests: dict[str, list[str]] = {}
     tested_by: dict[str, list[str]] = {}
     inside = {id_ for candidate in liftable for id_ in (candidate.id, *candidate.duplicates)}
     ends: set[str] = set()
     for edge in edges:
-        forward, back = (calls, calls) if edge.relation is Relation.CALLS else (tests, tested_by)
+        forward, back = (calls, callers) if edge.relation is Relation.CALLS else (tests, tested_by)
         if edge.relation not in (Relation.CALLS, Relation.TESTS) or not (
             edge.source in inside or edge.target in inside
         ):
@@ -169,6 +175,7 @@ def _surroundings(
         now=now,
         known=known,
         calls=calls,
+        callers=callers,
         tested_by=tested_by,
         tests=tests,
         degrees=degrees,

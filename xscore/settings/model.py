@@ -114,9 +114,10 @@ class BoostSettings(Part):
     cap: Share = Field(0.15, description="Most that all boosts together may add.", json_schema_extra=REPO)
     floor: Share = Field(0.4, description="Lowest raw score that is boosted at all.", json_schema_extra=REPO)
     dependency: Share = Field(
-        0.10,
-        description="Calls, or is called by, a candidate whose raw score passes; damped by degree.",
-        json_schema_extra=REPO,
+        0.10, description="Called by a candidate whose raw score passes; damped by degree.", json_schema_extra=REPO
+    )
+    dependent: Share = Field(
+        0.05, description="Calls a candidate whose raw score passes; damped by degree.", json_schema_extra=REPO
     )
     hub_degree: Positive = Field(
         10, description="Callers and callees an entity may have before its dependency boosts shrink.", json_schema_extra=REPO
@@ -125,13 +126,13 @@ class BoostSettings(Part):
         0.10, description="Subject of a passing test, or a test of what is being edited.", json_schema_extra=REPO
     )
     recency: Share = Field(
-        0.05, description="Modified lately; halves every `recency_half_life_days`.", json_schema_extra=REPO
+        0.03, description="Modified lately; halves every `recency_half_life_days`.", json_schema_extra=REPO
     )
     recency_half_life_days: float = Field(
         7.0, gt=0, description="Days after which the recency boost has halved.", json_schema_extra=REPO
     )
     locality: Share = Field(
-        0.05, description="Same file as the current one; half of it for the same folder.", json_schema_extra=REPO
+        0.03, description="Same file as the current one; half of it for the same folder.", json_schema_extra=REPO
     )
 
 
