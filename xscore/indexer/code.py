@@ -180,9 +180,7 @@ def _blocks(
     return pieces
 
 
-def _parts(
-    lines: Sequence[str], run: tuple[int, int], statements: Sequence[int], window: int
-) -> list[tuple[int, int]]:
+def _parts(lines: Sequence[str], run: tuple[int, int], statements: Sequence[int], window: int) -> list[tuple[int, int]]:
     """Cut a long run where statements begin, and a long statement by rows."""
     start, end = run
     parts = []

@@ -109,9 +109,7 @@ def _parts(block: Block, lines: Sequence[str], found: Syntax | None, source: Sou
         (named.get(a, name), *trimmed(lines, a, b)) for a, b in zip(cuts, [*(r - 1 for r in rows), end], strict=True)
     ]
     joined = _joined([piece for piece in pieces if piece[1] <= piece[2]])
-    return [
-        (n, *trimmed(lines, x, y)) for n, a, b in joined for x, y in split(lines, a, b, window=source.window_lines)
-    ]
+    return [(n, *trimmed(lines, x, y)) for n, a, b in joined for x, y in split(lines, a, b, window=source.window_lines)]
 
 
 def _comments(lines: Sequence[str]) -> str:

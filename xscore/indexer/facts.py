@@ -76,7 +76,9 @@ class FileFacts:
         if written:
             return clean_string(written)
         data = self._data
-        return clean_comment("\n".join(data[a.start_byte : a.end_byte].decode("utf-8", "replace") for a in entity.leads))
+        return clean_comment(
+            "\n".join(data[a.start_byte : a.end_byte].decode("utf-8", "replace") for a in entity.leads)
+        )
 
     def module_docstring(self) -> str:
         """The first string of the file."""

@@ -146,7 +146,9 @@ def _without_idle_scopes(entities: list[Entity]) -> list[Entity]:
             busy.add(id(entity.parent))
     kept = [entity for entity in entities if _stays(entity, busy)]
     for entity in kept:
-        while entity.parent is not None and entity.parent.definition.kind == "scope" and entity.parent.parent is not None:
+        while (
+            entity.parent is not None and entity.parent.definition.kind == "scope" and entity.parent.parent is not None
+        ):
             entity.parent = entity.parent.parent
     kept = [entity for entity in kept if entity.definition.kind != "scope" or entity.parent is None]
     for entity in kept:

@@ -194,9 +194,7 @@ def _note(found: Syntax, data: bytes, captures: "dict[str, list[Node]]") -> None
                 case "statement":
                     found.statements.append(node.start_point.row)
                 case "lead":
-                    found.leads.append(
-                        Lead(node.start_point.row, _last_row(node), node.start_byte, node.end_byte)
-                    )
+                    found.leads.append(Lead(node.start_point.row, _last_row(node), node.start_byte, node.end_byte))
                 case "doc":
                     found.docs.append((node.start_byte, _text(data, node)))
                 case "constant":

@@ -11,7 +11,8 @@ CREATE TABLE file (
     size       INTEGER NOT NULL,
     mtime_ns   INTEGER NOT NULL,
     file_hash  TEXT NOT NULL,
-    language   TEXT NOT NULL DEFAULT ''
+    language   TEXT NOT NULL DEFAULT '',
+    excluded   TEXT NOT NULL DEFAULT ''         -- why its content keeps it out; empty: it is indexed
 ) WITHOUT ROWID;
 
 CREATE TABLE memory (
@@ -261,7 +262,7 @@ CREATE VIEW nodes AS
     UNION ALL
     SELECT id, 'slice', path, entity FROM memory WHERE layer = 'vector' AND status = 'active'
     UNION ALL
-    SELECT 'f_' || path, 'file', path, path FROM file;
+    SELECT 'f_' || path, 'file', path, path FROM file WHERE excluded = '';
 CREATE VIEW decisions AS
     SELECT id, title, text AS description, json_extract(attrs, '$.rationale') AS rationale,
            json_extract(attrs, '$.alternatives') AS alternatives_json, json_extract(attrs, '$.links') AS links_json,

@@ -14,6 +14,8 @@ class FileStamp:
     mtime_ns: int
     file_hash: str
     language: str = ""
+    excluded: str = ""
+    """Why the file has no memories although its name would let it in (`binary`, `long_lines`, …)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +26,9 @@ class Mention:
     """Memory id or file id of the user."""
     relation: Relation
     name: str
-    """As written: `write`, `Store.write`, `xscore.cache`."""
+    """Its last part: `write` of `store.write`, `cache` of `xscore.cache`."""
     hint: str = ""
-    """Module the name was imported from, where the file says so."""
+    """What the file says of where the name comes from, in the words of `indexer.links`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,3 +92,5 @@ class IndexReport:
     secrets_redacted: int
     """Secrets redacted in the files parsed this time."""
     duration_s: float
+    notes: tuple[str, ...] = ()
+    """What a user should know of this run: git could not be asked, a grammar gave up on a file."""

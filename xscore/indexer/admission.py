@@ -1,0 +1,162 @@
+"""Which files are let in: by their name, by what the file system says, and by their bytes. Each refusal has a reason.
+
+Reasons: secret · symlink · submodule · nested_repository · not_a_file · unreadable · dependencies · not_included ·
+excluded · lockfile · catalogue · svg · minified · notebook · data · binary · too_large · long_lines.
+"""
+
+import os
+import stat
+from functools import cache
+from typing import TYPE_CHECKING
+
+from xscore.memory.redact import is_secret_file
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+    from xscore.settings import IndexSettings
+
+DATA_BYTES = 100_000
+"""Structured files above this size are data, not configuration."""
+_LOCKFILES = frozenset(
+    """
+    package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb deno.lock poetry.lock pdm.lock uv.lock
+    Pipfile.lock conda-lock.yml Cargo.lock composer.lock Gemfile.lock go.sum go.work.sum flake.lock mix.lock
+    pubspec.lock Podfile.lock Package.resolved gradle.lockfile packages.lock.json .terraform.lock.hcl cabal.project.freeze
+    """.split()  # noqa: SIM905  read as a list of words
+)
+_BY_SUFFIX = {
+    **dict.fromkeys(("po", "pot", "xlf", "xliff", "resx"), "catalogue"),
+    "svg": "svg",
+    "map": "minified",
+    "ipynb": "notebook",
+    "lock": "lockfile",
+    **dict.fromkeys(
+        "csv tsv psv jsonl ndjson geojson topojson parquet arrow feather avro orc log dat snap ambr har ics vcf fasta "
+        "fastq pdb sdf bib ris srt vtt".split(),  # noqa: SIM905
+        "data",
+    ),
+    **dict.fromkeys(
+        "png jpg jpeg gif bmp ico icns webp avif tif tiff psd ai eps pdf doc docx xls xlsx ppt pptx odt ods zip gz tgz "
+        "bz2 xz zst 7z rar tar jar war ear whl egg so dylib dll exe a o obj lib class pyc pyo pyd wasm woff woff2 ttf "
+        "otf eot mp3 mp4 m4a wav ogg flac webm mov avi mkv sqlite sqlite3 db npy npz pkl pickle joblib h5 hdf5 pt pth "
+        "onnx gguf safetensors bin mo gmo deb rpm dmg iso apk ipa keystore jks swf".split(),  # noqa: SIM905
+        "binary",
+    ),
+}
+_STRUCTURED = (".json", ".yaml", ".yml", ".xml", ".toml", ".txt")
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
+_FOLDER_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | getattr(os, "O_CLOEXEC", 0)
+
+
+class Refused(Exception):  # not of the XscoreError tree: it never leaves this package
+    """The file stays out; the argument is the reason."""
+
+
+class Rules:
+    """What may be let in, by name and size."""
+
+    def __init__(self, settings: "IndexSettings") -> None:
+        self._max_bytes = settings.max_file_bytes
+        self._include = _spec(settings.include)
+        self._exclude = _spec(settings.exclude)
+
+    def refusal(self, path: str, info: os.stat_result) -> str:
+        """Why a file stays out, going by its name and what the file system says; empty: let it in."""
+        return (
+            _by_type(info.st_mode)
+            or ("secret" if is_secret_file(path) else "")
+            or self._by_glob(path)
+            or ("too_large" if info.st_size > self._max_bytes else "")
+        )
+
+    def _by_glob(self, path: str) -> str:
+        if self._include is not None and not self._include.match_file(path):
+            return "not_included"
+        verdict = self._exclude.check_file(path).include if self._exclude is not None else None
+        if verdict is not None:  # `!*.po` among the user's globs lets a built-in class back in
+            return "excluded" if verdict else ""
+        return by_name(path)
+
+
+def _spec(globs: tuple[str, ...]) -> "GitIgnoreSpec | None":
+    if not globs:
+        return None
+    from pathspec import GitIgnoreSpec
+
+    return GitIgnoreSpec.from_lines(globs)
+
+
+def _by_type(mode: int) -> str:
+    if stat.S_ISREG(mode):
+        return ""
+    if stat.S_ISLNK(mode):
+        return "symlink"
+    return "submodule" if stat.S_ISDIR(mode) else "not_a_file"
+
+
+@cache
+def by_name(path: str) -> str:
+    """The built-in classes of files that stay out; empty: none of them."""
+    name = path.rpartition("/")[2]
+    lower = name.lower()
+    if name in _LOCKFILES:
+        return "lockfile"
+    if ".min." in lower or "-min." in lower:
+        return "minified"
+    return _BY_SUFFIX.get(lower.rpartition(".")[2], "") if "." in lower else ""
+
+
+def read_bytes(top: int, name: str, *, max_bytes: int) -> bytes:
+    """Read a regular file under the open folder `top` without following a link at any step. Raises Refused, OSError."""
+    *folders, base = name.split("/")
+    place = os.dup(top)
+    try:
+        for folder in folders:
+            deeper = os.open(folder, _FOLDER_FLAGS, dir_fd=place)
+            os.close(place)
+            place = deeper
+        descriptor = os.open(base, _READ_FLAGS, dir_fd=place)
+    finally:
+        os.close(place)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Refused("not_a_file")
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise Refused("too_large")
+    return data
+
+
+def decoded(data: bytes, path: str, *, max_line_chars: int) -> str:
+    """The file's text with `\\n` line ends. Raises Refused for bytes that are no text, or none that people wrote."""
+    text = _text(data)
+    if "\0" in text:
+        raise Refused("binary")
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if any(len(line) > max_line_chars for line in text.split("\n")):
+        raise Refused("long_lines")
+    if len(data) > DATA_BYTES and path.lower().endswith(_STRUCTURED):
+        raise Refused("data")
+    return text
+
+
+def _text(data: bytes) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encoding = "utf-16"
+    elif b"\0" in data[:8192]:
+        raise Refused("binary")
+    else:
+        encoding = "utf-8-sig"
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError:
+        return _latin(data)
+
+
+def _latin(data: bytes) -> str:
+    """Text of an older encoding; what holds control characters is no text."""
+    control = sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in data)
+    if control > len(data) // 1000:
+        raise Refused("binary")
+    return data.decode("latin-1")

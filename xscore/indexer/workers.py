@@ -1,0 +1,114 @@
+"""Parsing processes and their supervision: a grammar that crashes or hangs costs its one file, never the run.
+
+tree-sitter holds the interpreter's lock, so threads would not help. Each process has at most one bundle of jobs; the
+parent knows which job it is on by counting what came back. Trade-off: a process costs about 0.15 s to start, which only
+large runs pay.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from multiprocessing.connection import Connection, Pipe, wait
+
+from xscore.indexer.memories import Done, Job, remember, remember_by_windows
+
+BUNDLE = 16
+"""Files sent to a process at once."""
+HANG_SECONDS = 20.0
+"""A file that takes longer is taken from its process, and the process ended."""
+_START = "import json,sys; sys.path[:]=json.loads(sys.argv[2]); from xscore.indexer.worker import main; main(int(sys.argv[1]))"
+
+
+def in_processes(jobs: Iterable[Job], *, count: int) -> Iterator[Done]:
+    """Parse jobs in `count` processes; results come as they settle, one for each job."""
+    queue = iter(jobs)
+    crew = [_Worker() for _ in range(count)]
+    try:
+        busy = [worker for worker in crew if worker.feed(queue)]
+        while busy:
+            wait([worker.pipe for worker in busy if worker.pipe is not None], timeout=1.0)
+            for worker in busy:
+                yield from worker.collect()
+            busy = [worker for worker in busy if worker.jobs or worker.feed(queue)]
+    finally:
+        for worker in crew:
+            worker.end()
+
+
+@dataclass(slots=True)
+class _Worker:
+    jobs: deque[Job] = field(default_factory=deque)
+    """Sent and not yet answered, in order."""
+    pipe: Connection | None = None
+    process: "subprocess.Popen[bytes] | None" = None
+    since: float = 0.0
+    """When the job now worked on began."""
+
+    def feed(self, queue: Iterator[Job]) -> bool:
+        """Send the next bundle; False when there is none."""
+        bundle = list(islice(queue, BUNDLE))
+        if not bundle:
+            return False
+        self.jobs.extend(bundle)
+        self._send()
+        return True
+
+    def collect(self) -> list[Done]:
+        """What has been finished by now, a crashed or hanging job included."""
+        finished: list[Done] = []
+        try:
+            while self.jobs and self.pipe is not None and self.pipe.poll():
+                finished.append(self.pipe.recv())
+                self.jobs.popleft()
+                self.since = time.monotonic()
+        except (EOFError, OSError):
+            finished += self._give_up("its grammar crashed")
+        if self.jobs and self.pipe is None:
+            finished += [remember(self.jobs.popleft()) for _ in range(len(self.jobs))]
+        if self.jobs and time.monotonic() - self.since > HANG_SECONDS:
+            finished += self._give_up(f"its grammar took more than {HANG_SECONDS:g} s")
+        return finished
+
+    def end(self) -> None:
+        """Let the process go."""
+        if self.pipe is not None:
+            self.pipe.close()
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+        self.pipe = self.process = None
+
+    def _give_up(self, why: str) -> list[Done]:
+        self.end()
+        lost = remember_by_windows(self.jobs.popleft(), why)
+        if self.jobs:
+            self._send()
+        return [lost]
+
+    def _send(self) -> None:
+        if self.pipe is None:
+            self._start()
+        self.since = time.monotonic()
+        if self.pipe is not None:
+            try:
+                self.pipe.send(list(self.jobs))
+            except OSError:  # it died before it was asked; `collect` sees the closed pipe
+                return
+
+    def _start(self) -> None:
+        """Start a process; where none can be started, `collect` parses here."""
+        ours, theirs = Pipe()
+        places = [place for place in sys.path if place]
+        command = [sys.executable, "-P", "-c", _START, str(theirs.fileno()), json.dumps(places)]
+        try:
+            self.process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)
+            self.pipe = ours
+        except (OSError, ValueError):
+            ours.close()
+        finally:
+            theirs.close()
