@@ -146,6 +146,17 @@ async def test_a_key_goes_to_the_host_and_a_dummy_to_loopback(
     assert server.counts.keys == {"sk-test-1234567890", "none"}
 
 
+async def test_another_host_learns_nothing_of_the_account(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The vendor's organization and project, which the SDK reads from the environment, go to the vendor only."""
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
+    async with connected(server.url) as provider:
+        await provider.complete(judging())
+    assert not {"openai-organization", "openai-project"} & server.counts.header_names
+
+
 def test_a_remote_host_needs_a_key() -> None:
     """Without a key nothing is sent to another machine; the hint names the variable."""
     with pytest.raises(AuthenticationFailed, match=r"no key for api\.openai\.com") as caught:

@@ -3,10 +3,9 @@
 It really parses what it is sent: ids from the schema's `required` list, memories from their blocks. It accounts
 prompt prefixes as the vendor does (`prefix_cache`), counts how often each memory was judged, and streams answers.
 It runs in a thread of its own: `with OpenAIServer() as server: … server.url`. As a program
-(`python -m tests.servers.openai_server`) it prints its URL and serves until killed, for CPU measurements.
+(`python -m tests.servers`) it prints its URL and serves until killed, for CPU measurements.
 """
 
-import argparse
 import asyncio
 import json
 import re
@@ -53,6 +52,8 @@ class Counts:
     """Every request body, in order of arrival."""
     keys: set[str] = field(default_factory=set)
     """Bearer tokens seen."""
+    header_names: set[str] = field(default_factory=set)
+    """Names of the request headers seen, in lower case."""
 
 
 class OpenAIServer:
@@ -158,6 +159,7 @@ class OpenAIServer:
             if self.keep_bodies:
                 counts.bodies.append(body)
             counts.keys.add(request.headers.get("Authorization", "").removeprefix("Bearer "))
+            counts.header_names |= {name.lower() for name in request.headers}
             refused = self._refusal(request, body)
             if refused is not None:
                 counts.refused_requests += 1
@@ -294,17 +296,3 @@ def _asked_ids(body: dict[str, Any], prompt: str) -> tuple[str, ...]:
     if _SCORED.search(prompt):
         return ()
     return tuple(dict.fromkeys(memory.id for memory in shown_memories(prompt)))
-
-
-def main() -> None:
-    """Serve until killed; the first line on stdout is the URL."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--latency-s", type=float, default=0.0)
-    options = parser.parse_args()
-    with OpenAIServer(latency_s=options.latency_s, keep_bodies=False) as server:
-        print(server.url, flush=True)
-        threading.Event().wait()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """The OpenAI dialect over the official SDK: one request in, one reply out, at any host that speaks it.
 
-The SDK does the wire (its aiohttp transport, its low-level `post`: 0.9 ms of CPU a call where its typed `create`
+The SDK does the wire (its aiohttp transport, its low-level `post`: 1.0 ms of CPU a call where its typed `create`
 takes 1.3 to 3); it neither retries, redirects nor sets the deadline. Retries, limits and metering are wrapped around.
 The SDK is imported at the first call, because importing it costs 0.7 s of CPU and a cached turn makes none.
 The trade-off: replies are read as plain JSON, so a field that the SDK renames must be renamed in `openai_reply`.
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 PATH = "/chat/completions"
 CONNECT_TIMEOUT_S = 10.0
+ACCOUNT_HEADERS = ("OpenAI-Organization", "OpenAI-Project")
+"""The SDK fills these from the environment; they are the vendor's business and no other host's."""
 DUMMY_KEY = "none"
 """Sent to loopback servers when there is no key; they ignore it, the SDK insists on one."""
 SEEN_AT_LEAST = 0.5
@@ -104,15 +106,17 @@ class OpenAIProvider:
         if self._client is None:
             import aiohttp
             import httpx2
-            from openai import AsyncOpenAI, DefaultAioHttpClient, OpenAIError
+            from openai import AsyncOpenAI, DefaultAioHttpClient, Omit, OpenAIError
 
             self._caught = (OpenAIError, httpx2.HTTPError, aiohttp.ClientError)
             timeout = httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S)
+            withheld: dict[str, Any] = {} if self._dialect.official else dict.fromkeys(ACCOUNT_HEADERS, Omit())
             self._client = AsyncOpenAI(
                 api_key=self._key or DUMMY_KEY,
                 base_url=self._base_url,
                 max_retries=0,
                 timeout=timeout,
+                default_headers=withheld,
                 http_client=DefaultAioHttpClient(follow_redirects=False, timeout=timeout),
             )
         return self._client

@@ -1,0 +1,33 @@
+"""The page on providers says what the code does."""
+
+import re
+from pathlib import Path
+
+from xscore.providers.openai_request import OPTIONAL_FIELDS
+from xscore.providers.script import Script, error_kinds, read_script
+
+PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text("utf-8")
+
+
+def test_every_error_is_documented() -> None:
+    """Each leaf of the provider errors has its row."""
+    table = PAGE[PAGE.index("### What can go wrong") :]
+    rows = set(re.findall(r"^\| `([a-z_]+)` \|", table, re.MULTILINE))
+    assert set(error_kinds()) - {"provider"} == rows
+
+
+def test_the_script_on_the_page_is_one(tmp_path: Path) -> None:
+    """The example script can be read and uses every field there is."""
+    block = re.search(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    assert block is not None
+    file = tmp_path / "script.json"
+    file.write_text(block[1])
+    script = read_script(file)
+    assert script.model_fields_set == set(Script.model_fields)
+    assert len(script.rules) == 3
+
+
+def test_every_field_that_may_be_left_out_is_named() -> None:
+    """The page names the optional request fields."""
+    for name in OPTIONAL_FIELDS:
+        assert name in PAGE or name.startswith("prompt_cache_")
