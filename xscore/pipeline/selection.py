@@ -45,7 +45,7 @@ def select(
     filled, near = others[:missing], others[missing : missing + NEAR_MISSES]
     filled_ids = {each.candidate.id for each in filled}
     return Selection(
-        kept=(*kept, *filled),
+        kept=tuple(sorted([*kept, *filled], key=_order)),
         filled=frozenset(each.candidate.id for each in filled if not reaches(each.score, threshold)),
         near_misses=tuple(near),
         below_threshold=sum(each.candidate.id not in filled_ids for each in below),

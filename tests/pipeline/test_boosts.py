@@ -1,0 +1,199 @@
+"""Boosts: what they add, to whom, and what they may never do."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xscore.pipeline.boosts import SECONDS_PER_DAY, boost
+from xscore.pipeline.selection import reaches
+from xscore.records import (
+    Boost,
+    Candidate,
+    Cause,
+    ChangedFile,
+    Edge,
+    Judgment,
+    Kind,
+    Layer,
+    Origin,
+    Outcome,
+    Ranked,
+    Relation,
+    Turn,
+    Unjudged,
+)
+from xscore.settings import BoostSettings
+
+NOW = 1_000_000_000.0
+TURN = Turn(task="fix it")
+
+
+def candidate(id_: str, *, path: str = "", kind: Kind = Kind.FUNCTION, age_days: float | None = None) -> Candidate:
+    """A candidate in a file of its own."""
+    updated = NOW - age_days * SECONDS_PER_DAY if age_days is not None else 0.0
+    return Candidate(id_, "h" + id_, Layer.GRAPH, kind, path or f"{id_}/x.py", id_, 10, 20, "python", 9, updated)
+
+
+def outcome(id_: str, score: float, *, path: str = "", kind: Kind = Kind.FUNCTION, age: float | None = None) -> Outcome:
+    """A candidate judged this turn."""
+    return Outcome(candidate(id_, path=path, kind=kind, age_days=age), Judgment("h" + id_, score), Origin.JUDGED)
+
+
+def ranked(
+    outcomes: Sequence[Outcome],
+    edges: Sequence[Edge] = (),
+    *,
+    turn: Turn = TURN,
+    settings: BoostSettings | None = None,
+    degrees: dict[str, int] | None = None,
+) -> dict[str, Ranked]:
+    """Boost with the default settings, by id."""
+    found = boost(
+        outcomes,
+        edges=edges,
+        degrees=degrees or {},
+        turn=turn,
+        settings=settings or BoostSettings(),
+        threshold=0.7,
+        now=NOW,
+    )
+    return {each.candidate.id: each for each in found}
+
+
+def calls(source: str, target: str) -> Edge:
+    """One call."""
+    return Edge(source, target, Relation.CALLS)
+
+
+def test_what_a_relevant_memory_calls_is_lifted() -> None:
+    """A passes and calls B: B goes from 0.6 to the threshold, and the boost says why (X29)."""
+    found = ranked([outcome("a", 0.9), outcome("b", 0.6)], [calls("a", "b")])["b"]
+    assert reaches(found.score, 0.7)
+    assert found.judgment.score == 0.6
+    assert [(each.name, each.amount) for each in found.boosts] == [("dependency", 0.1)]
+    assert found.boosts[0].because == "called by a/x.py::a, which scores above the threshold"
+
+
+def test_a_caller_is_lifted_by_half() -> None:
+    """Calling what passes counts for less than being called by it."""
+    found = ranked([outcome("a", 0.9), outcome("b", 0.6)], [calls("b", "a")])["b"]
+    assert [(each.name, each.amount) for each in found.boosts] == [("dependency", 0.05)]
+
+
+def test_no_chaining() -> None:
+    """B passes only by its boost, so it boosts nobody (K14)."""
+    found = ranked([outcome("a", 0.9), outcome("b", 0.6), outcome("c", 0.6)], [calls("a", "b"), calls("b", "c")])
+    assert found["b"].score >= 0.7
+    assert found["c"].boosts == ()
+
+
+def test_a_hub_gives_little() -> None:
+    """A function with a hundred callers gives a tenth; a call to itself gives nothing."""
+    outcomes = [outcome("a", 0.9), outcome("b", 0.6)]
+    assert ranked(outcomes, [calls("a", "b")], degrees={"b": 100})["b"].boosts[0].amount == pytest.approx(0.01)
+    assert ranked(outcomes, [calls("a", "b")], degrees={"a": 10})["b"].boosts[0].amount == pytest.approx(0.10)
+    assert ranked([outcome("a", 0.9)], [calls("a", "a")])["a"].boosts == ()
+
+
+def test_below_the_floor_nothing_is_lifted() -> None:
+    """A raw score under 0.4 stays as it is, whatever its links (K14)."""
+    found = ranked([outcome("a", 0.9), outcome("b", 0.39)], [calls("a", "b")], turn=Turn(task="t", file="b/x.py"))["b"]
+    assert (found.score, found.boosts) == (0.39, ())
+
+
+def test_tests_and_their_subjects() -> None:
+    """The subject of a passing test is lifted, and so is a test of the function being edited (X32)."""
+    edge = Edge("t", "s", Relation.TESTS)
+    subject = ranked([outcome("t", 0.8, kind=Kind.TEST), outcome("s", 0.5)], [edge])["s"]
+    assert [each.name for each in subject.boosts] == ["test_link"]
+    outcomes = [outcome("t", 0.5, kind=Kind.TEST), outcome("s", 0.1, path="s.py")]
+    edited = ranked(outcomes, [edge], turn=Turn(task="t", file="s.py", line=15))["t"]
+    assert edited.boosts[0].because == "tests s.py::s, which is being edited"
+    elsewhere = ranked(outcomes, [edge], turn=Turn(task="t", file="s.py", line=99))["t"]
+    assert "test_link" not in {each.name for each in elsewhere.boosts}
+
+
+def test_recency_halves_and_git_outranks_file_times() -> None:
+    """The boost halves every seven days; a file that git does not name as changed gets none (X30)."""
+    settings = BoostSettings(recency=0.05)
+    for age, amount in ((0.0, 0.05), (7.0, 0.025), (14.0, 0.0125)):
+        aged = ranked([outcome("a", 0.5, age=age)], settings=settings)["a"]
+        assert aged.boosts[0].amount == pytest.approx(amount)
+    turn = Turn(task="t", changed=(ChangedFile("a.py", 7.0),))
+    found = ranked([outcome("a", 0.5, path="a.py", age=0), outcome("b", 0.5, age=0)], turn=turn, settings=settings)
+    assert found["a"].boosts[0].amount == pytest.approx(0.025)
+    assert found["b"].boosts == ()
+    assert ranked([outcome("a", 0.5, age=365)])["a"].boosts == ()
+
+
+def test_locality_is_full_in_the_file_and_half_in_its_folder() -> None:
+    """The current file counts whole, its folder half, others not."""
+    turn = Turn(task="t", file="p/a.py")
+    found = ranked([outcome("a", 0.5, path="p/a.py"), outcome("b", 0.5, path="p/b.py"), outcome("c", 0.5)], turn=turn)
+    assert found["a"].boosts[0].amount == 2 * found["b"].boosts[0].amount
+    assert found["c"].boosts == ()
+
+
+def test_the_cap_holds_and_the_amounts_shown_add_up() -> None:
+    """All boosts together add at most 0.15; the one cut says so."""
+    turn = Turn(task="t", file="b.py", changed=(ChangedFile("b.py", 0.0),))
+    edges = [calls("a", "b"), Edge("t", "b", Relation.TESTS)]
+    outcomes = [outcome("a", 0.9), outcome("t", 0.9, kind=Kind.TEST), outcome("b", 0.5, path="b.py")]
+    found = ranked(outcomes, edges, turn=turn)["b"]
+    assert found.score == 0.65
+    assert sum(each.amount for each in found.boosts) == pytest.approx(0.15)
+    assert found.boosts[-1].because.endswith("(cut at the cap)")
+
+
+def test_duplicates_bring_their_links() -> None:
+    """A memory judged once for two equal copies is lifted through the edges of either."""
+    copy = Outcome(
+        Candidate("b", "hb", Layer.GRAPH, Kind.FUNCTION, "b.py", "b", 1, 2, "", 1, 0.0, duplicates=("b2",)),
+        Judgment("hb", 0.6),
+        Origin.CACHED,
+    )
+    assert ranked([outcome("a", 0.9), copy], [calls("a", "b2")])["b"].score == 0.7
+
+
+def test_the_unjudged_are_left_out_and_own_boosters_join() -> None:
+    """No score, nothing to lift; a booster is any callable."""
+    missing = Outcome(candidate("u"), Unjudged("hu", Cause.BUDGET), Origin.UNJUDGED)
+    found = boost(
+        [outcome("a", 0.5), missing],
+        edges=(),
+        degrees={},
+        turn=TURN,
+        settings=BoostSettings(),
+        threshold=0.7,
+        now=NOW,
+        boosters=[lambda each, around: Boost("mine", 0.02, f"{each.id} of {len(around.known)}")],
+    )
+    assert [(each.candidate.id, each.score) for each in found] == [("a", 0.52)]
+
+
+scores = st.lists(st.integers(0, 100).map(lambda n: n / 100), min_size=1, max_size=12)
+
+
+@given(
+    scores=scores,
+    links=st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=20),
+    seed=st.integers(0, 99),
+)
+def test_properties(scores: list[float], links: list[tuple[int, int]], seed: int) -> None:
+    """n in, n out; raw untouched; 0 ≤ lift ≤ cap; final ≤ 1; none below the floor; order is no matter."""
+    outcomes = [outcome(f"m{place}", score, path=f"d{place % 3}/f.py", age=place) for place, score in enumerate(scores)]
+    edges = [Edge(f"m{a}", f"m{b}", Relation.CALLS if (a + b) % 2 else Relation.TESTS) for a, b in links]
+    turn = Turn(task="t", file="d1/f.py")
+    found = ranked(outcomes, edges, turn=turn)
+    assert list(found) == [each.candidate.id for each in outcomes]
+    for before, after in zip(scores, found.values(), strict=True):
+        assert after.judgment.score == before
+        assert before <= after.score <= min(1.0, before + 0.15 + 1e-9)
+        assert after.score == pytest.approx(min(1.0, before + sum(each.amount for each in after.boosts)), abs=1e-9)
+        assert before >= 0.4 or not after.boosts
+        assert all(each.because and each.amount > 0 for each in after.boosts)
+    shuffle = random.Random(seed)
+    assert ranked(shuffle.sample(outcomes, len(outcomes)), shuffle.sample(edges, len(edges)), turn=turn) == found

@@ -1,0 +1,147 @@
+"""Selection: what is kept, what is not, and that nobody is lost."""
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xscore.pipeline.selection import is_about_tests, select
+from xscore.records import Candidate, Cause, Judgment, Kind, Layer, Origin, Ranked, Selection, Turn, Unjudged
+from xscore.settings import SelectionSettings
+
+SETTINGS = SelectionSettings()
+
+
+def ranked(
+    id_: str, score: float, *, raw: float | None = None, prior: float = 0.0, kind: Kind = Kind.FUNCTION
+) -> Ranked:
+    """A judged candidate with a final score."""
+    candidate = Candidate(id_, "h" + id_, Layer.GRAPH, kind, "x.py", id_, 1, 2, "python", 9, 0.0)
+    judgment = Judgment("h" + id_, score if raw is None else raw, prior=prior)
+    return Ranked(candidate, judgment, Origin.JUDGED, (), score)
+
+
+def ids(selection: Selection) -> list[str]:
+    """Who is kept, in order."""
+    return [each.candidate.id for each in selection.kept]
+
+
+def keep(found: list[Ranked], settings: SelectionSettings = SETTINGS, *, about_tests: bool = False) -> Selection:
+    """Select with the threshold of the settings."""
+    return select(found, threshold=settings.threshold, settings=settings, about_tests=about_tests)
+
+
+@pytest.mark.parametrize("score", [0.7, 0.6 + 0.1, 0.1 + 0.2 + 0.4, 0.65 + 0.05, 0.55 + 0.15])
+def test_the_threshold_is_inclusive(score: float) -> None:
+    """Exactly 0.70 is kept, however the sum came about; 0.69 is not."""
+    assert ids(keep([ranked("a", score), ranked("b", 0.69)])) == ["a"]
+
+
+def test_all_up_to_k_and_then_the_best_k() -> None:
+    """Fifteen of fifteen are kept; of sixteen, the lowest is beyond K."""
+    fifteen = [ranked(f"m{n:02}", 0.70 + n / 100) for n in range(15)]
+    assert len(keep(fifteen).kept) == 15
+    found = keep([*fifteen, ranked("best", 0.99)])
+    assert ids(found)[0] == "best"
+    assert (len(found.kept), found.beyond_k) == (15, 1)
+    assert "m00" not in ids(found)
+
+
+def test_ties_go_by_raw_score_then_prior_then_id() -> None:
+    """Equal final scores are told apart by the raw score, the lexical prior and the id."""
+    found = [ranked("d", 0.8, raw=0.7), ranked("c", 0.8, raw=0.75), ranked("b", 0.8, raw=0.75, prior=0.4)]
+    assert ids(keep([*found, ranked("a", 0.8, raw=0.7)])) == ["b", "c", "a", "d"]
+
+
+def test_tests_take_a_third_when_there_is_no_room() -> None:
+    """Only when more than K pass do tests give way, and not when the task is about them."""
+    tests = [ranked(f"t{n:02}", 0.95, kind=Kind.TEST) for n in range(12)]
+    code = [ranked(f"c{n:02}", 0.75) for n in range(8)]
+    crowded = keep(tests + code)
+    assert sum(id_.startswith("t") for id_ in ids(crowded)) == 5
+    assert crowded.over_quota == 7
+    assert sum(id_.startswith("t") for id_ in ids(keep(tests + code, about_tests=True))) == 12
+    assert sum(id_.startswith("t") for id_ in ids(keep(tests + code[:3]))) == 12
+
+
+def test_min_keep_fills_from_the_near_misses_and_labels_them() -> None:
+    """Too few pass: the best of the others are taken in, and named as below the threshold."""
+    found = keep([ranked("a", 0.8), ranked("b", 0.6), ranked("c", 0.5)], SelectionSettings(min_keep=2))
+    assert (ids(found), found.filled, found.below_threshold) == (["a", "b"], frozenset({"b"}), 1)
+    assert [each.candidate.id for each in found.near_misses] == ["c"]
+
+
+def test_nothing_relevant_keeps_nothing() -> None:
+    """A nonsense question selects nothing, and the ten nearest are shown."""
+    found = keep([ranked(f"m{n}", n / 100) for n in range(30)])
+    assert (found.kept, len(found.near_misses), found.below_threshold) == ((), 10, 30)
+    assert found.near_misses[0].candidate.id == "m29"
+
+
+@pytest.mark.parametrize(
+    ("turn", "expected"),
+    [
+        (Turn(task="add a unit test for the parser"), True),
+        (Turn(task="the testing helpers leak"), True),
+        (Turn(task="fix the latest contest"), False),
+        (Turn(task="why is it slow", file="tests/test_parser.py"), True),
+        (Turn(task="why is it slow", file="src/app.spec.ts"), True),
+        (Turn(task="why is it slow", file="src/app.ts"), False),
+    ],
+)
+def test_which_tasks_are_about_tests(turn: Turn, expected: bool) -> None:
+    """By the words of the task, or by the file it is asked from."""
+    assert is_about_tests(turn) is expected
+
+
+pool = st.lists(
+    st.tuples(st.integers(0, 100), st.integers(0, 100), st.sampled_from([Kind.FUNCTION, Kind.TEST, Kind.DOC])),
+    max_size=40,
+)
+
+
+@given(
+    pool=pool,
+    k=st.integers(1, 20),
+    cut=st.integers(0, 100),
+    least=st.integers(0, 25),
+    lost=st.integers(0, 3),
+    seed=st.integers(0, 99),
+)
+def test_properties(pool: list[tuple[int, int, Kind]], k: int, cut: int, least: int, lost: int, seed: int) -> None:
+    """Everyone is accounted for once; kept are sorted within their part, at most K, and no better one is left out."""
+    found = [ranked(f"m{n:02}", s / 100, raw=raw / 100, kind=kind) for n, (s, raw, kind) in enumerate(pool)]
+    missing = [(ranked(f"u{n}", 0).candidate, Unjudged("h", Cause.BUDGET)) for n in range(lost)]
+    settings = SelectionSettings(top_k=k, threshold=cut / 100, min_keep=least)
+    selection = select(found, unjudged=missing, threshold=cut / 100, settings=settings)
+    accounted = selection.below_threshold + selection.over_quota + selection.beyond_k + len(selection.unjudged)
+    assert len(selection.kept) + accounted == len(found) + lost
+    assert len(selection.kept) <= k
+    assert len(set(ids(selection))) == len(selection.kept)
+    order = [(-each.score, -each.judgment.score, each.candidate.id) for each in selection.kept]
+    assert order == sorted(order)
+    for each in selection.kept:
+        assert (each.score < cut / 100) is (each.candidate.id in selection.filled)
+    passing = [each for each in found if each.score >= cut / 100]
+    if len(passing) <= k:
+        assert {each.candidate.id for each in passing} <= set(ids(selection))
+    else:
+        tests = [each for each in selection.kept if each.candidate.kind is Kind.TEST]
+        assert len(tests) <= k // 3 or len(selection.kept) == min(k, least)
+    assert len(selection.near_misses) == min(10, len(found) - len(selection.kept))
+    assert not {each.candidate.id for each in selection.near_misses} & set(ids(selection))
+    again = select(
+        random.Random(seed).sample(found, len(found)), unjudged=missing, threshold=cut / 100, settings=settings
+    )
+    assert again == selection
+
+
+@given(pool=pool, k=st.integers(1, 20))
+def test_more_room_or_a_lower_threshold_never_loses_code(pool: list[tuple[int, int, Kind]], k: int) -> None:
+    """Raising K, or lowering the threshold while there is room, keeps what was kept."""
+    found = [ranked(f"m{n:02}", s / 100, raw=raw / 100) for n, (s, raw, _) in enumerate(pool)]
+    narrow, wide = SelectionSettings(top_k=k), SelectionSettings(top_k=k + 1)
+    assert set(ids(keep(found, narrow))) <= set(ids(keep(found, wide)))
+    lower = select(found, threshold=0.5, settings=narrow)
+    assert set(ids(keep(found, narrow))) <= set(ids(lower))
