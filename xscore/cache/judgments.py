@@ -47,6 +47,10 @@ class Judgments:
 
         Raises StoreDamaged rather than hand out a score that cannot be one.
         """
+        return self.known_under(turn_key, judge_key(judge), sample=sample)
+
+    def known_under(self, turn_key: str, judge: str, *, sample: int = 0) -> dict[str, Judgment]:
+        """Return the same for a judge that is known by its key alone, as a past turn remembers it."""
         query = self._query(turn_key, judge, sample)
         if query is None:
             return {}
@@ -58,8 +62,8 @@ class Judgments:
                 f"the store is damaged: {error}", hint="Set it aside with `xscore trust --rebuild`."
             ) from error
 
-    def reasons(self, turn_key: str, judge: JudgeIdentity, hashes: Iterable[str], *, sample: int = 0) -> dict[str, str]:
-        """Return the reasons kept for these contents, by content hash; contents without one are missing."""
+    def reasons(self, turn_key: str, judge: str, hashes: Iterable[str], *, sample: int = 0) -> dict[str, str]:
+        """Return the reasons kept for these contents, by content hash, where there are any. judge: its key."""
         query = self._query(turn_key, judge, sample)
         if query is None:
             return {}
@@ -70,10 +74,10 @@ class Judgments:
         with database.transaction(self.connection):
             insert(self.connection, judgments, turn_key=turn_key, judge=judge, sample=sample)
 
-    def _query(self, turn_key: str, judge: JudgeIdentity, sample: int) -> int | None:
+    def _query(self, turn_key: str, judge: str, sample: int) -> int | None:
         row = self.connection.execute(
             "SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?",
-            (turn_key, judge_key(judge), sample),
+            (turn_key, judge, sample),
         ).fetchone()
         return int(row[0]) if row else None
 

@@ -89,6 +89,14 @@ class Store:
         found = rows.memories(self.connection, f"id {_AMONG}", (json.dumps(list(ids)),))
         return {memory.id: memory for memory in found}
 
+    def headers(self, paths: Iterable[str]) -> dict[str, str]:
+        """Return the first module-level block of each of these files: path -> its imports and head."""
+        found = rows.memories(self.connection, f"kind = 'block' AND path {_AMONG}", (json.dumps(list(paths)),))
+        first: dict[str, Memory] = {}
+        for memory in sorted(found, key=lambda block: (block.path, block.start_line)):
+            first.setdefault(memory.path, memory)
+        return {path: memory.text for path, memory in first.items()}
+
     def find(self, name: str) -> list[Memory]:
         """Return the memories that go by an id or by `path::entity`; several share a path and entity at times."""
         path, colons, entity = name.partition("::")
@@ -157,7 +165,7 @@ class Store:
             store_id=self.store_id,
             trusted=trusted,
             bytes=sum(file.stat().st_size for file in self.path.parent.glob(f"{self.path.name}*")),
-            files=self._count("file"),
+            files=self._count("file WHERE excluded = ''"),
             memories=self._count("memory"),
             by_layer=self._count_by("memory", "layer"),
             by_kind=self._count_by("memory", "kind"),

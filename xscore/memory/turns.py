@@ -15,10 +15,10 @@ from enum import StrEnum
 
 from xscore import database
 from xscore.hashing import digest
-from xscore.memory import door
+from xscore.memory import door, rows
 from xscore.memory.events import EventName, emit
 from xscore.memory.redact import redact
-from xscore.records import Kind, Layer, MemoryScope, Scope, Source, Turn
+from xscore.records import Kind, Layer, Memory, MemoryScope, Scope, Source, Turn
 
 RECEIPT_SCHEMA = 1
 _TITLE_CHARS = 80
@@ -137,6 +137,11 @@ def finish_turn(
             _remember(connection, turn_id, clean, now)
 
 
+def abandon_turn(connection: sqlite3.Connection, turn_id: str) -> None:
+    """Mark a turn that ended without a receipt."""
+    connection.execute("UPDATE turn SET state = 'failed' WHERE id = ? AND state = 'running'", (turn_id,))
+
+
 def receipt(connection: sqlite3.Connection, turn_id: str) -> str | None:
     """Return the JSON body of a turn's receipt; None: no such turn, or it has not finished."""
     row = connection.execute("SELECT body FROM receipt WHERE turn_id = ?", (turn_id,)).fetchone()
@@ -208,11 +213,8 @@ def _remember(connection: sqlite3.Connection, turn_id: str, answer: str, now: fl
     emit(connection, EventName.UPDATED if known else EventName.STORED, at=now, subject=memory.id)
 
 
-def exchanges(connection: sqlite3.Connection, thread: str, *, limit: int = 3) -> Sequence[str]:
-    """Return the texts of a thread's latest exchanges, newest first, for the session block of the answer prompt."""
-    rows = connection.execute(
-        "SELECT text FROM memory WHERE kind = 'exchange' AND status = 'active' AND thread = ?"
-        " ORDER BY updated_at DESC, id LIMIT ?",
-        (thread, limit),
-    )
-    return [text for (text,) in rows.fetchall()]
+def exchanges(connection: sqlite3.Connection, thread: str, *, limit: int = 3) -> Sequence[Memory]:
+    """Return a thread's latest exchanges, newest first, for the session block of the answer prompt."""
+    among = "id IN (SELECT id FROM memory WHERE kind = 'exchange' AND status = 'active' AND thread = ?"
+    found = rows.memories(connection, f"{among} ORDER BY updated_at DESC, id LIMIT ?)", (thread, limit))
+    return sorted(found, key=lambda memory: -memory.updated_at)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from xscore.records import (
+    Candidate,
     Coverage,
     Judgment,
     Origin,
@@ -87,3 +88,10 @@ def judged_pairs(outcomes: Sequence[Outcome]) -> Iterator[tuple[Outcome, Judgmen
     for outcome in outcomes:
         if isinstance(outcome.result, Judgment):
             yield outcome, outcome.result
+
+
+def unjudged_pairs(outcomes: Sequence[Outcome]) -> Iterator[tuple[Candidate, Unjudged]]:
+    """Walk the outcomes that carry none."""
+    for outcome in outcomes:
+        if isinstance(outcome.result, Unjudged):
+            yield outcome.candidate, outcome.result

@@ -42,11 +42,11 @@ class Settled:
     interrupted: bool
 
 
-async def settle(pool: Pool, judge: Judge, turn: Turn, *, observer: Observer, spent: Spent) -> Settled:
-    """Judge what the cache lacks and give every candidate its outcome."""
+async def settle(pool: Pool, judge: Judge | None, turn: Turn, *, observer: Observer, spent: Spent) -> Settled:
+    """Judge what the cache lacks and give every candidate its outcome. judge: None where the cache lacks nothing."""
     tally = _Tally(pool, observer, spent)
     interrupted = False
-    if pool.misses:
+    if judge is not None and pool.misses:
         work = asyncio.create_task(_consume(judge, turn, pool.misses, tally))
         try:
             await asyncio.shield(work)

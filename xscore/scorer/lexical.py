@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from xscore.memory.terms import EMBEDDER, FILE, FOLDER, NAME, OWNER, query_terms
-from xscore.records import Candidate, JudgeIdentity, Judgment, Turn, Unjudged
+from xscore.records import Candidate, Cause, JudgeIdentity, Judgment, Turn, Unjudged
 from xscore.scorer.evidence import Evidence, WeighedTerm, weigh
 from xscore.scorer.mentions import Found, Mentions, mentions, named, without_frames
 
@@ -61,6 +61,9 @@ class LexicalJudge:
         """Yield one judgment for each candidate, best first; a reason from `reasons_from` up."""
         for judgment in self.judgments(turn, candidates):
             yield judgment
+
+    def stop(self, cause: Cause) -> None:
+        """Do nothing: it has finished before anyone can ask."""
 
     def judgments(self, turn: Turn, candidates: Sequence[Candidate]) -> Iterator[Judgment]:
         """Return the same without a loop of events. A content hash that several candidates share is judged once."""

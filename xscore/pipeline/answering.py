@@ -1,0 +1,82 @@
+"""From a selection to the bundle, and from the bundle to one answer of the primary model."""
+
+from dataclasses import dataclass
+
+from xscore.errors import UnreadableResponse
+from xscore.memory import turns
+from xscore.pipeline.parts import Parts
+from xscore.prompts.answer import answer_request, unknown_ids
+from xscore.prompts.bundle import Bundle, BundleEntry, render
+from xscore.providers.provider import Provider
+from xscore.records import Finish, Selection, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The bundle of a turn, and what should be said of it."""
+
+    bundle: Bundle
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The primary model's answer, and what should be said of it."""
+
+    text: str
+    warnings: tuple[str, ...]
+
+
+def assemble(parts: Parts, selection: Selection, *, form: str, max_tokens: int | None) -> Context:
+    """Render the kept memories within the token budget."""
+    memories = parts.store.memories(entry.candidate.id for entry in selection.kept)
+    headers = parts.store.headers({memory.path for memory in memories.values() if memory.path})
+    entries = [
+        BundleEntry(
+            memory=memories[entry.candidate.id],
+            ranked=entry,
+            header=headers.get(entry.candidate.path, ""),
+            below_threshold=entry.candidate.id in selection.filled,
+        )
+        for entry in selection.kept
+        if entry.candidate.id in memories
+    ]
+    budget = max_tokens or parts.settings.bundle.max_tokens
+    bundle = render(entries, form=form, max_tokens=budget, settings=parts.settings.bundle, now=parts.clock())
+    if not bundle.omitted:
+        return Context(bundle, ())
+    said = (
+        f"{len(bundle.omitted)} of {len(entries)} chosen memories do not fit into {budget:,} tokens and are only named"
+    )
+    return Context(bundle, (f"{said}. Raise --max-tokens to show them.",))
+
+
+async def ask_primary(parts: Parts, provider: Provider, turn: Turn, context: Context) -> Answered:
+    """Make the one call; the answer streams to the observer as it comes. Raises a leaf of ProviderError."""
+    assert parts.answerer is not None
+    primary = parts.settings.primary
+    request = answer_request(
+        turn,
+        context.bundle,
+        exchanges=turns.exchanges(parts.store.connection, turn.thread),
+        model=parts.answerer.model,
+        max_output_tokens=primary.max_output_tokens,
+        reasoning=primary.reasoning,
+        timeout_s=primary.timeout_s,
+    )
+    completion = await provider.complete(request, parts.observer.answer_text)
+    if completion.finish is Finish.REFUSAL or not completion.text.strip():
+        raise UnreadableResponse(
+            f"{parts.answerer.model} declined or said nothing", hint="The bundle is given; try --model with another."
+        )
+    return Answered(completion.text, tuple(_remarks(completion.text, completion.finish, context)))
+
+
+def _remarks(text: str, finish: Finish, context: Context) -> list[str]:
+    said = []
+    if finish is Finish.LENGTH:
+        said.append("the answer was cut at its output limit. Raise primary.max_output_tokens.")
+    unknown = unknown_ids(text, context.bundle.included)
+    if unknown:
+        said.append(f"the answer cites memories that it was not shown: {', '.join(unknown)}")
+    return said

@@ -1,0 +1,312 @@
+"""One turn, room by room: index, context, pool, cache, judge, boosts, selection, bundle, answer, receipt.
+
+The order of this file is the order of the turn. It names no concrete provider or judge, and it alone decides what a
+turn ends with (`exit_code`). Ctrl-C arrives as a cancellation, is taken here, and ends in a receipt like any other end.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from xscore.cache.judgments import Judgments
+from xscore.cache.keys import judge_key, turn_key
+from xscore.errors import UsageError, XscoreError
+from xscore.git import branch
+from xscore.memory import turns
+from xscore.pipeline import account
+from xscore.pipeline.answering import Context, ask_primary, assemble
+from xscore.pipeline.context import complete
+from xscore.pipeline.judging import Settled, settle
+from xscore.pipeline.parts import Desk, Parts
+from xscore.pipeline.pool import Pool, gather
+from xscore.pipeline.ranking import Ranking, rank
+from xscore.pipeline.receipt import to_json
+from xscore.pipeline.stopwatch import Stopwatch
+from xscore.prompts.judge import saw, turn_block
+from xscore.records import (
+    Answer,
+    Cause,
+    Coverage,
+    Estimate,
+    IndexReport,
+    JudgeInfo,
+    Judgment,
+    Origin,
+    PrimaryInfo,
+    Ranked,
+    ScoreLine,
+    Selection,
+    Stage,
+    StageUsage,
+    Turn,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the caller wants of a turn beside the selection."""
+
+    answer: bool
+    """One call to the answering model, where there is one."""
+    bundle: str = ""
+    """`xml`, `markdown` or `json`: give the bundle in this form even when there is an answer."""
+    max_tokens: int | None = None
+    all_scores: Path | None = None
+    """One JSON line a candidate goes here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A turn made ready: nothing has been sent."""
+
+    turn: Turn
+    key: str
+    pool: Pool
+    index: IndexReport
+
+
+def open_turn(parts: Parts, turn: Turn, watch: Stopwatch) -> Opened:
+    """Bring the index up to date, complete the turn, and look up what is known. Sends nothing."""
+    settings, judge = parts.settings, parts.judge
+    now = parts.clock()
+    parts.observer.stage("index")
+    with watch.stage("index"):
+        report = parts.index()
+        ready = complete(turn, parts.root, use_git=settings.index.git, now=now)
+    parts.observer.stage("pool")
+    with watch.stage("pool"):
+        place = branch(parts.root.git_dir) if parts.root.git_dir else ""
+        thread = turn.thread or turns.session_thread(parts.store.connection, branch=place, now=now)
+        everything = parts.store.pool(tests=settings.judge.tests, thread=thread)
+    with watch.stage("cache"):
+        key = turn_key(turn_block(ready, context=settings.judge.context))
+        known = Judgments(parts.store.connection).known(key, judge.identity) if judge.is_model else {}
+        pool = gather(everything, ready.scope, known)
+    return Opened(replace(ready, thread=thread), key, pool, report)
+
+
+async def run_turn(parts: Parts, turn: Turn, wishes: Wishes) -> Answer:
+    """Take one turn from task to receipt. Raises XscoreError only where there is nothing to account for."""
+    watch = Stopwatch()
+    opened = open_turn(parts, turn, watch)
+    _confirm(parts, opened)
+    turn_id = turns.begin_turn(
+        parts.store.connection,
+        opened.turn,
+        turn_key=opened.key,
+        judge=judge_key(parts.judge.identity),
+        now=parts.clock(),
+    )
+    course = _Course(parts, replace(opened, turn=replace(opened.turn, id=turn_id)), wishes, watch)
+    try:
+        return await course.run()
+    except BaseException:
+        turns.abandon_turn(parts.store.connection, turn_id)
+        raise
+
+
+def _confirm(parts: Parts, opened: Opened) -> None:
+    """Ask before a turn whose estimate is above the limit. Raises UsageError when the user declines."""
+    if not (parts.judge.is_model and opened.pool.misses):
+        return
+    estimate = parts.judge.estimate(opened.turn, opened.pool)
+    cost = estimate.cost_usd
+    if (cost is None or cost > parts.settings.budget.confirm_usd) and not parts.observer.confirm(estimate):
+        raise UsageError("nothing was sent: the estimate was declined", hint="Narrow with --path, or pass --yes.")
+
+
+class _Course:
+    """One turn under way: the state that the stages hand on, in one place."""
+
+    def __init__(self, parts: Parts, opened: Opened, wishes: Wishes, watch: Stopwatch) -> None:
+        self.parts, self.opened, self.wishes, self.watch = parts, opened, wishes, watch
+        self.warnings = [*parts.warnings]
+        self.interrupted = False
+        self.primary_failed = False
+
+    async def run(self) -> Answer:
+        async with AsyncExitStack() as stack:
+            desk = await self._desk(stack)
+            settled = await self._judge(desk)
+            ranking = self._rank(settled)
+            selection = ranking.selection
+            context = self._assemble(selection)
+            text = await self._answer(desk, context, settled)
+        answer = self._receipt(desk, settled, selection, context, text)
+        if self.wishes.all_scores is not None:
+            self._write_scores(self.wishes.all_scores, settled, ranking)
+        self._finish(answer, selection)
+        return answer
+
+    async def _desk(self, stack: AsyncExitStack) -> Desk | None:
+        """Open what spending needs only when something may be spent: a fully cached turn opens nothing."""
+        if not (self.opened.pool.misses or self._wants_answer()):
+            return None
+        return await stack.enter_async_context(self.parts.open_desk(self.opened.turn.id))
+
+    def _wants_answer(self) -> bool:
+        return self.wishes.answer and self.parts.answerer is not None
+
+    async def _judge(self, desk: Desk | None) -> Settled:
+        opened, parts = self.opened, self.parts
+        parts.observer.stage("judge")
+        with self.watch.stage("judge"):
+            if desk is None:
+                return await settle(opened.pool, None, opened.turn, observer=parts.observer, spent=StageUsage)
+            judge = desk.judge(opened.turn, opened.pool, opened.key)
+            settled = await settle(
+                opened.pool, judge, opened.turn, observer=parts.observer, spent=lambda: desk.tab.spent(Stage.JUDGE)
+            )
+        self.interrupted = settled.interrupted
+        return settled
+
+    def _rank(self, settled: Settled) -> Ranking:
+        self.parts.observer.stage("select")
+        with self.watch.stage("select"):
+            return rank(self.parts, settled.outcomes, self.opened.turn)
+
+    def _assemble(self, selection: Selection) -> Context:
+        with self.watch.stage("select"):
+            form = self.wishes.bundle or "xml"
+            return assemble(self.parts, selection, form=form, max_tokens=self.wishes.max_tokens)
+
+    async def _answer(self, desk: Desk | None, context: Context, settled: Settled) -> str | None:
+        if desk is None or not self._wants_answer() or self.interrupted or _nothing_judged(settled):
+            return None
+        self.parts.observer.stage("primary")
+        with self.watch.stage("primary"):
+            try:
+                answered = await ask_primary(self.parts, desk.primary(), self.opened.turn, context)
+            except asyncio.CancelledError:
+                self.interrupted = True
+                task = asyncio.current_task()
+                if task is not None:
+                    task.uncancel()
+                return None
+            except XscoreError as error:
+                self.primary_failed = True
+                self.warnings.append(_said(f"the answering call failed: {error.message}", error.hint))
+                return None
+        self.warnings.extend(answered.warnings)
+        return answered.text
+
+    def _receipt(
+        self, desk: Desk | None, settled: Settled, selection: Selection, context: Context, text: str | None
+    ) -> Answer:
+        parts, opened = self.parts, self.opened
+        coverage = account.coverage(settled.outcomes, len(opened.pool.candidates))
+        self.warnings.extend(context.warnings)
+        reasons = self._reasons((*selection.kept, *selection.near_misses))
+        show = parts.answerer is None or text is None or bool(self.wishes.bundle)
+        return Answer(
+            turn_id=opened.turn.id,
+            task=opened.turn.task,
+            scope=opened.turn.scope,
+            threshold=parts.judge.threshold,
+            top_k=parts.settings.selection.top_k,
+            judge=_judge_info(parts, opened.turn),
+            primary=PrimaryInfo(parts.answerer.provider, parts.answerer.model)
+            if parts.answerer and self.wishes.answer
+            else None,
+            partial=coverage.unjudged > 0,
+            warnings=tuple(dict.fromkeys(self.warnings)),
+            coverage=coverage,
+            unjudged=account.unjudged_account(selection),
+            selected=tuple(
+                account.selected(entry, reasons, below_threshold=entry.candidate.id in selection.filled)
+                for entry in selection.kept
+            ),
+            near_misses=tuple(
+                account.selected(entry, reasons, below_threshold=entry.score < parts.judge.threshold)
+                for entry in selection.near_misses
+            ),
+            answer=text,
+            bundle=context.bundle.text if show and (self.wishes.answer or self.wishes.bundle) else "",
+            judge_usage=desk.tab.spent(Stage.JUDGE) if desk else StageUsage(),
+            primary_usage=desk.tab.spent(Stage.PRIMARY) if desk and self._wants_answer() else None,
+            latency=self.watch.latency(),
+            excluded_files=sum(opened.index.files.excluded.by_reason.values()),
+            exit_code=self._exit_code(coverage, selection),
+        )
+
+    def _reasons(self, shown: Sequence[Ranked]) -> dict[str, str]:
+        cached = [entry.candidate.content_hash for entry in shown if entry.origin is not Origin.JUDGED]
+        if not cached:
+            return {}
+        kept = Judgments(self.parts.store.connection)
+        return kept.reasons(self.opened.key, judge_key(self.parts.judge.identity), cached)
+
+    def _exit_code(self, coverage: Coverage, selection: Selection) -> int:
+        causes = {absent.cause for _, absent in selection.unjudged}
+        ends = (
+            (self.interrupted, 130),
+            (Cause.BUDGET in causes, 4),
+            (coverage.candidates > 0 and coverage.unjudged == coverage.candidates, 3),
+            (self.primary_failed, 7),
+            (coverage.unjudged > 0, 1),
+        )
+        return next((code for holds, code in ends if holds), 0)
+
+    def _write_scores(self, path: Path, settled: Settled, ranking: Ranking) -> None:
+        ordered = ranking.in_order()
+        reasons = self._reasons(ordered)
+        lines = account.score_lines(settled.outcomes, ordered, reasons)
+        try:
+            with path.open("w", encoding="utf-8") as file:
+                file.writelines(json.dumps(_score_line(line), ensure_ascii=False) + "\n" for line in lines)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+
+    def _finish(self, answer: Answer, selection: Selection) -> None:
+        rejected = {
+            "below_threshold": selection.below_threshold,
+            "over_quota": selection.over_quota,
+            "beyond_k": selection.beyond_k,
+            "unjudged": len(selection.unjudged),
+        }
+        states = {0: turns.TurnState.DONE, 1: turns.TurnState.PARTIAL, 130: turns.TurnState.INTERRUPTED}
+        turns.finish_turn(
+            self.parts.store.connection,
+            answer.turn_id,
+            state=states.get(answer.exit_code, turns.TurnState.FAILED),
+            receipt=json.dumps(to_json(replace(answer, bundle="")), ensure_ascii=False),
+            answer=answer.answer,
+            verdict=turns.Verdict(tuple(entry.candidate.id for entry in selection.kept), rejected),
+            now=self.parts.clock(),
+        )
+
+
+def _nothing_judged(settled: Settled) -> bool:
+    return bool(settled.outcomes) and not any(isinstance(one.result, Judgment) for one in settled.outcomes)
+
+
+def _judge_info(parts: Parts, turn: Turn) -> JudgeInfo:
+    identity = parts.judge.identity
+    return JudgeInfo(
+        provider=identity.provider,
+        model=identity.model,
+        host=identity.host,
+        prompt_version=identity.prompt_version,
+        order=identity.order,
+        is_model=parts.judge.is_model,
+        saw=saw(turn, context=parts.settings.judge.context),
+    )
+
+
+def _score_line(line: ScoreLine) -> dict[str, object]:
+    body = to_json(line)
+    body.pop("schema")
+    return dict(body)
+
+
+def _said(message: str, hint: str) -> str:
+    return f"{message}. {hint}" if hint else message
+
+
+def estimate_turn(parts: Parts, turn: Turn) -> Estimate:
+    """Say what a turn would take; sends nothing."""
+    opened = open_turn(parts, turn, Stopwatch())
+    return parts.judge.estimate(opened.turn, opened.pool)

@@ -1,0 +1,138 @@
+"""The pipeline, put together: the only file that names concrete stores, judges and providers.
+
+`Pipeline` is the Python interface; the command line is built on nothing else. Opening it opens the store and nothing
+that costs time or money: an SDK is imported at the first call, numpy at the first lexical score.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Self
+
+from xscore.cost_reports import ledger
+from xscore.indexer.index import index
+from xscore.memory import trust
+from xscore.memory.store import Store
+from xscore.memory.terms import EMBEDDER
+from xscore.paths import find_root, user_config_file, user_data_dir
+from xscore.pipeline import seats
+from xscore.pipeline.ask import Wishes, estimate_turn, run_turn
+from xscore.pipeline.desk import open_desk
+from xscore.pipeline.doctor import diagnose
+from xscore.pipeline.explain import explain
+from xscore.pipeline.parts import Parts
+from xscore.records import (
+    Answer,
+    Diagnosis,
+    Estimate,
+    Explanation,
+    IndexReport,
+    Observer,
+    Silent,
+    StoreStatus,
+    Turn,
+)
+from xscore.settings import Loaded, Settings, load
+
+
+class Pipeline:
+    """One repository, opened. Used by one task at a time."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        path: Path | str = ".",
+        settings: Settings | Loaded | None = None,
+        *,
+        observer: Observer | None = None,
+    ) -> AsyncIterator[Self]:
+        """Open the repository around `path`; its store is made where there is none.
+
+        settings: None reads the user's and the repository's files and the environment, as the command line does.
+        Raises StoreUntrusted, StoreDamaged, StoreError, and UsageError for settings that cannot be used.
+        """
+        root = find_root(Path(path))
+        loaded = settings if isinstance(settings, Loaded) else None
+        if settings is None:
+            import os
+
+            loaded = load(repo_root=root.path, user_file=user_config_file(), environ=os.environ)
+        chosen = settings if isinstance(settings, Settings) else loaded.settings if loaded else Settings()
+        data_dir = user_data_dir(chosen.store.user_data_dir)
+        with closing(Store.open(root, user_data_dir=data_dir, trust_it=chosen.store.trust)) as store:
+            yield cls(_parts(store, chosen, loaded, observer or Silent()))
+
+    async def index(self) -> IndexReport:
+        """Bring the index up to date with the files."""
+        return self.parts.index()
+
+    async def ask(self, turn: Turn, *, answer: bool = True, all_scores: Path | None = None) -> Answer:
+        """Judge every memory against the turn, then make one call to the answering model, where there is one.
+
+        Unjudged candidates are no error: they are in the receipt. Raises UsageError, StoreError.
+        """
+        return await run_turn(self.parts, turn, Wishes(answer=answer, all_scores=all_scores))
+
+    async def context(
+        self, turn: Turn, *, form: str = "xml", max_tokens: int | None = None, all_scores: Path | None = None
+    ) -> Answer:
+        """Do all but the answering call; `bundle` holds the chosen memories as `xml`, `markdown` or `json`."""
+        wishes = Wishes(answer=False, bundle=form, max_tokens=max_tokens, all_scores=all_scores)
+        return await run_turn(self.parts, turn, wishes)
+
+    async def estimate(self, turn: Turn) -> Estimate:
+        """Say what a turn would take, by kind and folder; sends nothing."""
+        return estimate_turn(self.parts, turn)
+
+    async def explain(self, memory: str, *, turn_id: str = "") -> Explanation:
+        """Say why a memory (id or `path::entity`) was or was not chosen in a turn, by default the latest."""
+        return explain(self.parts, memory, turn_id=turn_id)
+
+    def status(self) -> StoreStatus:
+        """Count what the store holds."""
+        store, settings = self.parts.store, self.parts.settings
+        trusted = trust.is_trusted(store.root.store_dir, user_data_dir=user_data_dir(settings.store.user_data_dir))
+        return store.status(trusted=trusted, spent_usd=ledger.spent(store.connection))
+
+    async def doctor(self, *, probe: bool = False) -> Diagnosis:
+        """Look at store, settings and models; `probe` sends one pack of two memories to the judge."""
+        return await diagnose(self.parts, probe=probe)
+
+
+def ask_sync(
+    path: Path | str, turn: Turn, settings: Settings | Loaded | None = None, *, observer: Observer | None = None
+) -> Answer:
+    """Ask once from code that is not async. Raises what `Pipeline.open` and `Pipeline.ask` raise."""
+
+    async def once() -> Answer:
+        async with Pipeline.open(path, settings, observer=observer) as pipeline:
+            return await pipeline.ask(turn)
+
+    return asyncio.run(once())
+
+
+def _parts(store: Store, settings: Settings, loaded: Loaded | None, observer: Observer) -> Parts:
+    clock = time.time
+    warnings: Sequence[str] = loaded.warnings if loaded else ()
+    judge_spec, said = seats.choose_judge(settings)
+    answerer = seats.choose_answerer(settings)
+    judge = seats.judge_seat(judge_spec, settings, store=store, answerer=answerer)
+    return Parts(
+        root=store.root,
+        settings=settings,
+        store=store,
+        observer=observer,
+        warnings=(*warnings, *said),
+        judge=judge,
+        answerer=answerer,
+        index=lambda: index(store.connection, store.root, settings.index, now=clock()),
+        open_desk=lambda turn_id: open_desk(store, settings, judge=judge, answerer=answerer, turn_id=turn_id),
+        vectors=lambda: store.vectors(EMBEDDER),
+        clock=clock,
+    )

@@ -1,0 +1,106 @@
+"""Where a turn spends: one writing thread, a budget, a ledger, and each model wrapped `Retrying(Limited(Metered(…)))`.
+
+It is opened only when something may be sent or must be scored; closing it commits what is queued and lets the hosts go.
+"""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from xscore.cache.group_commit import GroupCommit
+from xscore.cache.writer import JudgmentWriter
+from xscore.cost_reports.budget import TurnBudget
+from xscore.cost_reports.ledger import Ledger
+from xscore.memory.store import Store
+from xscore.memory.terms import EMBEDDER
+from xscore.pipeline.parts import AnswerSeat, Desk, JudgeSeat
+from xscore.pipeline.pool import Pool
+from xscore.pipeline.seats import ModelSeat
+from xscore.pipeline.tab import Tab
+from xscore.providers.limits import Limited
+from xscore.providers.metered import Metered
+from xscore.providers.provider import Provider
+from xscore.providers.retrying import Retrying
+from xscore.providers.spec import Spec, connect
+from xscore.records import Turn
+from xscore.scorer.judge import Judge
+from xscore.scorer.lexical import LexicalJudge, priors
+from xscore.scorer.model_judge import ModelJudge
+from xscore.settings import Settings
+
+
+@asynccontextmanager
+async def open_desk(
+    store: Store, settings: Settings, *, judge: JudgeSeat, answerer: AnswerSeat | None, turn_id: str
+) -> AsyncIterator[Desk]:
+    """Open what one turn spends through."""
+    async with GroupCommit(store.path) as commits:
+        budget = TurnBudget(commits, turn_id=turn_id, cap=settings.budget.max_usd)
+        desk = _Desk(store, settings, judge, answerer, commits, budget, Tab(Ledger(commits).record), turn_id)
+        try:
+            yield desk
+        finally:
+            for provider in desk.opened:
+                await provider.aclose()
+
+
+@dataclass(slots=True)
+class _Desk:
+    store: Store
+    settings: Settings
+    seat: JudgeSeat
+    answerer: AnswerSeat | None
+    commits: GroupCommit
+    budget: TurnBudget
+    tab: Tab
+    turn_id: str
+    opened: list[Provider] = field(default_factory=list)
+
+    def judge(self, turn: Turn, pool: Pool, turn_key: str) -> Judge:
+        if not isinstance(self.seat, ModelSeat):
+            return LexicalJudge(self._vectors, reasons_from=self.settings.judge.reasons_from)
+        seat, judging = self.seat, self.settings.judge
+        writer = JudgmentWriter(self.commits, turn_key=turn_key, judge=seat.identity)
+        return ModelJudge(
+            self._wrapped(
+                seat.provider,
+                attempts=judging.attempts,
+                rpm=judging.rpm,
+                tpm=judging.tpm,
+                concurrency=seat.concurrency,
+            ),
+            seat.drafts,
+            texts=seat.texts,
+            write=writer.write,
+            slots=seat.slots(pool),
+            priors=priors(turn, pool.candidates, self._vectors),
+            known_parts=lambda hashes: {part: pool.known[part] for part in hashes if part in pool.known},
+            concurrency=seat.concurrency,
+            context=judging.context,
+        )
+
+    def primary(self) -> Provider:
+        assert self.answerer is not None
+        return self.wrap(connect(Spec(self.answerer.provider, self.answerer.model), self.settings))
+
+    def wrap(self, provider: Provider) -> Provider:
+        return self._wrapped(provider, attempts=self.settings.judge.attempts)
+
+    def _vectors(self) -> Iterable[tuple[str, bytes]]:
+        return self.store.vectors(EMBEDDER)
+
+    def _wrapped(
+        self,
+        provider: Provider,
+        *,
+        attempts: int,
+        rpm: int | None = None,
+        tpm: int | None = None,
+        concurrency: int | None = None,
+    ) -> Provider:
+        """Retries outside the limits: each attempt takes its own tokens, dollars and record."""
+        metered = Metered(provider, turn_id=self.turn_id, record=self.tab.add)
+        limited = Limited(metered, rpm=rpm, tpm=tpm, concurrency=concurrency, budget=self.budget)
+        whole = Retrying(limited, attempts=attempts)
+        self.opened.append(whole)
+        return whole

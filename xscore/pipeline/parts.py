@@ -1,0 +1,87 @@
+"""What a pipeline is made of, as the rest of this room sees it: seams only. `build` fills them with concretes."""
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from xscore.memory.store import Store
+from xscore.paths import Root
+from xscore.pipeline.pool import Pool
+from xscore.pipeline.tab import Tab
+from xscore.providers.provider import Provider
+from xscore.records import Estimate, IndexReport, JudgeIdentity, Observer, Turn
+from xscore.scorer.judge import Judge
+from xscore.settings import Settings
+
+
+class Desk(Protocol):
+    """What a turn needs to spend: a ledger, a budget, a writer, and the models behind them."""
+
+    tab: Tab
+
+    def judge(self, turn: Turn, pool: Pool, turn_key: str) -> Judge:
+        """Return the judge of this turn; a model's judgments are written through before it yields them."""
+        ...
+
+    def primary(self) -> Provider:
+        """Return the answering model, within the turn's budget."""
+        ...
+
+    def wrap(self, provider: Provider) -> Provider:
+        """Return a connected provider with retries, budget and ledger around it."""
+        ...
+
+
+class JudgeSeat(Protocol):
+    """Who judges, before anything is opened."""
+
+    @property
+    def identity(self) -> JudgeIdentity:
+        """Everything that may change its scores."""
+        ...
+
+    @property
+    def is_model(self) -> bool:
+        """Whether its judgments are cached, and may cost money."""
+        ...
+
+    @property
+    def threshold(self) -> float:
+        """The lowest final score that is kept, on this judge's scale."""
+        ...
+
+    def estimate(self, turn: Turn, pool: Pool) -> Estimate:
+        """Say what judging and answering would take; sends nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSeat:
+    """Who answers, before anything is opened."""
+
+    provider: str
+    model: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """One opened repository with its settings and seats."""
+
+    root: Root
+    settings: Settings
+    store: Store
+    observer: Observer
+    warnings: tuple[str, ...]
+    """What the settings had to say, for every receipt."""
+    judge: JudgeSeat
+    answerer: AnswerSeat | None
+    """None: no usable model to answer."""
+    index: Callable[[], IndexReport]
+    open_desk: Callable[[str], AbstractAsyncContextManager[Desk]]
+    """Turn id -> what the turn spends through."""
+    vectors: Callable[[], Iterable[tuple[str, bytes]]]
+    """Memory id and term vector of the pool, for lexical scores."""
+    clock: Callable[[], float]
+    """Unix seconds."""

@@ -1,0 +1,55 @@
+"""From outcomes to a selection: boosts on raw scores, then the threshold, the quota and K.
+
+The rules are `boosts` and `selection`, both pure; this file fetches the links they look at.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xscore.pipeline import account
+from xscore.pipeline.boosts import boost
+from xscore.pipeline.parts import Parts
+from xscore.pipeline.selection import is_about_tests, select
+from xscore.records import Outcome, Ranked, Selection, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Every judged candidate with its boosts, and what was kept of them."""
+
+    ranked: tuple[Ranked, ...]
+    selection: Selection
+
+    def in_order(self) -> list[Ranked]:
+        """All judged candidates, best first, ties as the selection breaks them."""
+        return sorted(
+            self.ranked, key=lambda each: (-each.score, -each.judgment.score, -each.judgment.prior, each.candidate.id)
+        )
+
+
+def rank(parts: Parts, outcomes: Sequence[Outcome], turn: Turn) -> Ranking:
+    """Boost and select. Only links of candidates that can be boosted are read."""
+    settings = parts.settings
+    near = [
+        outcome.candidate.id
+        for outcome, judgment in account.judged_pairs(outcomes)
+        if judgment.score >= settings.boosts.floor
+    ]
+    edges = parts.store.edges_touching(near)
+    ranked = boost(
+        outcomes,
+        edges=edges,
+        degrees=parts.store.degrees({end for edge in edges for end in (edge.source, edge.target)}),
+        turn=turn,
+        settings=settings.boosts,
+        threshold=parts.judge.threshold,
+        now=parts.clock(),
+    )
+    selection = select(
+        ranked,
+        unjudged=tuple(account.unjudged_pairs(outcomes)),
+        threshold=parts.judge.threshold,
+        settings=settings.selection,
+        about_tests=is_about_tests(turn),
+    )
+    return Ranking(ranked, selection)

@@ -1,0 +1,29 @@
+"""Seconds by stage of a turn, for the receipt. Only measures; it times out nothing."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+
+from xscore.records import Latency
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """Started when made."""
+
+    started: float = field(default_factory=monotonic)
+    stages: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to a stage, also when it ends in an error."""
+        began = monotonic()
+        try:
+            yield
+        finally:
+            self.stages[name] = self.stages.get(name, 0.0) + monotonic() - began
+
+    def latency(self) -> Latency:
+        """Return what has been measured so far."""
+        return Latency(**self.stages, total=monotonic() - self.started)
