@@ -20,30 +20,26 @@ DATA_BYTES = 100_000
 """Structured files above this size are data, not configuration."""
 _LOCKFILES = frozenset(
     """
-    package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb deno.lock poetry.lock pdm.lock uv.lock
-    Pipfile.lock conda-lock.yml Cargo.lock composer.lock Gemfile.lock go.sum go.work.sum flake.lock mix.lock
-    pubspec.lock Podfile.lock Package.resolved gradle.lockfile packages.lock.json .terraform.lock.hcl cabal.project.freeze
+    package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb deno.lock poetry.lock pdm.lock
+    uv.lock Pipfile.lock conda-lock.yml Cargo.lock composer.lock Gemfile.lock go.sum go.work.sum flake.lock mix.lock
+    pubspec.lock Podfile.lock Package.resolved gradle.lockfile packages.lock.json .terraform.lock.hcl
     """.split()  # noqa: SIM905  read as a list of words
 )
-_BY_SUFFIX = {
-    **dict.fromkeys(("po", "pot", "xlf", "xliff", "resx"), "catalogue"),
+_CLASSES = {
+    "catalogue": "po pot xlf xliff resx",
     "svg": "svg",
-    "map": "minified",
-    "ipynb": "notebook",
-    "lock": "lockfile",
-    **dict.fromkeys(
-        "csv tsv psv jsonl ndjson geojson topojson parquet arrow feather avro orc log dat snap ambr har ics vcf fasta "
-        "fastq pdb sdf bib ris srt vtt".split(),  # noqa: SIM905
-        "data",
-    ),
-    **dict.fromkeys(
-        "png jpg jpeg gif bmp ico icns webp avif tif tiff psd ai eps pdf doc docx xls xlsx ppt pptx odt ods zip gz tgz "
-        "bz2 xz zst 7z rar tar jar war ear whl egg so dylib dll exe a o obj lib class pyc pyo pyd wasm woff woff2 ttf "
-        "otf eot mp3 mp4 m4a wav ogg flac webm mov avi mkv sqlite sqlite3 db npy npz pkl pickle joblib h5 hdf5 pt pth "
-        "onnx gguf safetensors bin mo gmo deb rpm dmg iso apk ipa keystore jks swf".split(),  # noqa: SIM905
-        "binary",
-    ),
+    "minified": "map",
+    "lockfile": "lock",
+    "data": """
+        csv tsv psv jsonl ndjson geojson topojson parquet arrow feather avro orc log dat snap ambr har ics vcf fasta
+        fastq pdb sdf bib ris srt vtt""",
+    "binary": """
+        png jpg jpeg gif bmp ico icns webp avif tif tiff psd ai eps pdf doc docx xls xlsx ppt pptx odt ods zip gz tgz
+        bz2 xz zst 7z rar tar jar war ear whl egg so dylib dll exe a o obj lib class pyc pyo pyd wasm woff woff2 ttf
+        otf eot mp3 mp4 m4a wav ogg flac webm mov avi mkv sqlite sqlite3 db npy npz pkl pickle joblib h5 hdf5 pt pth
+        onnx gguf safetensors bin mo gmo deb rpm dmg iso apk ipa keystore jks swf""",
 }
+_BY_SUFFIX = {suffix: reason for reason, suffixes in _CLASSES.items() for suffix in suffixes.split()}
 _STRUCTURED = (".json", ".yaml", ".yml", ".xml", ".toml", ".txt")
 _READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
 _FOLDER_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | getattr(os, "O_CLOEXEC", 0)

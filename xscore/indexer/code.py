@@ -157,7 +157,7 @@ def _blocks(
     spans = [part for run in runs for part in _parts(lines, run, found.statements, source.window_lines)]
     names = numbered([f"module:{_block_name(found, span, entities)}" for span in spans])
     starts = _row_bytes(lines)
-    pieces = []
+    pieces: list[Piece] = []
     for name, (start, end) in zip(names, spans, strict=True):
         text = "\n".join(lines[start : end + 1])
         calls = facts.calls(starts[start], starts[end + 1])
@@ -200,7 +200,7 @@ def _block_name(found: Syntax, span: tuple[int, int], entities: Sequence[Entity]
     constants = [name for row, name in found.constants if start <= row <= end]
     if constants:
         return constants[0]
-    before = [e.name for e in entities if e.parent is None and e.end < start]
+    before = [e.name.partition("#")[0] for e in entities if e.parent is None and e.end < start]
     return f"after {before[-1]}" if before else "start"
 
 

@@ -1,7 +1,7 @@
 """The table of languages: which files a language claims, its grammar, and the query files that find its entities.
 
-A new language costs a row here and a `queries/<name>.scm`; `code` knows only the captures that `queries/README.md`
-lists. What no row claims is read as windows of lines. This module loads no grammar; `grammar` does, when a file needs one.
+A new language costs a row here and a `queries/<name>.scm`; the cutters know only the captures that
+`queries/README.md` lists. What no row claims is read as windows of lines. `syntax` loads the grammars.
 """
 
 import re
@@ -64,9 +64,8 @@ _PYTHON = Language(
     test_classes=r"\bTestCase\b",
 )
 
-_SCRIPT_MODULES = (".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".d.ts") + tuple(
-    f"/index{suffix}" for suffix in (".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".d.ts")
-)
+_SCRIPTS = (".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".d.ts")
+_SCRIPT_MODULES = (*_SCRIPTS, *(f"/index{suffix}" for suffix in _SCRIPTS))
 _SCRIPT_TESTS = r"[.-](test|spec)\.[cm]?[jt]sx?$|(^|/)test/"
 
 

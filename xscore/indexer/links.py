@@ -167,7 +167,7 @@ def _documented(name: str, owner: str, known: Repository) -> Target | None:
         found = owned or [
             t for t in found if t.path.rpartition("/")[2].partition(".")[0] == owner and "." not in t.plain
         ]
-    elif name in AMBIENT or name.islower() and "_" not in name and len(name) < 5:
+    elif name in AMBIENT or (name.islower() and "_" not in name and len(name) < 5):
         return None
     return found[-1] if len({(t.path, t.plain) for t in found}) == 1 else None
 

@@ -36,6 +36,7 @@ class Entity:
 
     @property
     def is_container(self) -> bool:
+        """Whether it can hold members."""
         return self.definition.kind in {"class", "suite", "scope"}
 
 

@@ -20,6 +20,7 @@ class SourceFile:
 
     @property
     def lines(self) -> list[str]:
+        """Without their line breaks."""
         return self.text.split("\n")
 
 

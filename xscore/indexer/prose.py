@@ -1,7 +1,7 @@
 """Prose cut into sections by heading; a section's text ends where the next heading stands.
 
-Markdown headings come from the grammar (so a `#` inside a code fence is none), those of reStructuredtext from underlines.
-Names that prose writes as code become uses that may link to entities and files.
+Markdown headings come from the grammar (so a `#` inside a code fence is none), those of reStructuredText from their
+underlines. Names that prose writes as code become uses that may link to entities and files.
 """
 
 import re

@@ -53,7 +53,7 @@ def _plain(name: str) -> str:
 
 
 def _purpose(entity: str, said: str, tested: Sequence[str]) -> str:
-    title = said.split(". ")[0] or _words(entity)
+    title = said.partition(". ")[0] or _words(entity)
     return f"{title} ({', '.join(tested[:5])})" if tested else title
 
 

@@ -31,8 +31,8 @@ class Survey:
     """Paths whose stamps still stand or are about to be replaced."""
 
 
-def survey(root: Root, listing: Listing, stamps: Mapping[str, FileStamp], rules: Rules, *, believe: bool) -> Survey:
-    """Sort the listed files by what has to be done about them; `believe=False` takes no stamp's word."""
+def survey(root: Root, listing: Listing, stamps: Mapping[str, FileStamp], rules: Rules) -> Survey:
+    """Sort the listed files by what has to be done about them."""
     found = Survey(excluded=list(listing.excluded))
     prefix = os.fspath(root.path) + "/"
     for name in listing.paths:
@@ -42,7 +42,7 @@ def survey(root: Root, listing: Listing, stamps: Mapping[str, FileStamp], rules:
             continue  # listed by git's index, deleted from disk
         path = name if name.isascii() and "%" not in name else portable(name)
         stamp = stamps.get(path)
-        if believe and stamp is not None and stamp.mtime_ns == info.st_mtime_ns and stamp.size == info.st_size:
+        if stamp is not None and stamp.mtime_ns == info.st_mtime_ns and stamp.size == info.st_size:
             found.present.add(path)
             if stamp.excluded:
                 found.excluded.append(Excluded(path, stamp.excluded))

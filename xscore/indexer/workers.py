@@ -21,7 +21,10 @@ BUNDLE = 16
 """Files sent to a process at once."""
 HANG_SECONDS = 20.0
 """A file that takes longer is taken from its process, and the process ended."""
-_START = "import json,sys; sys.path[:]=json.loads(sys.argv[2]); from xscore.indexer.worker import main; main(int(sys.argv[1]))"
+_START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[2]);"
+    " from xscore.indexer.worker import main; main(int(sys.argv[1]))"
+)
 
 
 def in_processes(jobs: Iterable[Job], *, count: int) -> Iterator[Done]:

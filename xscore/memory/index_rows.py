@@ -27,6 +27,9 @@ class Changes:
     changed: int = 0
     removed: int = 0
 
+    def __add__(self, other: "Changes") -> "Changes":
+        return Changes(self.added + other.added, self.changed + other.changed, self.removed + other.removed)
+
 
 @dataclass(slots=True)
 class LinksDue:
@@ -83,6 +86,11 @@ def exclude_files(connection: sqlite3.Connection, excluded: Iterable[FileStamp])
     """Remember that these files are kept out for what they hold, so that the next run need not read them."""
     for stamp in excluded:
         _write_stamp(connection, stamp)
+
+
+def doubt_stamps(connection: sqlite3.Connection) -> None:
+    """Believe no stamp any more: every file is read and parsed again."""
+    connection.execute("UPDATE file SET mtime_ns = 0, file_hash = ''")
 
 
 def links_due(connection: sqlite3.Connection) -> LinksDue:
@@ -152,7 +160,7 @@ def replace_edges(
 
 
 def totals(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """Indexed memories by kind, by language, and edges by relation. Reads every row: ask after a change, then keep it."""
+    """Indexed memories by kind and by language, and edges by relation. Reads every row: keep it until a change."""
     by_kind: dict[str, int] = {}
     by_language: dict[str, int] = {}
     for kind, language, count in connection.execute(
