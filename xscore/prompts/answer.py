@@ -98,7 +98,7 @@ def _moment(turn: Turn) -> str:
     parts = []
     if turn.file:
         line = f' line="{turn.line}"' if turn.line else ""
-        text = escape(around(turn.file_text, turn.line, FILE_CHARS))
+        text = escape(around(turn.file_text, turn.line, FILE_CHARS)).strip("\n")
         parts.append(
             f'Current file:\n<current_file path="{escape_attribute(turn.file)}"{line}>\n{text}\n</current_file>'
         )

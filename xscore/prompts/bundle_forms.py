@@ -65,7 +65,8 @@ def markdown(layout: Layout) -> str:
             parts.append(f"## {_one_line(path or memory.title)}")
         if piece.header:
             parts.append(_block(piece.header, memory.language))
-        parts.append(f"{_caption(piece)} score {piece.score:.2f}")
+        named = f" `{_one_line(memory.entity)}`" if memory.entity and memory.kind in CODE_KINDS else ""
+        parts.append(f"{_caption(piece)}{named} score {piece.score:.2f}")
         parts.append(_block(piece.text.strip("\n"), memory.language if memory.kind in CODE_KINDS else "text"))
     if layout.omitted:
         parts.append("\n".join(["## Left out", "", *(f"- {line}" for line in _omissions(layout.omitted))]))

@@ -1,0 +1,82 @@
+"""Memories to make bundles of."""
+
+from xscore.hashing import content_hash, memory_id
+from xscore.prompts.bundle import BundleEntry
+from xscore.records import Candidate, CodeFacts, Judgment, Kind, Layer, Memory, Origin, Ranked
+
+NOW = 1_000_000_000.0
+HEADER = "import os\nfrom pathlib import Path"
+
+
+def memory(
+    entity: str,
+    text: str,
+    *,
+    path: str = "src/store.py",
+    kind: Kind = Kind.FUNCTION,
+    layer: Layer = Layer.GRAPH,
+    signature: str = "",
+    updated_at: float = NOW,
+    start_line: int = 10,
+    importance: float = 0.5,
+    confidence: float = 1.0,
+) -> Memory:
+    """A memory as the store gives it."""
+    hashed = content_hash(path, entity, text)
+    return Memory(
+        id=memory_id(layer.value, path, kind.value, entity),
+        layer=layer,
+        kind=kind,
+        title=entity,
+        text=text,
+        content_hash=hashed,
+        text_hash=hashed,
+        path=path,
+        entity=entity,
+        start_line=start_line,
+        end_line=start_line + text.count("\n"),
+        language="python" if path.endswith(".py") else "",
+        facts=CodeFacts(signature=signature),
+        updated_at=updated_at,
+        created_at=updated_at,
+        importance=importance,
+        confidence=confidence,
+    )
+
+
+def entry(chosen: Memory, score: float, *, header: str = HEADER, below: bool = False) -> BundleEntry:
+    """A memory chosen with a score."""
+    candidate = Candidate(
+        chosen.id, chosen.content_hash, chosen.layer, chosen.kind, chosen.path, chosen.entity, 1, 2, "", 1, 0.0
+    )
+    ranked = Ranked(candidate, Judgment(chosen.content_hash, score), Origin.JUDGED, (), score)
+    return BundleEntry(chosen, ranked, header if chosen.kind is not Kind.DOC else "", below)
+
+
+CLASS = memory(
+    "Store",
+    """class Store:
+    \'\'\'Keeps things.\'\'\'
+
+    path: Path
+
+    def write(self, row: str) -> None: ...
+    def read(self) -> str: ...""",
+    kind=Kind.CLASS,
+)
+WRITE = memory(
+    "Store.write",
+    "    def write(self, row: str) -> None:\n        self.path.write_text(row)",
+    kind=Kind.METHOD,
+    signature="def write(self, row: str) -> None:",
+    start_line=20,
+)
+MAIN = memory(
+    "main",
+    "def main() -> None:\n    Store(Path(os.devnull)).write('x')",
+    path="src/app.py",
+    signature="def main() -> None:",
+)
+GUIDE = memory(
+    "Install > Linux", "Run `make`.\n\n```sh\nmake\n```", path="docs/guide.md", kind=Kind.DOC, layer=Layer.VECTOR
+)
