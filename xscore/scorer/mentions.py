@@ -15,7 +15,7 @@ from xscore.records import Candidate
 
 QUALIFIED = 0.9
 """Strength of `Store.write` for the one memory so called."""
-BARE = 0.85
+BARE = 0.5
 """Strength of `parse_args` for the one memory so called."""
 IN_FILE = 0.75
 """Strength of a named file for each of its memories."""

@@ -1,0 +1,103 @@
+"""Source trees for the lexical benchmarks: fetched by name and version, checked, unpacked, indexed, kept in a cache.
+
+PyPI sources come by `unearth`, npm packages by `npm pack`; both use the index they are configured for. A tree and its
+store stay in the cache folder, so that a second run only stats the files. Not a benchmark itself.
+"""
+
+import hashlib
+import io
+import re
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from xscore.indexer import index
+from xscore.memory.store import Store
+from xscore.memory.terms import EMBEDDER
+from xscore.paths import STORE_DIR, Root
+from xscore.records import Candidate, Kind
+from xscore.settings import IndexSettings
+
+ENTITIES = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A released source archive."""
+
+    registry: str
+    package: str
+    version: str
+    file: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The memories of a tree with their term vectors."""
+
+    candidates: tuple[Candidate, ...]
+    vectors: list[tuple[str, bytes]]
+
+    def of_kinds(self, kinds: Iterable[Kind]) -> "Pool":
+        """Return the part of the pool with these kinds."""
+        wanted = frozenset(kinds)
+        return Pool(tuple(candidate for candidate in self.candidates if candidate.kind in wanted), self.vectors)
+
+    def without(self, paths: re.Pattern[str]) -> "Pool":
+        """Return the part of the pool that stands in other files than these."""
+        return Pool(tuple(c for c in self.candidates if not paths.search(c.path)), self.vectors)
+
+
+def tree_of(artifact: Artifact, cache: Path) -> Path:
+    """Return the unpacked tree of an artifact, fetching it where the cache has none."""
+    tree = cache / "trees" / artifact.file
+    if not tree.exists():
+        unpack(fetch(artifact, cache / "artifacts"), tree)
+    return tree
+
+
+def fetch(artifact: Artifact, folder: Path) -> Path:
+    """Return the archive, downloaded where it is not there yet. Ends the program when its checksum differs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    archive = folder / artifact.file
+    if not archive.exists():
+        if artifact.registry == "npm":
+            command = ["npm", "pack", "--silent", f"{artifact.package}@{artifact.version}", "--pack-destination"]
+            command.append(str(folder))
+        else:
+            command = [sys.executable, "-m", "unearth", "--no-binary", "-d", str(folder)]
+            command.append(f"{artifact.package}=={artifact.version}")
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if not archive.exists():
+            sys.exit(f"{artifact.file} could not be fetched: {done.stderr.strip()[-400:]}")
+    if hashlib.sha256(archive.read_bytes()).hexdigest() != artifact.sha256:
+        sys.exit(f"{archive} has another checksum than it should; remove it and try again")
+    return archive
+
+
+def unpack(archive: Path, tree: Path) -> None:
+    """Write the regular files of an archive below `tree`, without the archive's top folder and with LF line ends."""
+    partial = tree.with_name(tree.name + ".partial")
+    with tarfile.open(archive) as opened:
+        for member in opened.getmembers():
+            parts = PurePosixPath(member.name).parts[1:]
+            if not member.isfile() or not parts or ".." in parts:
+                continue
+            target = partial.joinpath(*parts)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            extracted = opened.extractfile(member) or io.BytesIO()
+            target.write_bytes(extracted.read().replace(b"\r\n", b"\n"))
+    partial.rename(tree)
+
+
+def pool_of(tree: Path, cache: Path) -> Pool:
+    """Index a tree into a store of its own and return its memories."""
+    root = Root(path=tree.resolve(), is_git=False, git_dir=None, store_dir=tree.resolve() / STORE_DIR, read_only=False)
+    with Store.open(root, user_data_dir=cache.resolve() / "user") as store:
+        index(store.connection, root, IndexSettings(git=False), now=time.time())
+        return Pool(store.pool(), store.vectors(EMBEDDER))
