@@ -55,8 +55,8 @@ def _name(definition: Definition) -> str:
 
 def _ini_keys(lines: Sequence[str]) -> list[Block]:
     rows = [(row, match[1].strip()) for row, line in enumerate(lines) if (match := _INI_SECTION.match(line))]
-    ends = [row - 1 for row, _ in rows[1:]] + [len(lines) - 1]
-    return [(name, row, end) for (row, name), end in zip(rows, ends, strict=True)]
+    ends = [*(row - 1 for row, _ in rows[1:]), len(lines) - 1]
+    return [(name, row, end) for (row, name), end in zip(rows, ends, strict=False)]
 
 
 def _spread(keys: Sequence[Block], lines: Sequence[str]) -> list[Block]:

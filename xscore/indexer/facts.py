@@ -8,7 +8,7 @@ from xscore.indexer.languages import Language
 from xscore.indexer.modules import reference
 from xscore.indexer.outline import Entity
 from xscore.indexer.pieces import SourceFile, Use
-from xscore.indexer.syntax import Import, Syntax
+from xscore.indexer.syntax import Definition, Import, Syntax
 
 MAX_NAMES = 60
 """Calls kept of one entity."""
@@ -46,6 +46,7 @@ class FileFacts:
         self._found = found
         self._language: Language = source.language
         self._call_bytes = [byte for byte, _ in found.calls]
+        self._lead_bytes = [lead.start_byte for lead in found.leads]
         self._docs = dict(found.docs)
         self._imports = _by_local_name(found.imports, source.language)
 
@@ -95,7 +96,7 @@ class FileFacts:
         """From the definition's first line up to its body, as written; short decorators included."""
         d = entity.definition
         decorators = lines[d.start : d.inner_start] if d.inner_start - d.start <= MAX_DECORATOR_ROWS else []
-        head = self._data[d.inner_start_byte : d.body_byte].decode("utf-8", "replace")
+        head = self._data[d.inner_start_byte : self._head_end(d)].decode("utf-8", "replace")
         row = lines[d.inner_start]
         before = row[: row.find(head.split("\n", 1)[0])] if head else ""
         if before.strip() and re.fullmatch(r"[\w\s]*", before):
@@ -103,6 +104,15 @@ class FileFacts:
         indent = len(row) - len(row.lstrip())
         text = "\n".join([*decorators, " " * indent + head])
         return dedented(text, indent).rstrip().rstrip("{").rstrip()[:MAX_SIGNATURE]
+
+    def _head_end(self, definition: Definition) -> int:
+        """Where the header ends: at the body, or at the comments that stand between."""
+        end = definition.body_byte
+        for lead in reversed(self._found.leads[: bisect_left(self._lead_bytes, end)]):
+            if lead.start_byte < definition.inner_start_byte or self._data[lead.end_byte : end].strip():
+                break
+            end = lead.start_byte
+        return end
 
     def imports(self, text: str) -> tuple[str, ...]:
         """What the file imports and this text uses."""

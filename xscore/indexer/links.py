@@ -195,7 +195,10 @@ def _unique_bare(name: str, path: str, known: Repository) -> Target | None:
 
 
 def _unique_attribute(name: str, path: str, known: Repository) -> Target | None:
-    return None if name in AMBIENT else known.unique(name, path)
+    if name in AMBIENT:
+        return None
+    found = known.unique(name, path, kinds=frozenset({Kind.METHOD, Kind.FUNCTION}))
+    return found if found is not None and "." in found.plain else None
 
 
 def _method(owner: str, name: str, path: str, known: Repository) -> Target | None:

@@ -1,0 +1,57 @@
+"""A store of its own for each test, and the index run over a folder."""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xscore.database import connect
+from xscore.indexer import index
+from xscore.indexer.cut import cut, source_file
+from xscore.indexer.pieces import Piece
+from xscore.paths import find_root
+from xscore.records import IndexReport
+from xscore.settings import IndexSettings
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """A store outside the indexed folder."""
+    opened = connect(tmp_path / "store" / "memory.db")
+    yield opened
+    opened.close()
+
+
+RunIndex = Callable[..., IndexReport]
+
+
+@pytest.fixture
+def run_index(connection: sqlite3.Connection) -> RunIndex:
+    """Index a folder into the store, an hour from now, so that no file is too fresh to be believed."""
+
+    def run(root: Path, **settings: Any) -> IndexReport:
+        return index(connection, find_root(root), IndexSettings(**settings), now=time.time() + 3600)
+
+    return run
+
+
+def pieces_of(path: str, text: str, *, window_lines: int = 60) -> dict[str, Piece]:
+    """Cut one text and give its pieces by entity."""
+    pieces, _, note = cut(source_file(path, text, window_lines=window_lines))
+    assert not note
+    return {piece.entity: piece for piece in pieces}
+
+
+def unseen_lines(path: str, text: str) -> list[str]:
+    """Lines that are not blank and stand in the text of no piece whose span holds them."""
+    source = source_file(path, text, window_lines=60)
+    pieces, _, _ = cut(source)
+    lines = source.lines
+    seen: set[int] = set()
+    for piece in pieces:
+        shown = {line.strip() for line in piece.text.split("\n")}
+        seen.update(row for row in range(piece.start, piece.end + 1) if lines[row].strip() in shown)
+    return [f"{row + 1}: {line}" for row, line in enumerate(lines) if line.strip() and row not in seen]

@@ -1,0 +1,268 @@
+"""What becomes of source code."""
+
+from textwrap import dedent
+
+import pytest
+
+from tests.indexer.conftest import pieces_of
+from xscore.records import Kind
+
+PYTHON = dedent(
+    '''\
+    """Stores things."""
+
+    import json
+    from .paths import find as locate
+
+    LIMIT = 10
+
+
+    # Keeps what it is given.
+    @final
+    class Store(Base):
+        """A place."""
+
+        size: int = 0
+
+        def __init__(self, path):
+            self.path = locate(path)
+
+        @property
+        def full(self) -> bool:
+            # is it?
+            """Whether it is full."""
+            if self.size >= LIMIT and self.path:
+                return True
+            return False
+
+        class Row:
+            def key(self):
+                return 1
+
+
+    def save(store, *, how="fast"):
+        """Write it down."""
+        def inner():
+            return json.dumps(store)
+        return inner()
+
+
+    try:
+        import orjson
+    except ImportError:
+        orjson = None
+
+
+    @overload
+    def load(x: int) -> int: ...
+    @overload
+    def load(x: str) -> str: ...
+    def load(x):
+        return x
+    '''
+)
+
+
+def test_functions_methods_and_classes_are_pieces_of_their_own() -> None:
+    """X15: every function, method and class is a memory; nested functions belong to their outermost."""
+    pieces = pieces_of("pkg/store.py", PYTHON)
+    kinds = {name: piece.kind for name, piece in pieces.items() if not name.startswith("module:")}
+    assert kinds == {
+        "Store": Kind.CLASS,
+        "Store.__init__": Kind.METHOD,
+        "Store.full": Kind.METHOD,
+        "Store.Row": Kind.CLASS,
+        "Store.Row.key": Kind.METHOD,
+        "save": Kind.FUNCTION,
+        "load": Kind.FUNCTION,
+        "load#2": Kind.FUNCTION,
+        "load#3": Kind.FUNCTION,
+    }
+
+
+def test_a_class_shows_header_docstring_fields_and_signatures() -> None:
+    """A class keeps what is its own; each member that is a memory leaves one line of it behind."""
+    text = pieces_of("pkg/store.py", PYTHON)["Store"].text
+    assert text.startswith('# Keeps what it is given.\n@final\nclass Store(Base):\n    """A place."""')
+    assert "size: int = 0" in text
+    assert "    @property\n    def full(self) -> bool: ..." in text
+    assert "self.path = locate" not in text
+
+
+def test_decorators_and_comments_above_belong_to_the_entity() -> None:
+    """The span of an entity begins with its decorators and the comment right above them."""
+    store = pieces_of("pkg/store.py", PYTHON)["Store"]
+    assert PYTHON.split("\n")[store.start] == "# Keeps what it is given."
+
+
+def test_facts_of_a_function() -> None:
+    """X14, X16: signature, docstring, imports used, names called and complexity are recorded."""
+    facts = pieces_of("pkg/store.py", PYTHON)["save"].facts
+    assert facts.signature == 'def save(store, *, how="fast"):'
+    assert facts.docstring == "Write it down."
+    assert facts.imports == ("json",)
+    assert facts.dependencies == ("json.dumps", "inner")
+    assert pieces_of("pkg/store.py", PYTHON)["Store.full"].facts.complexity == 3
+
+
+def test_a_comment_before_the_body_is_no_part_of_the_signature() -> None:
+    """A comment between header and body stays out of the signature, and the docstring behind it is found."""
+    facts = pieces_of("pkg/store.py", PYTHON)["Store.full"].facts
+    assert facts.signature == "@property\ndef full(self) -> bool:"
+    assert facts.docstring == "Whether it is full."
+
+
+def test_module_code_stands_in_blocks() -> None:
+    """X15: what is outside every function and class is a block, named by its imports or what it defines."""
+    blocks = {name: piece for name, piece in pieces_of("pkg/store.py", PYTHON).items() if piece.kind is Kind.BLOCK}
+    assert list(blocks) == ["module:imports", "module:imports#2"]
+    assert blocks["module:imports"].text.endswith("LIMIT = 10")
+    assert blocks["module:imports"].facts.docstring == "Stores things."
+
+
+def test_a_long_block_is_cut_where_statements_begin() -> None:
+    """A block longer than a window is cut between statements, never inside one that fits."""
+    text = "\n".join(f"x{i} = [\n    {i},\n]" for i in range(50))
+    pieces = list(pieces_of("a.py", text, window_lines=20).values())
+    assert len(pieces) > 5
+    assert all(piece.text.startswith("x") and piece.text.endswith("]") for piece in pieces)
+
+
+SCRIPT = dedent(
+    """\
+    'use strict'
+    const { merge, pick: choose } = require('./lib/merge')
+    import def, { a as b } from './other.js'
+
+    /**
+     * Sets a value.
+     */
+
+    app.set = function set (key, value) {
+      return merge(this.settings, key)
+    }
+
+    View.prototype.render = (x) => {
+      return choose(x)
+    }
+
+    exports.flat = function () {
+      return 1
+    }
+
+    export const Model = construct('Model', (inst) => {
+      inst.run()
+    })
+
+    export default {
+      name: 'thing',
+      open(door) {
+        return door
+      },
+      hooks: {
+        created: function () {
+          return b()
+        },
+      },
+      short: (x) => x,
+    }
+
+    class Box extends Base {
+      #top = 1
+      on = () => {
+        this.close()
+      }
+      close() { return this.#top }
+      static of(x) {
+        return new Box(x)
+      }
+    }
+    """
+)
+
+
+@pytest.mark.parametrize("path", ["a.js", "a.ts", "a.tsx", "a.jsx", "a.mjs"])
+def test_what_counts_as_a_function_in_scripts(path: str) -> None:
+    """Assigned functions, arrow functions, wrapped ones and methods of objects count, by the names people use."""
+    pieces = pieces_of(path, SCRIPT)
+    names = {name for name, piece in pieces.items() if piece.kind in {Kind.FUNCTION, Kind.METHOD, Kind.CLASS}}
+    assert names == {
+        *("app.set", "View.render", "flat", "Model", "open", "hooks.created"),
+        *("Box", "Box.on", "Box.close", "Box.of"),
+    }
+    assert pieces["app.set"].facts.docstring == "Sets a value."
+    assert pieces["Box.of"].facts.dependencies == ("Box",)
+
+
+def test_an_object_keeps_what_its_functions_leave() -> None:
+    """An object that holds functions is a block with their signatures; a one-line function stays in it."""
+    block = pieces_of("a.js", SCRIPT)["module:default"]
+    assert block.kind is Kind.BLOCK
+    assert "open(door) { ... }" in block.text
+    assert "short: (x) => x," in block.text
+    assert "return door" not in block.text
+
+
+def test_typescript_declarations() -> None:
+    """Interfaces, enums, long type aliases and overloads are entities; overloads join their implementation."""
+    text = dedent(
+        """\
+        export interface Shape extends Base {
+          area(): number;
+        }
+        export enum Color {
+          Red,
+        }
+        type Short = string;
+        type Long = {
+          a: string;
+        };
+        export function f(x: string): string;
+        export function f(x: number): number;
+        export function f(x: any) {
+          return x;
+        }
+        abstract class A {
+          abstract go(): void;
+          run() {
+            this.go();
+          }
+        }
+        namespace N {
+          export function inside() {
+            return 1;
+          }
+        }
+        """
+    )
+    pieces = pieces_of("a.ts", text)
+    entities = {name: (piece.start + 1, piece.end + 1) for name, piece in pieces.items() if piece.kind is not Kind.BLOCK}
+    assert entities == {
+        "Shape": (1, 3),
+        "Color": (4, 6),
+        "Long": (8, 10),
+        "f": (11, 15),
+        "A": (16, 21),
+        "A.run": (18, 20),
+        "N.inside": (23, 25),
+    }
+
+
+def test_two_entities_on_one_line_lose_nothing() -> None:
+    """Entities that share a line both show it."""
+    pieces = pieces_of("a.js", "a.b = function () {\n  x()\n}; a.c = function () {\n  y()\n};\n")
+    assert "a.c" in pieces["a.b"].text
+    assert "y()" in pieces["a.c"].text
+
+
+def test_deep_nesting_is_no_recursion() -> None:
+    """A hundred thousand brackets deep, a file is still cut, and no stack overflows."""
+    depth = 100_000
+    pieces = pieces_of("a.py", "x = " + "\n(" * depth + "1" + ")" * depth, window_lines=60)
+    assert sum(piece.end - piece.start + 1 for piece in pieces.values()) > depth / 2
+
+
+def test_broken_code_still_yields_what_can_be_read() -> None:
+    """A syntax error costs its own lines their names, not the file."""
+    pieces = pieces_of("a.py", "def good():\n    return 1\n\n\ndef bad(:\n    ]\n\n\ndef fine():\n    return 2\n")
+    assert {"good", "fine"} <= set(pieces)
