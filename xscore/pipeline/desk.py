@@ -19,6 +19,7 @@ from xscore.pipeline.seats import ModelSeat
 from xscore.pipeline.tab import Tab
 from xscore.providers.limits import Limited
 from xscore.providers.metered import Metered
+from xscore.providers.prices import Price, price
 from xscore.providers.provider import Provider
 from xscore.providers.retrying import Retrying
 from xscore.providers.spec import Spec, connect
@@ -31,12 +32,19 @@ from xscore.settings import Settings
 
 @asynccontextmanager
 async def open_desk(
-    store: Store, settings: Settings, *, judge: JudgeSeat, answerer: AnswerSeat | None, turn_id: str
+    store: Store,
+    settings: Settings,
+    *,
+    judge: JudgeSeat,
+    answerer: AnswerSeat | None,
+    turn_id: str,
+    price_of: Price = price,
 ) -> AsyncIterator[Desk]:
     """Open what one turn spends through."""
     async with GroupCommit(store.path) as commits:
         budget = TurnBudget(commits, turn_id=turn_id, cap=settings.budget.max_usd)
-        desk = _Desk(store, settings, judge, answerer, commits, budget, Tab(Ledger(commits).record), turn_id)
+        tab = Tab(Ledger(commits).record)
+        desk = _Desk(store, settings, judge, answerer, commits, budget, tab, turn_id, price_of)
         try:
             yield desk
         finally:
@@ -54,6 +62,7 @@ class _Desk:
     budget: TurnBudget
     tab: Tab
     turn_id: str
+    price_of: Price
     opened: list[Provider] = field(default_factory=list)
 
     def judge(self, turn: Turn, pool: Pool, turn_key: str) -> Judge:
@@ -99,8 +108,10 @@ class _Desk:
         concurrency: int | None = None,
     ) -> Provider:
         """Retries outside the limits: each attempt takes its own tokens, dollars and record."""
-        metered = Metered(provider, turn_id=self.turn_id, record=self.tab.add)
-        limited = Limited(metered, rpm=rpm, tpm=tpm, concurrency=concurrency, budget=self.budget)
+        metered = Metered(provider, turn_id=self.turn_id, record=self.tab.add, price=self.price_of)
+        limited = Limited(
+            metered, rpm=rpm, tpm=tpm, concurrency=concurrency, budget=self.budget, price_of=self.price_of
+        )
         whole = Retrying(limited, attempts=attempts)
         self.opened.append(whole)
         return whole

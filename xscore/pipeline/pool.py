@@ -58,4 +58,4 @@ def _path_test(globs: Sequence[str]) -> Callable[[str], bool]:
         return lambda path: True
     from pathspec import PathSpec
 
-    return PathSpec.from_lines("gitwildmatch", globs).match_file
+    return PathSpec.from_lines("gitignore", globs).match_file

@@ -1,0 +1,77 @@
+"""A small repository, a loopback judge, and settings that name it."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MakeRepo
+from tests.servers.openai_server import OpenAIServer
+from xscore.settings import BudgetSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings
+
+FILES = {
+    "shop/cart.py": '''"""The cart."""
+
+from shop.prices import total
+
+
+class Cart:
+    """What a customer wants."""
+
+    def __init__(self) -> None:
+        self.lines: list[int] = []
+
+    def add(self, price: int) -> None:
+        """Put one thing into the cart."""
+        self.lines.append(price)
+
+    def checkout(self) -> int:
+        """Ask for the sum."""
+        return total(self.lines)
+''',
+    "shop/prices.py": '''"""Sums."""
+
+
+def total(lines: list[int]) -> int:
+    """Add the prices up, with the discount."""
+    return discount(sum(lines))
+
+
+def discount(amount: int) -> int:
+    """Take a tenth off above one hundred."""
+    return amount if amount < 100 else amount * 9 // 10
+''',
+    "tests/test_prices.py": '''from shop.prices import total
+
+
+def test_total() -> None:
+    """The discount is taken once."""
+    assert total([100, 100]) == 180
+''',
+    "README.md": "# Shop\n\nSells things.\n\n## Discounts\n\nA tenth off above one hundred.\n",
+    "pyproject.toml": '[project]\nname = "shop"\n\n[tool.other]\nflag = true\n',
+}
+
+
+@pytest.fixture
+def shop(make_repo: MakeRepo) -> Path:
+    """A committed repository of a few files."""
+    return make_repo(FILES)
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    """A loopback host of the OpenAI dialect."""
+    with OpenAIServer() as running:
+        yield running
+
+
+def settings_for(server: OpenAIServer, *, max_usd: str = "1", **judge: object) -> Settings:
+    """Settings that judge and answer at the loopback host, with prefix caching in steps of 128."""
+    return Settings(
+        judge=JudgeSettings.model_validate({"model": "openai:judge-1", **judge}),
+        primary=PrimarySettings(model="openai:strong-1"),
+        openai=OpenAISettings(base_url=server.url),
+        budget=BudgetSettings(max_usd=Decimal(max_usd)),
+    )

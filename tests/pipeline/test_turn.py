@@ -1,0 +1,287 @@
+"""Whole turns against a loopback host: what is sent, what is kept, what is paid again."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.conftest import settings_for
+from tests.servers.faults import Fault
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.scoring import table
+from xscore.errors import UsageError
+from xscore.pipeline.build import Pipeline, ask_sync
+from xscore.pipeline.desk import open_desk
+from xscore.pipeline.parts import Desk
+from xscore.records import Answer, Scope, Turn
+
+TASK = Turn(task="The discount of total is taken twice; take it once.")
+
+
+def names(answer: Answer) -> set[str]:
+    """The entities that were kept."""
+    return {f"{memory.path}::{memory.entity}" for memory in answer.selected}
+
+
+async def test_a_turn_judges_everything_and_answers_once(shop: Path, server: OpenAIServer) -> None:
+    """X03, X11: every memory is judged, the account adds up, and there is exactly one answering call."""
+    server.score = table({"shop/prices.py::total": 95, "shop/prices.py::discount": 80})
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        answer = await pipeline.ask(TASK)
+        status = pipeline.status()
+    assert answer.exit_code == 0
+    assert answer.answer == server.answer
+    assert names(answer) == {"shop/prices.py::total", "shop/prices.py::discount"}
+    assert answer.coverage.candidates == answer.coverage.judged == len(server.counts.judgments)
+    assert status.memories == answer.coverage.candidates + 1, "the exchange is a memory, and no candidate of its thread"
+    assert server.counts.answering_requests == 1
+    assert answer.judge_usage.calls == server.counts.judging_requests == answer.judge_usage.attempts
+    assert answer.judge_usage.cost_usd == 0
+    prompt = json.dumps(server.counts.bodies[-1])
+    assert "def total" in prompt and "def add" not in prompt
+
+
+async def test_the_same_task_again_costs_no_judging_call(shop: Path, server: OpenAIServer) -> None:
+    """X28, X33: a repeated turn is answered from the cache, with the same scores, reasons and order."""
+    server.score = table({"shop/prices.py::total": 95, "shop/prices.py::discount": 80})
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        first = await pipeline.ask(TASK, answer=False)
+    server.reset()
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        again = await pipeline.ask(TASK, answer=False)
+    assert server.counts.requests == 0
+    assert again.coverage.cached == again.coverage.candidates == first.coverage.judged
+    assert [(m.id, m.score, m.reason) for m in again.selected] == [(m.id, m.score, m.reason) for m in first.selected]
+    assert again.selected and all(memory.cached for memory in again.selected)
+
+
+async def test_one_edited_function_is_all_that_is_judged_again(shop: Path, server: OpenAIServer) -> None:
+    """X28: an edit re-judges the memory it touches; a memory that only moved down the file is not paid again."""
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        await pipeline.ask(TASK, answer=False)
+        server.reset()
+        source = shop / "shop" / "prices.py"
+        source.write_text(source.read_text().replace("sum(lines)", "sum(lines) + 0"))
+        await pipeline.ask(TASK, answer=False)
+    assert list(server.counts.judged_places) == ["shop/prices.py::total"]
+
+
+async def test_another_file_or_diff_judges_nothing_again(shop: Path, server: OpenAIServer) -> None:
+    """K1: the current file, the diff and recent files act through boosts and are not in the key."""
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        await pipeline.ask(TASK, answer=False)
+        server.reset()
+        moved = await pipeline.ask(replace(TASK, file="shop/cart.py", line=3, recent=("README.md",)), answer=False)
+    assert server.counts.requests == 0
+    assert moved.judge.saw == ("task",)
+
+
+async def test_a_narrowed_turn_says_so_and_judges_only_its_scope(shop: Path, server: OpenAIServer) -> None:
+    """A narrowing is named in the receipt, and the rest is no candidate."""
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        answer = await pipeline.ask(replace(TASK, scope=Scope(paths=("shop/",), kinds=("function",))), answer=False)
+        with pytest.raises(UsageError, match="no kind `functon`"):
+            await pipeline.ask(replace(TASK, scope=Scope(kinds=("functon",))), answer=False)
+    assert answer.scope == Scope(paths=("shop/",), kinds=("function",))
+    assert answer.coverage.candidates == 2
+    assert set(server.counts.judged_places) == {"shop/prices.py::total", "shop/prices.py::discount"}
+
+
+async def test_a_failed_answer_keeps_the_bundle(shop: Path, server: OpenAIServer) -> None:
+    """Exit 7: what was judged is kept and the bundle is given when the answering call fails."""
+    server.score = table({"shop/prices.py::total": 95})
+    server.misbehave(Fault.UNKNOWN_MODEL, times=99, when=lambda body: body["model"] == "strong-1")
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        answer = await pipeline.ask(TASK)
+    assert answer.exit_code == 7
+    assert answer.answer is None
+    assert "def total" in answer.bundle
+    assert any("answering call failed" in warning for warning in answer.warnings)
+
+
+async def test_a_wrong_key_ends_in_a_receipt_where_all_are_unjudged(shop: Path, server: OpenAIServer) -> None:
+    """Exit 3: nobody is lost when nothing can be judged, the cause is named, and no answering call is made."""
+    server.api_key = "right"
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        answer = await pipeline.ask(TASK)
+    assert answer.exit_code == 3
+    assert answer.partial
+    assert answer.coverage.unjudged == answer.coverage.candidates > 0
+    assert answer.unjudged.by_cause == {"provider": answer.coverage.unjudged}
+    assert "key" in answer.unjudged.sample[0].detail.lower()
+    assert server.counts.answering_requests == 0
+
+
+async def test_some_unjudged_is_exit_1_and_the_next_turn_pays_only_for_them(shop: Path, server: OpenAIServer) -> None:
+    """What the repair ladder could not mend is unjudged; asking again judges just that."""
+
+    def about_readme(body: object) -> bool:
+        return "Sells things" in json.dumps(body)
+
+    server.misbehave(Fault.MALFORMED_CONTENT, times=999, when=about_readme)
+    async with Pipeline.open(shop, settings_for(server, pack_size=2)) as pipeline:
+        first = await pipeline.ask(TASK, answer=False)
+        server.reset()
+        second = await pipeline.ask(TASK, answer=False)
+    assert first.exit_code == 1
+    assert 0 < first.coverage.unjudged < first.coverage.candidates
+    assert second.exit_code == 0
+    assert second.coverage.judged == first.coverage.unjudged == len(server.counts.judgments)
+
+
+@asynccontextmanager
+async def priced(pipeline: Pipeline, usd_a_call: str) -> AsyncIterator[Pipeline]:
+    """The same pipeline at a host where every call has a price."""
+    parts = pipeline.parts
+
+    @asynccontextmanager
+    async def desk(turn_id: str) -> AsyncIterator[Desk]:
+        opened = open_desk(
+            parts.store,
+            parts.settings,
+            judge=parts.judge,
+            answerer=parts.answerer,
+            turn_id=turn_id,
+            price_of=lambda *_: Decimal(usd_a_call),
+        )
+        async with opened as one:
+            yield one
+
+    yield Pipeline(replace(parts, open_desk=desk))
+
+
+async def test_a_turn_never_spends_more_than_its_cap(shop: Path, server: OpenAIServer) -> None:
+    """Exit 4: dollars are reserved before each send; what was judged is kept and not paid again."""
+    settings = settings_for(server, max_usd="0.05", pack_size=1)
+    async with Pipeline.open(shop, settings) as opened, priced(opened, "0.01") as pipeline:
+        first = await pipeline.ask(TASK, answer=False)
+        judged = len(server.counts.judgments)
+        server.reset()
+        second = await pipeline.ask(TASK, answer=False)
+    assert first.exit_code == 4
+    assert first.judge_usage.cost_usd == Decimal("0.05")
+    assert judged == first.coverage.judged == 5
+    assert second.coverage.cached == 5
+    assert not set(server.counts.judgments.values()) - {1}
+
+
+async def test_cancelling_keeps_what_was_paid_for(shop: Path, server: OpenAIServer) -> None:
+    """Exit 130: the first Ctrl-C ends in a receipt, and the next turn pays only for what was not in flight."""
+    server.latency_s = 0.3
+    async with Pipeline.open(shop, settings_for(server, pack_size=1, concurrency=2)) as pipeline:
+        work = asyncio.create_task(pipeline.ask(TASK))
+        while server.counts.requests < 3:  # noqa: ASYNC110  the server counts in a thread of its own
+            await asyncio.sleep(0.01)
+        work.cancel()
+        answer = await work
+        paid = sum(server.counts.judgments.values())
+        server.latency_s = 0.0
+        again = await pipeline.ask(TASK, answer=False)
+    assert answer.exit_code == 130
+    assert answer.coverage.judged == paid >= 3
+    assert answer.unjudged.by_cause["interrupted"] == answer.coverage.unjudged > 0
+    assert server.counts.answering_requests == 0
+    assert again.coverage.cached == paid
+    assert max(server.counts.judgments.values()) == 1
+
+
+async def test_the_lexical_judge_needs_no_model(shop: Path) -> None:
+    """Without a key the lexical judge scores all, the answer is null, and nothing is stored as a judgment."""
+    async with Pipeline.open(shop) as pipeline:
+        answer = await pipeline.ask(replace(TASK, task="add a thing to the cart"))
+        nonsense = await pipeline.ask(replace(TASK, task="purple elephant recipes for pancakes"))
+        status = pipeline.status()
+    assert answer.exit_code == 0
+    assert answer.answer is None and answer.primary is None
+    assert not answer.judge.is_model
+    assert "shop/cart.py::Cart.add" in names(answer)
+    assert "def add" in answer.bundle
+    assert nonsense.selected == ()
+    assert status.judgments == 0
+
+
+async def test_all_scores_has_a_line_for_every_candidate(shop: Path, server: OpenAIServer, tmp_path: Path) -> None:
+    """One line a candidate, judged or not."""
+    target = tmp_path / "scores.jsonl"
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False, all_scores=target)
+    lines = [json.loads(line) for line in target.read_text().splitlines()]
+    assert len(lines) == answer.coverage.candidates
+    assert set(lines[0]) == {
+        "id",
+        "path",
+        "entity",
+        "layer",
+        "kind",
+        "outcome",
+        "raw_score",
+        "score",
+        "reason",
+        "cause",
+    }
+    assert [line["score"] for line in lines] == sorted((line["score"] for line in lines), reverse=True)
+
+
+async def test_an_estimate_is_what_is_then_sent(shop: Path, server: OpenAIServer) -> None:
+    """X13: calls and input tokens of the estimate equal those of the turn."""
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        estimate = await pipeline.estimate(TASK)
+        assert server.counts.requests == 0
+        answer = await pipeline.ask(TASK, answer=False)
+        after = await pipeline.estimate(TASK)
+    assert estimate.judge.calls == answer.judge_usage.calls
+    assert estimate.judge.to_judge == answer.coverage.judged
+    assert sum(estimate.by_kind.values()) == sum(estimate.by_folder.values()) > 0
+    assert after.judge.calls == 0 and after.judge.binding_limit == "none"
+
+
+async def test_every_memory_can_be_explained(shop: Path, server: OpenAIServer) -> None:
+    """Chosen, near, below, out of scope, edited since: each is told in numbers and words."""
+    server.score = table({"shop/prices.py::total": 95, "shop/prices.py::discount": 50})
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False)
+        chosen = await pipeline.explain("shop/prices.py::total")
+        near = await pipeline.explain("shop/prices.py::discount", turn_id=answer.turn_id)
+        below = await pipeline.explain("shop/cart.py::Cart.add")
+        await pipeline.ask(replace(TASK, scope=Scope(paths=("tests/",))), answer=False)
+        outside = await pipeline.explain("shop/cart.py::Cart.add")
+        with pytest.raises(UsageError, match="no memory `nothing`"):
+            await pipeline.explain("nothing")
+        with pytest.raises(UsageError, match="no turn t_0"):
+            await pipeline.explain("shop/prices.py::total", turn_id="t_0")
+    assert (chosen.outcome, chosen.rank) == ("selected", 1)
+    assert chosen.memory is not None and chosen.memory.raw_score == 0.95
+    assert near.outcome == "near_miss" and "short of the threshold" in near.words
+    assert below.outcome in {"near_miss", "below_threshold"} and below.memory is not None
+    assert outside.outcome == "out_of_scope"
+
+
+async def test_secrets_reach_neither_host_nor_store(shop: Path, server: OpenAIServer) -> None:
+    """P01: a planted key in code, task and errors is found nowhere behind the door."""
+    secret = "AKIA" + "Q3EXAMP1EKEY" + "WXYZ"
+    (shop / "shop" / "keys.py").write_text(f'AWS_ID = "{secret}"\n')
+    turn = replace(TASK, task=f"why is {secret} refused?", errors=f"denied: {secret}")
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        answer = await pipeline.ask(turn)
+    assert secret not in json.dumps(server.counts.bodies)
+    assert secret not in answer.task
+    for file in (shop / ".xscore").iterdir():
+        assert secret.encode() not in file.read_bytes()
+
+
+async def test_an_empty_task_is_a_usage_error(shop: Path) -> None:
+    """A task of blanks is refused before anything is indexed or sent."""
+    async with Pipeline.open(shop) as pipeline:
+        with pytest.raises(UsageError, match="empty"):
+            await pipeline.ask(Turn(task="  \n"))
+
+
+def test_asking_from_code_that_is_not_async(shop: Path, server: OpenAIServer) -> None:
+    """`ask_sync` gives the same record."""
+    answer = ask_sync(shop, TASK, settings_for(server))
+    assert answer.answer == server.answer
