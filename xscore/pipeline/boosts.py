@@ -110,13 +110,16 @@ def test_link(candidate: Candidate, around: Surroundings) -> Boost | None:
 
 
 def recency(candidate: Candidate, around: Surroundings) -> Boost | None:
-    """Modified lately; halves every `recency_half_life_days`. File times count only where git tells nothing."""
+    """Modified lately; halves every `recency_half_life_days`, by whole days, so that a repeated turn ranks the same.
+
+    File times count only where git tells nothing.
+    """
     age = around.ages_days.get(candidate.path) if candidate.path else None
     if age is None and candidate.updated_at > 0 and not (candidate.path and around.ages_days):
         age = max(0.0, around.now - candidate.updated_at) / SECONDS_PER_DAY
     if age is None:
         return None
-    amount = around.settings.recency * 0.5 ** (age / around.settings.recency_half_life_days)
+    amount = around.settings.recency * 0.5 ** (int(age) / around.settings.recency_half_life_days)
     when = "today" if age < 1 else f"{age:.0f} days ago"
     return _boost("recency", amount, f"last modified {when}")
 
