@@ -29,7 +29,8 @@ def bodies(text: str) -> Iterator[Finding]:
         after = fences[index + 1] if index + 1 < len(fences) else None
         if fence["side"] == "BEGIN":
             closed = after is not None and after["side"] == "END"
-            start, stop = fence.end(), after.start() if closed and after else _body_end(text, fence.end())
+            start, limit = fence.end(), after.start() if after else len(text)
+            stop = limit if closed else _body_end(text, start, limit)
         elif before is not None and before["side"] == "BEGIN":
             continue
         else:
@@ -38,20 +39,20 @@ def bodies(text: str) -> Iterator[Finding]:
             yield Finding(*_without_edges(text, start, stop), _type(fence))
 
 
-def _body_end(text: str, start: int) -> int:
+def _body_end(text: str, start: int, limit: int) -> int:
     """Where the lines that look like a body stop; an escaped one stands on the line of its fence."""
-    end = text.find("\n", start)
-    inline = text[start : end if end >= 0 else len(text)]
+    end = text.find("\n", start, limit)
+    inline = text[start : end if end >= 0 else limit]
     if _PAYLOAD.search(inline):
         quote = re.search(r"[\"'`]", inline)
         return start + (quote.start() if quote else len(inline))
     while end >= 0:
-        following = text.find("\n", end + 1)
-        line = text[end + 1 : following if following >= 0 else len(text)]
+        following = text.find("\n", end + 1, limit)
+        line = text[end + 1 : following if following >= 0 else limit]
         if line.strip() and not _BODY_LINE.match(line):
             return end
         end = following
-    return len(text)
+    return limit
 
 
 def _body_start(text: str, stop: int, floor: int) -> int:
@@ -75,7 +76,7 @@ def _without_edges(text: str, start: int, stop: int) -> tuple[int, int]:
 
 
 def _type(fence: re.Match[str]) -> str:
-    return next(kind for kind, pattern in data()["pem"].items() if re.fullmatch(pattern, fence["kind"]))
+    return next(str(kind) for kind, pattern in data()["pem"].items() if re.fullmatch(pattern, fence["kind"]))
 
 
 @cache

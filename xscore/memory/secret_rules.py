@@ -7,6 +7,7 @@ a constant a character. It does not decide what becomes of a finding; `memory.re
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -14,11 +15,19 @@ from importlib.resources import files
 from math import log2
 from typing import Any
 
-LEAD_CHARS = 240
+LEAD_CHARS = 200
 """How much of the line before a name a form may look at."""
 MIXED_BITS = 3.0
 """Shannon entropy, bits a character, of the shortest keys in use; words and identifiers lie near or below it."""
 
+ENTROPY_CHARS = 256
+"""Entropy is measured on so many; a longer key is no less random."""
+NAME_CHARS = 80
+"""Longer values are no names."""
+
+_DIGIT = re.compile(r"\d")
+_LETTER = re.compile(r"[^\W\d_]")
+_SPACE = re.compile(r"\s")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)*\Z")
 
@@ -57,6 +66,8 @@ class _Name:
 class _Form:
     lead: re.Pattern[str] | None
     tail: re.Pattern[str]
+    opens_line: bool
+    """Its lead reaches back to the start of the line."""
     upper: bool
     check: Check
     weak_check: Check | None
@@ -88,11 +99,16 @@ def _places(text: str, literal: str) -> Iterator[int]:
 
 def _named(text: str, name: _Name, start: int, stop: int) -> Iterator[Finding]:
     """Try the forms on a telling word. The tails rule out nearly every place at their first characters."""
+    floor = max(0, start - LEAD_CHARS)
+    line_break = text.rfind("\n", floor, start)
+    near_line_start = line_break >= 0 or floor == 0
     for form in _forms():
+        if form.opens_line and not near_line_start:
+            continue
         match = form.tail.match(text, stop)
         if match is None or (form.upper and not text[start:stop].isupper()):
             continue
-        lead = text[max(text.rfind("\n", 0, start) + 1, start - LEAD_CHARS) : start]
+        lead = text[max(line_break + 1, floor) : start]
         if form.lead and not form.lead.search(lead):
             continue
         told = name.after is None or name.after.search(lead) is not None
@@ -103,24 +119,26 @@ def _named(text: str, name: _Name, start: int, stop: int) -> Iterator[Finding]:
 
 def is_mixed(value: str) -> bool:
     """Whether a value has letters, digits and the entropy of a key of its length."""
-    if not (any(char.isdigit() for char in value) and any(char.isalpha() for char in value)):
+    if not (_DIGIT.search(value) and _LETTER.search(value)):
         return False
-    size = len(value)
-    bits = -sum(n / size * log2(n / size) for n in (value.count(char) for char in set(value)))
-    return bits >= min(MIXED_BITS, log2(size) * 0.8)
+    sample = value[:ENTROPY_CHARS]
+    bits = -sum(n / len(sample) * log2(n / len(sample)) for n in Counter(sample).values())
+    return bits >= min(MIXED_BITS, log2(len(sample)) * 0.8)
 
 
 def is_value(value: str) -> bool:
     """Whether a literal can be a secret: no placeholder, name, example, path, address or prose."""
     lowered = value.lower()
-    if len(value) < 4 or len(set(value)) < 3 or any(char.isspace() for char in value):
+    if len(value) < 4 or len(set(value[:NAME_CHARS])) < 3 or _SPACE.search(value):
         return False
     if any(part in lowered for part in data()["placeholders"]["parts"]):
         return False
     if value[0] in "<{$%/[" or value.endswith(("}", ">")) or lowered.startswith(("http://", "https://", "./", "../")):
         return False
+    if len(value) > NAME_CHARS or len(_DIGIT.findall(value)) > 1:
+        return True
     words = {word.lower() for word in _WORD.findall(value)}
-    return not (words and words <= _known_words() and sum(char.isdigit() for char in value) <= 1)
+    return not words or not words <= _known_words()
 
 
 def _is_shape(value: str) -> bool:
@@ -128,20 +146,20 @@ def _is_shape(value: str) -> bool:
 
 
 def _is_token(value: str) -> bool:
-    return len(value) >= 8 and is_value(value) and is_mixed(value) and not _is_dotted(value)
+    return len(value) >= 8 and is_mixed(value) and is_value(value) and not _is_dotted(value)
 
 
 def _is_plain(value: str) -> bool:
     if not is_value(value) or _is_dotted(value) or value.lower() in data()["placeholders"]["types"]:
         return False
-    if not any(char.isalpha() for char in value) or value.endswith((".", ":", "=", "|", "&", "+", "-", "*", "/")):
+    if not _LETTER.search(value) or value.endswith((".", ":", "=", "|", "&", "+", "-", "*", "/")):
         return False
     telling = {word for name in _names() for word in name.words}
     return not (_IDENTIFIER.match(value) and telling & {word.lower() for word in _WORD.findall(value)})
 
 
 def _is_word(value: str) -> bool:
-    inner_digit = any(char.isdigit() for char in value.rstrip("0123456789"))
+    inner_digit = _DIGIT.search(value.rstrip("0123456789")) is not None
     return _is_plain(value) and (not _IDENTIFIER.match(value) or (inner_digit and len(value) >= 8))
 
 
@@ -203,6 +221,7 @@ def _forms() -> tuple[_Form, ...]:
         _Form(
             _compile(rule["lead"] + r"\Z") if "lead" in rule else None,
             _compile(rule["tail"]),
+            rule.get("lead", "").startswith("@line@"),
             rule.get("upper", False),
             _CHECKS[rule["check"]],
             _CHECKS[rule["weak_check"]] if "weak_check" in rule else None,
