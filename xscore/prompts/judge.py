@@ -28,7 +28,7 @@ CONTEXT_CHARS = 16_000
 """Longer error output, files and diffs are shown in part, with a mark where something is left out."""
 
 _TAGS = "memory|memories|file|turn|task|errors|current_file|diff|recent"
-_FENCE = re.compile(rf"[<\uff1c\ufe64](?=[\s/\\\u200b-\u200d\u2060\ufeff]*(?:{_TAGS})\b)", re.IGNORECASE)
+_FENCE = re.compile(rf"[<\uff1c\ufe64](?=[\s/\\\u200b-\u200d\u2060\ufeff\ufffd]*(?:{_TAGS})\b)", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _IN_ATTRIBUTE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": " ", "\r": " ", "\t": " "})
 

@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 
 MAX_REPLY_CHARS = 200_000
 """Longer replies are void: the largest honest one, 60 ids with reasons, has about 10,000."""
+MAX_MENDED_CHARS = 30_000
+"""Longer replies are not mended, nor are those with more brackets than scores and reasons need: mending takes time
+quadratic in both, and half a minute of it was provoked by 100,000 braces."""
 MAX_REASON_CHARS = 240
 
 _THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
@@ -73,7 +76,10 @@ def read(text: str, ids: Collection[str]) -> Reply:
     inner = _strict(body[start : end + 1])
     if inner is not None:
         return _validated(inner, ids, mended=True)
-    return _confirmed(_validated(_repaired(body[start:]), ids, mended=True), body[start:])
+    damaged = body[start:]
+    if len(damaged) > MAX_MENDED_CHARS or damaged.count("{") + damaged.count("[") > 10 + 2 * len(ids):
+        return NOTHING
+    return _confirmed(_validated(_repaired(damaged), ids, mended=True), damaged)
 
 
 def _strict(text: str) -> object | None:

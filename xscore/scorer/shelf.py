@@ -125,17 +125,19 @@ class Shelf:
         self._join(box, members)
 
     def split_overfull(self) -> None:
-        """Halve packs that grew past their limits; the larger part keeps its name."""
+        """Halve packs that grew past their limits; the part with most members keeps the name."""
         for box in list(self.boxes.values()):
-            if len(box.members) == 1:
-                continue
-            if box.tokens > OVERFULL * self.profile.tokens or len(box.members) > self.profile.size:
+            if len(box.members) > 1 and self._is_overfull(box.members):
                 self._split(box)
 
+    def _is_overfull(self, members: Sequence[Candidate]) -> bool:
+        return sum(map(cost, members)) > OVERFULL * self.profile.tokens or len(members) > self.profile.size
+
     def _split(self, box: Box) -> None:
-        tokens, size = self._fill
-        count = max(2, -(-box.tokens // tokens), -(-len(box.members) // size))
-        groups = _even(sorted(box.members, key=natural_order), count)
+        members = sorted(box.members, key=natural_order)
+        groups = _halves(members)
+        if any(len(group) > 1 and self._is_overfull(group) for group in groups):
+            groups = chunks(members, *self._fill)
         keep = max(groups, key=len)
         box.members, box.tokens, box.touched, box.known_order = [], 0, True, False
         for group in groups:
@@ -207,17 +209,14 @@ def _runs(
     yield from ((left, found, None) for left, found in pending)
 
 
-def _even(members: Sequence[Candidate], count: int) -> list[list[Candidate]]:
-    """Cut a sequence into about `count` groups of even cost, none empty."""
-    total = sum(map(cost, members))
-    groups: list[list[Candidate]] = [[]]
-    spent = 0
-    for member in members:
-        if groups[-1] and spent + cost(member) / 2 > total * len(groups) / count and len(groups) < count:
-            groups.append([])
-        groups[-1].append(member)
+def _halves(members: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Cut a sequence of two or more where both sides cost about the same."""
+    total, spent = sum(map(cost, members)), 0
+    for at, member in enumerate(members[:-1], start=1):
         spent += cost(member)
-    return groups
+        if spent + cost(members[at]) / 2 > total / 2:
+            return [list(members[:at]), list(members[at:])]
+    return [list(members[:-1]), list(members[-1:])]
 
 
 def _filled(row: Sequence[Box], at: int, step: int) -> Box | None:

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from xscore.hashing import content_hash, memory_id
 from xscore.records import Candidate, Kind, Layer
 
-PACKAGES = ("asyncio", "email", "http", "importlib", "json", "logging", "multiprocessing", "unittest", "xml")
+PACKAGES = ("asyncio", "email", "json", "logging")
 
 
 def candidate(path: str, entity: str, text: str, *, line: int = 1, tokens: int | None = None) -> Candidate:
@@ -47,7 +45,8 @@ def _definitions(source: str) -> Iterator[tuple[str, int, str]]:
 
 
 @cache
-def _tree() -> tuple[tuple[Candidate, str], ...]:
+def real_code() -> tuple[tuple[Candidate, str], ...]:
+    """Every function, method and class header of a few real packages, with its text."""
     root = Path(sysconfig.get_path("stdlib"))
     found: dict[str, tuple[Candidate, str]] = {}
     for package in PACKAGES:
@@ -57,9 +56,3 @@ def _tree() -> tuple[tuple[Candidate, str], ...]:
                 made = candidate(path, name, text, line=line)
                 found.setdefault(made.id, (made, text))
     return tuple(found.values())
-
-
-@pytest.fixture(scope="session")
-def real_tree() -> dict[str, tuple[Candidate, str]]:
-    """Id -> candidate and text of every function, method and class header of a few real packages."""
-    return {made.id: (made, text) for made, text in _tree()}

@@ -1,0 +1,147 @@
+"""Workers on one iterator."""
+
+import asyncio
+import time
+import tracemalloc
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from xscore.records import Cause
+from xscore.scorer.fanout import Stop, fan_out
+
+
+def unsent(unit: int) -> Sequence[str]:
+    """The result of a unit that was not begun."""
+    return (f"unsent {unit}",)
+
+
+async def gather(units: Iterator[int], settle: object, *, workers: int = 4, stop: Stop | None = None) -> list[str]:
+    """All results."""
+    found: list[str] = []
+    async for batch in fan_out(units, settle, workers=workers, stop=stop or Stop(), unsent=unsent):  # type: ignore[arg-type]
+        found.extend(batch)
+    return found
+
+
+async def test_no_more_in_flight_than_workers() -> None:
+    """X05: calls run in parallel, up to the limit and no further."""
+    flying = peak = 0
+
+    async def settle(unit: int) -> tuple[Sequence[str], Sequence[int]]:
+        nonlocal flying, peak
+        flying += 1
+        peak = max(peak, flying)
+        await asyncio.sleep(0.001)
+        flying -= 1
+        return (str(unit),), ()
+
+    found = await gather(iter(range(50)), settle, workers=8)
+    assert sorted(found, key=int) == [str(unit) for unit in range(50)]
+    assert peak == 8
+
+
+async def test_more_work_goes_first_and_to_idle_workers() -> None:
+    """What a unit calls for is shared among all workers, even after the iterator has ended."""
+    flying = peak = 0
+
+    async def settle(unit: int) -> tuple[Sequence[str], Sequence[int]]:
+        nonlocal flying, peak
+        if unit == 0:
+            await asyncio.sleep(0.01)
+            return ("0",), range(1, 9)
+        flying += 1
+        peak = max(peak, flying)
+        await asyncio.sleep(0.01)
+        flying -= 1
+        return (str(unit),), ()
+
+    assert len(await gather(iter([0]), settle, workers=4)) == 9
+    assert peak == 4
+
+
+async def test_a_stop_begins_nothing_more_and_accounts_for_the_rest() -> None:
+    """What is in flight settles; every other unit is given back as unsent."""
+    stop, begun = Stop(), []
+
+    async def settle(unit: int) -> tuple[Sequence[str], Sequence[int]]:
+        begun.append(unit)
+        await asyncio.sleep(0.01)
+        stop.set(Cause.INTERRUPTED)
+        return (f"settled {unit}",), (100 + unit,)
+
+    found = await gather(iter(range(20)), settle, workers=3, stop=stop)
+    assert begun == [0, 1, 2]
+    assert sorted(found) == sorted(
+        [f"settled {unit}" for unit in range(3)] + [f"unsent {unit}" for unit in (*range(3, 20), 100, 101, 102)]
+    )
+
+
+def test_the_first_cause_of_a_stop_holds() -> None:
+    """A budget that ran out is not renamed by the interrupt that follows."""
+    stop = Stop()
+    stop.set(Cause.BUDGET, "cap")
+    stop.set(Cause.INTERRUPTED)
+    assert (stop.cause, stop.detail) == (Cause.BUDGET, "cap")
+
+
+async def test_an_error_is_raised_after_what_came_before_it() -> None:
+    """A store that cannot be written ends the run; other workers are cancelled."""
+    cancelled = []
+
+    async def settle(unit: int) -> tuple[Sequence[str], Sequence[int]]:
+        if unit == 1:
+            await asyncio.sleep(0.01)
+            raise OSError("disk full")
+        try:
+            await asyncio.sleep(0 if unit == 0 else 60)
+        except asyncio.CancelledError:
+            cancelled.append(unit)
+            raise
+        return (str(unit),), ()
+
+    found: list[str] = []
+    with pytest.raises(OSError, match="disk full"):
+        async for batch in fan_out(iter(range(9)), settle, workers=3, stop=Stop(), unsent=unsent):
+            found.extend(batch)
+    assert found == ["0"]
+    assert sorted(cancelled) == [2, 3]
+
+
+async def test_leaving_early_cancels_the_workers() -> None:
+    """A consumer that stops listening leaves no task behind."""
+
+    async def settle(unit: int) -> tuple[Sequence[str], Sequence[int]]:
+        await asyncio.sleep(0 if unit == 0 else 60)
+        return (str(unit),), ()
+
+    batches = fan_out(iter(range(9)), settle, workers=3, stop=Stop(), unsent=unsent)
+    assert await anext(batches) == ("0",)
+    await batches.aclose()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_hundred_thousand_units_cost_little() -> None:
+    """100,000 no-op calls: CPU within a few times a bare loop of as many event loop turns, and a few MB."""
+
+    async def settle(unit: int) -> tuple[Sequence[int], Sequence[int]]:
+        await asyncio.sleep(0)
+        return (unit,), ()
+
+    started = time.process_time()
+    for _ in range(100_000):
+        await asyncio.sleep(0)
+    anchor = time.process_time() - started
+    started = time.process_time()
+    count = 0
+    async for _batch in fan_out(iter(range(100_000)), settle, workers=64, stop=Stop(), unsent=lambda unit: (unit,)):
+        count += 1
+    spent = time.process_time() - started
+    assert count == 100_000
+    assert spent < 0.5 + 5 * anchor
+    tracemalloc.start()
+    async for _batch in fan_out(iter(range(10_000)), settle, workers=64, stop=Stop(), unsent=lambda unit: (unit,)):
+        count += 1
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4_000_000

@@ -1,0 +1,173 @@
+"""Packs: how they are filled, and that they stay as they are."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.scorer.shapes import candidate, real_code
+from xscore.records import Candidate
+from xscore.scorer.packs import Pack, Profile, Slot, assign, profile, throwaway, to_send
+from xscore.scorer.slots import OVERFULL, cost
+
+EDITS = 1_000
+Contents = dict[str, tuple[tuple[str, str], ...]]
+
+
+def contents(pool: Mapping[str, Candidate], slots: Mapping[str, Slot]) -> Contents:
+    """What each pack shows, in order: everything its bytes are made of."""
+    rows: dict[str, list[tuple[int, tuple[str, str]]]] = {}
+    for id_, slot in slots.items():
+        rows.setdefault(slot.pack, []).append((slot.position, (id_, pool[id_].content_hash)))
+    return {pack: tuple(shown for _, shown in sorted(members)) for pack, members in rows.items()}
+
+
+def edit(pool: dict[str, Candidate], number: int, rng: random.Random) -> None:
+    """Insert, delete or rewrite one memory."""
+    old = pool[rng.choice(list(pool))]
+    match rng.choice(("insert", "delete", "rewrite")):
+        case "insert":
+            tokens = rng.choice(list(pool.values())).tokens
+            made = candidate(old.path, f"{old.entity}_{number}", str(number), line=old.start_line + 1, tokens=tokens)
+            pool[made.id] = made
+        case "delete":
+            del pool[old.id]
+        case _:
+            tokens = max(5, int(old.tokens * rng.uniform(0.5, 2)))
+            pool[old.id] = replace(old, tokens=tokens, content_hash=f"{old.content_hash}{number}")
+
+
+@pytest.mark.parametrize(("limits", "seed"), [(Profile(), 1), (Profile(tokens=4_600, size=60), 2)])
+def test_a_thousand_edits_change_about_one_pack_each(limits: Profile, seed: int) -> None:
+    """Random inserts, deletes and rewrites on a real tree change at most 1.1 packs each, and packs stay full."""
+    rng = random.Random(seed)
+    pool = {made.id: made for made, _ in real_code()[:1_200]}
+    slots: Mapping[str, Slot] = assign(pool.values(), {}, limits).slots
+    shown, changed = contents(pool, slots), 0
+    for number in range(EDITS):
+        edit(pool, number, rng)
+        slots = assign(pool.values(), slots, limits).slots
+        now = contents(pool, slots)
+        changed += sum(shown.get(pack) != members for pack, members in now.items())
+        shown = now
+    assert changed / EDITS <= 1.1
+    assert len(shown) <= 1.25 * len(throwaway(pool.values(), limits))
+
+
+def test_small_trees_keep_their_packs_full() -> None:
+    """A thousand edits of a few hundred memories replace most of them and still leave packs near the ideal count."""
+    rng = random.Random(3)
+    pool = {made.id: made for made, _ in real_code()[:300]}
+    slots: Mapping[str, Slot] = assign(pool.values(), {}, Profile()).slots
+    for number in range(EDITS):
+        edit(pool, number, rng)
+        slots = assign(pool.values(), slots, Profile()).slots
+    assert len(contents(pool, slots)) <= 1.25 * len(throwaway(pool.values(), Profile()))
+
+
+def test_an_unchanged_pool_is_left_alone() -> None:
+    """Assigning again moves nothing."""
+    pool = [made for made, _ in real_code()]
+    first = assign(pool, {}, Profile())
+    again = assign(pool, first.slots, Profile())
+    assert (again.slots, again.moved, again.gone) == (first.slots, {}, frozenset())
+
+
+def test_moved_lines_change_no_pack() -> None:
+    """Where a memory stands in its file is not shown, so it moves no slot."""
+    pool = [made for made, _ in real_code()[:500]]
+    slots = assign(pool, {}, Profile()).slots
+    pushed = [replace(made, start_line=10_000 - made.start_line) for made in pool]
+    assert assign(pushed, slots, Profile()).moved == {}
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 4_000), max_size=120),
+    kept=st.lists(st.booleans(), max_size=120),
+    grown=st.lists(st.floats(0.1, 4), max_size=120),
+    size=st.integers(2, 20),
+)
+def test_every_memory_has_one_slot_within_the_limits(
+    sizes: list[int], kept: list[bool], grown: list[float], size: int
+) -> None:
+    """Whatever was known before, positions run from 0, packs hold their limits, and what is gone is named."""
+    limits = Profile(tokens=2_500, size=size)
+    pool = [candidate(f"f{i // 7}.py", f"e{i}", str(i), line=i, tokens=tokens) for i, tokens in enumerate(sizes)]
+    before = assign([one for one, keep in zip(pool, kept, strict=False) if keep], {}, limits).slots
+    now = [replace(one, tokens=max(1, int(one.tokens * by))) for one, by in zip(pool, grown, strict=False)]
+    found = assign(now, before, limits)
+    by_id = {one.id: one for one in now}
+    assert found.slots.keys() == by_id.keys()
+    assert found.gone == before.keys() - by_id.keys()
+    for members in contents(by_id, dict(found.slots)).values():
+        assert len(members) <= size
+        held = [by_id[id_] for id_, _ in members]
+        assert len(held) == 1 or sum(map(cost, held)) <= OVERFULL * limits.tokens
+    positions: dict[str, list[int]] = {}
+    for slot in found.slots.values():
+        positions.setdefault(slot.pack, []).append(slot.position)
+    assert all(sorted(found) == list(range(len(found))) for found in positions.values())
+
+
+def test_an_oversized_memory_has_a_pack_of_its_own() -> None:
+    """It is judged in parts, which would drown its neighbours."""
+    pool = [candidate("a.py", f"f{i}", str(i), line=i, tokens=9_000 if i == 2 else 50) for i in range(5)]
+    slots = assign(pool, {}, Profile()).slots
+    assert [slots[one.id].pack == slots[pool[0].id].pack for one in pool] == [True, True, False, True, True]
+
+
+def test_packs_end_with_files_where_they_are_nearly_full() -> None:
+    """Neighbours of one file prefer one pack."""
+    pool = [candidate(f"f{i // 16}.py", f"e{i:02}", str(i), line=i, tokens=100) for i in range(64)]
+    slots = assign(pool, {}, Profile()).slots
+    for start in range(0, 64, 16):
+        assert len({slots[one.id].pack for one in pool[start : start + 16]}) == 1
+
+
+def test_whole_packs_go_as_they_stand_and_other_misses_share_throwaway_packs() -> None:
+    """Of a partly known pack only the misses are sent; untouched packs keep id, order and members."""
+    pool = [candidate("a.py", f"e{i:02}", str(i), line=i, tokens=200) for i in range(60)]
+    slots = assign(pool, {}, Profile()).slots
+    everything = to_send(pool, slots, Profile())
+    assert {pack.id for pack in everything} == {slot.pack for slot in slots.values()}
+    known = {everything[0].members[0].id, everything[1].members[3].id}
+    sent = to_send([one for one in pool if one.id not in known], slots, Profile())
+    assert sent[: len(everything) - 2] == everything[2:]
+    loose = [one for pack in sent[len(everything) - 2 :] for one in pack.members]
+    assert {one.id for one in loose} == {one.id for pack in everything[:2] for one in pack.members} - known
+
+
+def test_one_edit_sends_one_memory_and_the_next_task_whole_packs() -> None:
+    """X28: an edited memory is judged alone, and its pack is whole again for the next task."""
+    pool = [candidate("a.py", f"e{i:02}", str(i), line=i, tokens=100) for i in range(30)]
+    slots = assign(pool, {}, Profile()).slots
+    edited = replace(pool[4], content_hash="edited")
+    now = [*pool[:4], edited, *pool[5:]]
+    after = assign(now, slots, Profile())
+    assert after.moved == {}
+    (only,) = to_send([edited], after.slots, Profile())
+    assert only.members == (edited,)
+    assert [pack.id for pack in to_send(now, after.slots, Profile())] == [
+        pack.id for pack in to_send(pool, slots, Profile())
+    ]
+
+
+def test_plain_mode_has_no_packs() -> None:
+    """`--pack-size 1` is one prompt a memory."""
+    pool = [candidate("a.py", f"e{i}", str(i), line=i) for i in range(5)]
+    plain = profile(pack_size=1)
+    assert assign(pool, {}, plain).slots == {}
+    assert to_send(pool, {}, plain) == [Pack("", (one,)) for one in pool]
+
+
+def test_limits_follow_the_model_unless_set() -> None:
+    """2,500 tokens and 20 memories; 4,600 and 60 for a high cache floor; never more than half the context."""
+    assert profile() == profile(cache_floor=1_024) == Profile(tokens=2_500, size=20)
+    assert profile(cache_floor=4_096) == Profile(tokens=4_600, size=60)
+    assert profile(context_tokens=2_048).tokens == 1_024
+    assert profile(cache_floor=4_096, pack_size=7, pack_tokens=900) == Profile(tokens=900, size=7)
+    assert Profile().name != Profile(size=19).name

@@ -1,0 +1,147 @@
+"""Replies read without trust."""
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xscore.scorer.parse import MAX_REASON_CHARS, NOTHING, Reply, read
+
+IDS = ("ka", "qe", "zu", "bi")
+GOOD = {"scores": {"ka": 92, "qe": 3, "zu": 0, "bi": 100}, "reasons": [{"id": "ka", "reason": "writes the row"}]}
+MUTATIONS = 10_000
+
+
+def reply(scores: object, reasons: object = ()) -> str:
+    """A reply object as text."""
+    return json.dumps({"scores": scores, "reasons": list(reasons) if isinstance(reasons, tuple) else reasons})
+
+
+def test_a_good_reply_is_read_whole() -> None:
+    """X06: every score and reason, nothing void, nothing mended."""
+    assert read(json.dumps(GOOD), IDS) == Reply(GOOD["scores"], {"ka": "writes the row"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "value", ["92", True, None, 92.0, 0.92, 1.0, -1, 101, 10**30, [], {}, "NaN", float("nan"), float("inf"), -0.0]
+)
+def test_a_value_that_is_no_integer_0_to_100_is_void(value: object) -> None:
+    """Nothing is clamped, rounded or taken for a number."""
+    found = read(reply({"ka": value, "qe": 5}), IDS)
+    assert (found.scores, found.void) == ({"qe": 5}, 1)
+
+
+def test_foreign_ids_are_void_and_counted() -> None:
+    """An id of another pack, or an invented one, scores nobody."""
+    found = read(reply({"ka": 1, "xx": 99, "KA": 99, "": 99}), IDS)
+    assert (found.scores, found.foreign) == ({"ka": 1}, 3)
+
+
+def test_an_id_given_twice_with_different_values_is_void() -> None:
+    """Which of the two was meant is not guessed; given twice alike it stands."""
+    found = read('{"scores": {"ka": 10, "qe": 5, "ka": 90, "qe": 5, "zu": 1, "zu": true}}', IDS)
+    assert (found.scores, found.void) == ({"qe": 5}, 2)
+
+
+def test_two_score_objects_that_differ_are_void() -> None:
+    """The same holds a level up."""
+    assert read('{"scores": {"ka": 10}, "scores": {"ka": 90}}', IDS).scores == {}
+
+
+def test_reason_and_reasoning_are_both_accepted() -> None:
+    """X25: either name, as a list of objects or as one object; only for ids that have a score."""
+    listed = [{"id": "ka", "reasoning": "a"}, {"id": "xx", "reason": "foreign"}, {"id": "zu", "reason": "no score"}]
+    assert read(reply({"ka": 50, "qe": 1, "zu": "x"}, listed), IDS).reasons == {"ka": "a"}
+    assert read(reply({"ka": 50}, {"ka": "b"}), IDS).reasons == {"ka": "b"}
+    assert read(reply({"ka": 50}, "prose"), IDS).scores == {"ka": 50}
+
+
+def test_reasons_become_one_printable_line() -> None:
+    """A reason cannot move the cursor of a terminal, reverse text, break UTF-8 or go on for ever."""
+    hostile = "a\x1b[2J\nb\u202e\ud800\x00 " + "c" * 1_000
+    (reason,) = read(reply({"ka": 50}, [{"id": "ka", "reason": hostile}]), IDS).reasons.values()
+    assert reason.startswith("a [2J b") and reason.endswith("…") and len(reason) == MAX_REASON_CHARS
+    assert reason.isprintable() and reason.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```json\n{}\n```",
+        "Here are the scores:\n{}\nHope this helps!",
+        '<think>maybe {{"scores": {{"ka": 1}}}}?</think>\n{}',
+    ],
+)
+def test_a_wrapped_object_is_found(text: str) -> None:
+    """Fences, prose and thinking around a JSON object do not cost the scores."""
+    found = read(text.replace("{{", "{").replace("}}", "}").replace("{}", json.dumps(GOOD)), IDS)
+    assert (dict(found.scores), found.mended) == (GOOD["scores"], True)
+
+
+def test_small_damage_is_mended() -> None:
+    """Trailing commas, single quotes and a missing brace are seen through."""
+    assert read("{'scores': {'ka': 92, 'qe': 3,},", IDS).scores == {"ka": 92, "qe": 3}
+    assert read('{"scores": {"ka": 92, "qe": 3', IDS).scores == {"ka": 92}
+
+
+def test_a_score_cut_in_the_middle_is_void() -> None:
+    """`92` cut to `9` would be a wrong low score; json-repair alone would take it."""
+    text = json.dumps({"scores": GOOD["scores"]})
+    for end in range(len(text)):
+        found = read(text[:end], IDS)
+        assert all(GOOD["scores"][id_] == score for id_, score in found.scores.items())  # type: ignore[index]
+
+
+@pytest.mark.parametrize("text", ["", "no", "[]", "1", "null", '"x"', "[" * 100_000, "{" * 100_000, "9" * 5_000, "{}"])
+def test_what_is_no_reply_says_nothing(text: str) -> None:
+    """Prose, other JSON and bottomless nesting give no score and raise nothing."""
+    assert read(text, IDS).scores == {}
+
+
+def test_an_endless_reply_is_void() -> None:
+    """A flood is not searched for scores."""
+    assert read(json.dumps(GOOD) + " " * 200_000, IDS) is NOTHING
+
+
+def _mutated(rng: random.Random) -> str:
+    text = json.dumps(GOOD)
+    for _ in range(rng.randint(1, 4)):
+        at, to = sorted(rng.randrange(len(text) + 1) for _ in range(2))
+        match rng.randrange(6):
+            case 0:
+                text = text[:at] + text[to:]
+            case 1:
+                text = text[:at]
+            case 2:
+                text = text[:at] + text[at:to] + text[at:]
+            case 3:
+                alphabet = '{}[]:,"0123456789.eE-+ kaqezubixxNaNtruefalsenull\\\n\ud800'
+                text = text[:at] + rng.choice(alphabet) + text[at:]
+            case 4:
+                text = text.replace(
+                    rng.choice(['"ka"', "92", "3", "}", '"scores"']), rng.choice(['"xx"', "1e2", "true", "NaN"]), 1
+                )
+            case _:
+                text = text[at:] + text[:at]
+    return text
+
+
+def test_ten_thousand_mutated_replies_lose_and_invent_nobody() -> None:
+    """Every candidate ends judged or unjudged, no score is outside 0..1, none is from a foreign id."""
+    rng = random.Random(7)
+    judged = 0
+    for _ in range(MUTATIONS):
+        found = read(_mutated(rng), IDS)
+        assert found.scores.keys() <= set(IDS)
+        assert all(type(score) is int and 0 <= score / 100 <= 1 for score in found.scores.values())
+        assert found.reasons.keys() <= found.scores.keys()
+        judged += len(found.scores)
+    assert 0 < judged < MUTATIONS * len(IDS)
+
+
+@given(text=st.text() | st.text().map(lambda text: '{"scores": {"ka": ' + text))
+def test_any_text_is_read_without_an_error(text: str) -> None:
+    """Reading never raises."""
+    assert set(read(text, IDS).scores) <= set(IDS)
