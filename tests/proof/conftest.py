@@ -1,0 +1,63 @@
+"""Real source trees from the installed packages, real processes, a loopback host."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import git
+from tests.servers.openai_server import OpenAIServer
+
+Spawn = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    """A loopback host of the OpenAI dialect."""
+    with OpenAIServer(keep_bodies=False) as running:
+        yield running
+
+
+def package_tree(name: str, target: Path) -> Path:
+    """Copy an installed package's source into a git repository of its own."""
+    spec = find_spec(name)
+    assert spec is not None and spec.submodule_search_locations
+    source = Path(next(iter(spec.submodule_search_locations)))
+    shutil.copytree(source, target / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    git(target, "init", "-q")
+    git(target, "add", "-A")
+    git(target, "commit", "-qm", name)
+    return target
+
+
+@pytest.fixture
+def click_tree(tmp_path: Path) -> Path:
+    """The source of click, committed."""
+    root = tmp_path / "tree"
+    root.mkdir()
+    return package_tree("click", root)
+
+
+@pytest.fixture
+def spawn(own_home: Path, server: OpenAIServer) -> Spawn:
+    """Start `xscore …` at the loopback host, in a process group of its own."""
+
+    def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+        environment = {**os.environ, "HOME": str(own_home), "OPENAI_BASE_URL": server.url}
+        return subprocess.Popen(
+            [sys.executable, "-m", "xscore", *arguments, "--judge", "openai:judge-1", "--model", "openai:strong-1"],
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    return start
