@@ -236,7 +236,9 @@ def test_typescript_declarations() -> None:
         """
     )
     pieces = pieces_of("a.ts", text)
-    entities = {name: (piece.start + 1, piece.end + 1) for name, piece in pieces.items() if piece.kind is not Kind.BLOCK}
+    entities = {
+        name: (piece.start + 1, piece.end + 1) for name, piece in pieces.items() if piece.kind is not Kind.BLOCK
+    }
     assert entities == {
         "Shape": (1, 3),
         "Color": (4, 6),

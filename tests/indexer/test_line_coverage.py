@@ -13,7 +13,16 @@ from xscore.indexer.languages import LANGUAGES
 ROOT = Path(__file__).parents[2]
 FRAGMENTS = st.sampled_from(
     [
-        *("def f(x):", "    return 1", "class A:", "    x = 1", "    def m(self): pass", "@deco", "# note", '"""doc"""'),
+        *(
+            "def f(x):",
+            "    return 1",
+            "class A:",
+            "    x = 1",
+            "    def m(self): pass",
+            "@deco",
+            "# note",
+            '"""doc"""',
+        ),
         *("function g() {", "}", "const h = () => {", "};", "x.y = function () { return 1 }", "// c", "/** d */"),
         *("describe('a', () => {", "  it('b', () => {", "  })", "})", "export default {", "  go() {", "  },"),
         *("# Title", "## Sub", "```", "text `name` more", "Title", "=====", "-----", "- a", "  b: 1", "key: value"),

@@ -272,7 +272,7 @@ def _reexporter(name: str, file: str, known: Repository) -> str:
 def _default_export(alias: str, file: str, known: Repository) -> Target | None:
     """What `import alias from file` means: `default`, the same name, or the only entity at the top of the file."""
     own = known.in_file.get(file, {})
-    for name in ("default", alias):
+    for name in ("default", alias, "module.exports"):
         if name in own:
             return own[name]
     tops = {t.id: t for t in own.values() if "." not in t.plain and not t.entity.startswith("module:")}

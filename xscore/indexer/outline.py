@@ -14,6 +14,7 @@ LEAD_ROWS = 60
 """A comment above an entity is taken along up to this many rows; longer ones are a text of their own."""
 _CLOSED = frozenset({"function", "test", "type", "overload"})
 """Nothing inside these is an entity of its own."""
+_NAMELESS = frozenset({"module.exports", "exports", "default"})
 _TITLED = frozenset({"test", "suite"})
 _OWN_ROW = re.compile(r"\s*(#|//|/\*|@|;|<!--)")
 """A row that a comment or decorator opens."""
@@ -57,6 +58,7 @@ def _nested(found: Syntax, lines: Sequence[str]) -> list[Entity]:
             stack.pop()
         parent = stack[-1] if stack else None
         if parent is not None and parent.definition.kind in _CLOSED:
+            _take_inner_name(parent, definition)
             continue
         if definition.kind in {"type", "overload"} and (definition.end == definition.start or parent is not None):
             continue
@@ -72,6 +74,12 @@ def _nested(found: Syntax, lines: Sequence[str]) -> list[Entity]:
         entities.append(entity)
         stack.append(entity)
     return entities
+
+
+def _take_inner_name(outer: Entity, inner: Definition) -> None:
+    """`module.exports = function render …` is called render."""
+    if outer.name in _NAMELESS and inner.body_byte == outer.definition.body_byte:
+        outer.name = inner.name
 
 
 def _floor(entities: Sequence[Entity], parent: Entity | None) -> int:
@@ -132,7 +140,7 @@ def _qualified(parent: Entity | None, definition: Definition) -> str:
 
 def _is_nameless(entity: Entity) -> bool:
     """`module.exports = {…}` and `export default {…}` name nothing."""
-    return entity.definition.kind == "scope" and entity.name in {"module.exports", "exports", "default"}
+    return entity.definition.kind == "scope" and entity.name in _NAMELESS
 
 
 def _without_idle_scopes(entities: list[Entity]) -> list[Entity]:

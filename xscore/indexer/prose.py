@@ -15,11 +15,15 @@ from xscore.records import Kind
 MAX_REFERENCES = 50
 """Names that one section may refer to."""
 _UNDERLINE = re.compile(r"([=\-`:.'\"~^_*+#])\1{2,}\s*\Z")
+_ATX = re.compile(r" {0,3}(#{1,6})(?!#)")
+_SETEXT = re.compile(r" {0,3}([=-])\1*\s*\Z")
 _FENCE = re.compile(r"\s*(```+|~~~+)")
 _NAMED = re.compile(r"`{1,2}([^`\n]{2,120})`{1,2}")
 _IDENTIFIER = re.compile(r"~?[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*(?:\(\))?\Z")
 _PATH = re.compile(r"(?<![\w/.:])(?:\./)?((?:[\w.-]+/)+[\w.-]+\.\w{1,5}|[\w-]+\.(?:py|js|ts|tsx|toml|ya?ml|json|md))\b")
 _LINK = re.compile(r"\]\(([^)#?\s]+)")
+
+_HEADING_CHARS = 120
 
 Heading = tuple[int, int, str]
 """Row, level, words."""
@@ -103,13 +107,16 @@ def _border(lines: Sequence[str], start: int, window: int) -> int:
 
 
 def _markdown(found: Syntax, lines: Sequence[str]) -> list[Heading]:
-    headings = []
+    headings: list[Heading] = []
     for d in found.definitions:
-        row = lines[d.start]
-        marks = re.match(r"\s{0,3}(#{1,6})(?!#)", row)
-        level = len(marks[1]) if marks else 1 if lines[d.end].lstrip().startswith("=") else 2
-        words = " ".join(" ".join(lines[d.start : d.end if not marks else d.start + 1]).split()).strip("# ")
-        headings.append((d.start, level, words[:120] or "untitled"))
+        marks, underline = _ATX.match(lines[d.start]), _SETEXT.match(lines[d.end])
+        if marks:
+            level, words = len(marks[1]), lines[d.start].strip().strip("#")
+        elif underline and d.end > d.start:
+            level, words = (1 if underline[1] == "=" else 2), " ".join(lines[d.start : d.end])
+        else:
+            continue  # inside a quotation or a list
+        headings.append((d.start, level, " ".join(words.split())[:_HEADING_CHARS] or "untitled"))
     return headings
 
 
@@ -125,5 +132,5 @@ def _restructured(lines: Sequence[str]) -> list[Heading]:
         mark = underline[1] * 2 if over else underline[1]
         if mark not in marks:
             marks.append(mark)
-        headings.append((row - 2 if over else row - 1, marks.index(mark) + 1, " ".join(title.split())[:120]))
+        headings.append((row - 2 if over else row - 1, marks.index(mark) + 1, " ".join(title.split())[:_HEADING_CHARS]))
     return headings

@@ -1,0 +1,127 @@
+"""Which files are let in."""
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MakeRepo, git
+from tests.indexer.conftest import RunIndex
+from xscore.indexer.admission import Refused, by_name, decoded, read_bytes
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("package-lock.json", "lockfile"),
+        ("web/yarn.lock", "lockfile"),
+        ("any.lock", "lockfile"),
+        ("locale/de.po", "catalogue"),
+        ("logo.SVG", "svg"),
+        ("dist/app.min.js", "minified"),
+        ("dist/app.js.map", "minified"),
+        ("data/x.csv", "data"),
+        ("x.png", "binary"),
+        ("src/lock.py", ""),
+        ("src/minify.js", ""),
+        ("Makefile", ""),
+    ],
+)
+def test_built_in_classes(path: str, reason: str) -> None:
+    """Lockfiles, catalogues, drawings, minified and data files stay out by their names."""
+    assert by_name(path) == reason
+
+
+@pytest.mark.parametrize(
+    ("data", "path", "reason"),
+    [
+        (b"a\0b", "a.py", "binary"),
+        (bytes(range(1, 32)) * 100 + b"\xff", "a.txt", "binary"),
+        (b"x" * 6000, "a.js", "long_lines"),
+        (b'{"a": 1}\n' * 20_000, "a.json", "data"),
+        (b"\xff\xfe\x00", "a.txt", "binary"),
+    ],
+)
+def test_bytes_that_stay_out(data: bytes, path: str, reason: str) -> None:
+    """Binaries, long lines and large structured files are told by their bytes."""
+    with pytest.raises(Refused, match=reason):
+        decoded(data, path, max_line_chars=5000)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("ü\r\nb\rc".encode(), "ü\nb\nc"),
+        ("\ufeffx = 1".encode(), "x = 1"),
+        ("x = ü".encode("utf-16"), "x = ü"),
+        ("caf\xe9 # latin".encode("latin-1"), "café # latin"),
+        (b"", ""),
+    ],
+)
+def test_text_of_other_encodings(data: bytes, text: str) -> None:
+    """Marks, older encodings and other line ends are read as text with plain line ends."""
+    assert decoded(data, "a.py", max_line_chars=5000) == text
+
+
+def test_no_link_is_followed_at_any_step(tmp_path: Path) -> None:
+    """Neither a linked file nor a file in a linked folder is opened, and a pipe does not block."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.txt").write_text("secret")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "folder").symlink_to(outside)
+    (root / "file.txt").symlink_to(outside / "secret.txt")
+    os.mkfifo(root / "pipe.txt")
+    top = os.open(root, os.O_RDONLY)
+    try:
+        for name in ("folder/secret.txt", "file.txt"):
+            with pytest.raises(OSError):
+                read_bytes(top, name, max_bytes=100)
+        with pytest.raises(Refused, match="not_a_file"):
+            read_bytes(top, "pipe.txt", max_bytes=100)
+    finally:
+        os.close(top)
+
+
+def test_every_exclusion_has_its_reason(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """P02: secret files, links, submodules, binaries and the rest stay out, each counted under its reason; .env never enters."""
+    root = make_repo(
+        {
+            **{"a.py": "x = 1\n", ".env": "KEY=1\n", "deploy/.env.local": "KEY=2\n", "id_rsa": "k\n", "a.pem": "k\n"},
+            **{"yarn.lock": "", "x.po": "", "l.svg": "", "big.txt": "x\n" * 600_000, "long.js": "x" * 9000},
+            **{"t.csv": "", "b.dat2": "\0", "skip/me.py": ""},
+        }
+    )
+    (root / "link.py").symlink_to("a.py")
+    other = root.parent / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    (other / "f.py").write_text("")
+    git(other, "add", ".")
+    git(other, "commit", "-qm", "x")
+    git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "mod")
+    report = run_index(root, exclude=("skip/",))
+    assert report.files.excluded.by_reason == {
+        **{"binary": 1, "catalogue": 1, "data": 1, "excluded": 1, "lockfile": 1, "long_lines": 1, "secret": 4},
+        **{"submodule": 1, "svg": 1, "symlink": 1, "too_large": 1},
+    }
+    assert report.files.indexed == 2  # a.py and .gitmodules
+    assert report.files.seen == report.files.indexed + report.files.unchanged + sum(
+        report.files.excluded.by_reason.values()
+    )
+    assert len(report.files.excluded.sample) <= 20
+    assert connection.execute("SELECT count(*) FROM memory WHERE text LIKE '%KEY=%'").fetchone() == (0,)
+    again = run_index(root, exclude=("skip/",))
+    assert again.files.excluded.by_reason == report.files.excluded.by_reason
+    assert again.files.unchanged == 2
+
+
+def test_the_users_globs(make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection) -> None:
+    """Globs narrow; a negated one lets a built-in class back in; none of them lets a secret file in."""
+    root = make_repo({"src/a.py": "a", "src/b.js": "b", "doc/c.md": "c", "src/x.po": "po", "src/.env": "E=1"})
+    run_index(root, include=("src/**",), exclude=("*.js", "!*.po", "!.env"))
+    assert {row[0] for row in connection.execute("SELECT path FROM file")} == {"src/a.py", "src/x.po"}

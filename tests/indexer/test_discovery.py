@@ -1,0 +1,111 @@
+"""Which files are found."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MakeRepo, git
+from xscore.indexer.discovery import discover, walk
+from xscore.paths import find_root
+from xscore.records import Excluded
+
+
+def found(root: Path) -> list[str]:
+    """Paths of a root, sorted."""
+    return sorted(discover(find_root(root)).paths)
+
+
+FILES = {
+    "a.py": "",
+    "sub/b.py": "",
+    "sub/.gitignore": "*.tmp\n!keep.tmp\n",
+    "sub/x.tmp": "",
+    "sub/keep.tmp": "",
+    "build/out.js": "",
+    ".gitignore": "/build/\n*.log\n",
+    "deep/er/z.log": "",
+    "deep/er/y.md": "",
+}
+SEEN = [".gitignore", "a.py", "deep/er/y.md", "sub/.gitignore", "sub/b.py", "sub/keep.tmp"]
+
+
+def test_git_lists_tracked_and_new_files(make_repo: MakeRepo) -> None:
+    """In a repository, git's own ignore rules decide; new files count, deleted ones do not matter."""
+    root = make_repo({"a.py": "", ".gitignore": "*.log\n"})
+    (root / "new.py").write_text("")
+    (root / "x.log").write_text("")
+    assert found(root) == [".gitignore", "a.py", "new.py"]
+
+
+def test_a_plain_folder_obeys_gitignore_files(tmp_path: Path) -> None:
+    """Outside git the walk reads .gitignore files, nested and negated ones included, as git does."""
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    plain = sorted(walk(tmp_path).paths)
+    assert plain == SEEN
+    git(tmp_path, "init", "-q")
+    assert found(tmp_path) == plain
+
+
+def test_nested_repositories_and_dependencies_stay_out(tmp_path: Path) -> None:
+    """Repositories within, installed packages and caches are named as excluded, and not entered."""
+    for name in ("inner/.git/HEAD", "inner/x.py", "node_modules/m/i.js", "env/pyvenv.cfg", "env/lib/y.py", "a.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    listing = walk(tmp_path)
+    assert listing.paths == ["a.py"]
+    assert sorted(listing.excluded, key=lambda e: e.path) == [
+        Excluded("env/", "dependencies"),
+        Excluded("inner/", "nested_repository"),
+        Excluded("node_modules/", "dependencies"),
+    ]
+
+
+def test_a_repository_within_a_repository(make_repo: MakeRepo) -> None:
+    """Git names an untracked repository within by its folder; it is excluded as a whole."""
+    root = make_repo({"a.py": ""})
+    (root / "vendor").mkdir()
+    git(root / "vendor", "init", "-q")
+    (root / "vendor" / "b.py").write_text("")
+    listing = discover(find_root(root))
+    assert listing.paths == ["a.py"]
+    assert listing.excluded == [Excluded("vendor/", "nested_repository")]
+
+
+def test_folders_behind_links_are_not_entered(tmp_path: Path) -> None:
+    """A link to a folder, even in a circle, is listed as a link and not followed."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "a.py").write_text("")
+    (tmp_path / "d" / "loop").symlink_to(tmp_path)
+    assert walk(tmp_path).paths == ["d/a.py", "d/loop"]
+
+
+def test_a_hostile_repository_runs_nothing(make_repo: MakeRepo, tmp_path: Path) -> None:
+    """Listing files runs no monitor that the repository's configuration names."""
+    root = make_repo({"a.py": ""})
+    witness = tmp_path / "ran"
+    script = tmp_path / "evil.sh"
+    script.write_text(f"#!/bin/sh\ntouch {witness}\n")
+    script.chmod(0o755)
+    git(root, "config", "core.fsmonitor", str(script))
+    assert found(root) == ["a.py"]
+    assert not witness.exists()
+
+
+def test_without_git_the_rules_are_read_by_hand(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where git cannot answer, the walk takes over and a note says so."""
+    root = make_repo({"a.py": "", ".gitignore": "*.log\n"})
+    (root / "x.log").write_text("")
+    monkeypatch.setenv("PATH", str(root))
+    listing = discover(find_root(root))
+    assert listing.paths == [".gitignore", "a.py"]
+    assert len(listing.notes) == 1
+
+
+def test_names_that_are_not_utf8(make_repo: MakeRepo) -> None:
+    """A file name of other bytes is found as the file system has it."""
+    root = make_repo({"a.py": ""})
+    os.close(os.open(os.fsencode(root) + b"/b\xff.py", os.O_CREAT | os.O_WRONLY))
+    assert found(root) == ["a.py", "b\udcff.py"]

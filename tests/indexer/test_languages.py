@@ -1,0 +1,84 @@
+"""The table of languages."""
+
+import re
+from importlib.resources import files
+
+import pytest
+
+from xscore.indexer.languages import LANGUAGES, Language, Shape, family_of, is_test_path, language_of
+from xscore.indexer.syntax import read
+
+QUERIES = files("xscore.indexer") / "queries"
+
+
+@pytest.mark.parametrize("language", [row for row in LANGUAGES if row.grammar], ids=lambda row: row.name)
+def test_every_grammar_reads_with_its_queries(language: Language) -> None:
+    """A language costs a row and a query file: both load, and an empty file has nothing in it."""
+    assert read(b"\n", language).definitions == []
+
+
+def test_the_captures_are_documented() -> None:
+    """Every capture of every query stands in queries/README.md, and nothing stands there that no query uses."""
+    used = {
+        name
+        for file in QUERIES.iterdir()
+        if file.name.endswith(".scm")
+        for name in re.findall(r"(?<!#)@([a-z][\w.]*)", re.sub(r";.*|\"[^\"\n]*\"", "", file.read_text("utf-8")))
+    }
+    told = set(re.findall(r"`@([\w.]+)`", (QUERIES / "README.md").read_text("utf-8")))
+    assert used == told
+
+
+def test_no_suffix_is_claimed_twice() -> None:
+    """Which language a file has does not depend on the order of the rows."""
+    suffixes = [suffix for row in LANGUAGES for suffix in row.suffixes]
+    assert len(suffixes) == len(set(suffixes))
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("a/b.py", "python"),
+        ("a/b.TSX", "tsx"),
+        ("Makefile", "make"),
+        ("x.d.ts", "typescript"),
+        ("docs/a.rst", "restructuredtext"),
+        ("LICENSE", "text"),
+        (".editorconfig", "ini"),
+        ("no.such", "text"),
+    ],
+)
+def test_languages_by_path(path: str, name: str) -> None:
+    """A file's name decides its language; what no row claims is text."""
+    assert language_of(path).name == name
+
+
+def test_families_share_names() -> None:
+    """JavaScript and TypeScript may call each other; Python may not call them."""
+    assert family_of("tsx") == family_of("javascript") != family_of("python")
+
+
+@pytest.mark.parametrize(
+    ("path", "is_test"),
+    [
+        ("tests/test_app.py", True),
+        ("pkg/tests/thing.py", True),
+        ("src/app_test.py", True),
+        ("conftest.py", True),
+        ("testing/python/collect.py", True),
+        ("django/test/client.py", False),
+        ("numpy/testing/utils.py", False),
+        ("src/contest.py", False),
+        ("src/a.test.ts", True),
+        ("packages/x/test/a.js", True),
+        ("lib/latest.js", False),
+    ],
+)
+def test_what_is_a_test_file(path: str, is_test: bool) -> None:
+    """X22: folders and names say which files hold tests; a package that helps testing is none."""
+    assert is_test_path(path, language_of(path)) is is_test
+
+
+def test_shapes_are_all_in_use() -> None:
+    """Each way of cutting has a language."""
+    assert {row.shape for row in LANGUAGES} == set(Shape)

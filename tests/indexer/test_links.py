@@ -1,0 +1,154 @@
+"""Edges between entities and files, over whole small repositories."""
+
+import sqlite3
+from pathlib import Path
+
+from tests.conftest import MakeRepo
+from tests.indexer.conftest import RunIndex
+
+PYTHON = {
+    "src/pkg/__init__.py": "from .core import Engine\nfrom . import util\n",
+    "src/pkg/core.py": (
+        "import os\nfrom .util import clean as tidy\nfrom . import util\n\n"
+        "class Base:\n    def close_all(self):\n        pass\n\n"
+        "class Engine(Base):\n    def start(self):\n        self.check()\n        tidy(1)\n        util.report()\n"
+        "        os.clean()\n        self.close_all()\n\n    def check(self):\n        return helper()\n\n\n"
+        "def helper():\n    return Engine()\n"
+    ),
+    "src/pkg/util.py": "def clean(x):\n    return x\n\n\ndef report():\n    clean(2)\n",
+    "src/other.py": "from pkg import Engine\nimport pkg.util\n\n\ndef use(thing):\n    Engine().start()\n    pkg.util.report()\n    thing.check()\n    thing.get()\n",
+    "tests/test_core.py": "from pkg.core import Engine, helper\n\n\ndef make():\n    return helper()\n\n\ndef test_start():\n    make()\n    Engine().start()\n",
+    "docs/guide.md": "# Engine\n\nSee `Engine.start`, `report()` and src/pkg/util.py; `nothing_here` is unknown.\n",
+}
+
+
+def edges(connection: sqlite3.Connection, relation: str) -> set[tuple[str, str]]:
+    """Edges by readable ends."""
+    names = {
+        row[0]: f"{row[1].rpartition('/')[2]}:{row[2]}"
+        for row in connection.execute("SELECT id, path, entity FROM memory")
+    }
+    rows = connection.execute("SELECT source, target FROM edge WHERE relation = ?", (relation,))
+    return {(names.get(a, a), names.get(b, b)) for a, b in rows}
+
+
+def test_calls_go_to_resolved_targets_only(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """X29: same file, imports (aliases and re-exports followed), own and inherited methods, unique names; no others."""
+    run_index(make_repo(PYTHON))
+    assert edges(connection, "calls") == {
+        ("core.py:Engine.start", "core.py:Engine.check"),
+        ("core.py:Engine.start", "util.py:clean"),
+        ("core.py:Engine.start", "util.py:report"),
+        ("core.py:Engine.start", "core.py:Base.close_all"),
+        ("core.py:Engine.check", "core.py:helper"),
+        ("core.py:helper", "core.py:Engine"),
+        ("util.py:report", "util.py:clean"),
+        ("other.py:use", "core.py:Engine"),
+        ("other.py:use", "core.py:Engine.start"),
+        ("other.py:use", "util.py:report"),
+        ("other.py:use", "core.py:Engine.check"),
+        ("test_core.py:test_start", "test_core.py:make"),
+    }
+
+
+def test_tests_are_tied_to_what_they_test(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """X22: a test's calls into the code are `tests` edges, and its file is tied to the file of that name."""
+    run_index(make_repo(PYTHON))
+    assert edges(connection, "tests") == {
+        ("test_core.py:make", "core.py:helper"),
+        ("test_core.py:test_start", "core.py:Engine"),
+        ("test_core.py:test_start", "core.py:Engine.start"),
+        ("f_tests/test_core.py", "f_src/pkg/core.py"),
+    }
+
+
+def test_imports_belonging_and_references(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """Files import files, members belong to classes and those to files, docs refer to what they name."""
+    run_index(make_repo(PYTHON))
+    assert edges(connection, "imports") == {
+        ("f_src/pkg/__init__.py", "f_src/pkg/core.py"),
+        ("f_src/pkg/__init__.py", "f_src/pkg/util.py"),
+        ("f_src/pkg/core.py", "f_src/pkg/util.py"),
+        ("f_src/other.py", "f_src/pkg/__init__.py"),
+        ("f_src/other.py", "f_src/pkg/util.py"),
+        ("f_tests/test_core.py", "f_src/pkg/core.py"),
+    }
+    assert ("core.py:Engine.start", "core.py:Engine") in edges(connection, "belongs_to")
+    assert ("core.py:Engine", "f_src/pkg/core.py") in edges(connection, "belongs_to")
+    assert edges(connection, "references") == {
+        ("core.py:Engine", "core.py:Base"),
+        ("guide.md:Engine", "core.py:Engine.start"),
+        ("guide.md:Engine", "util.py:report"),
+        ("guide.md:Engine", "f_src/pkg/util.py"),
+    }
+
+
+def test_scripts(make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection) -> None:
+    """Required, imported and default-exported names resolve across JavaScript and TypeScript."""
+    files = {
+        "lib/app.js": "const view = require('./view')\nconst { pick } = require('./pick')\nconst u = require('./u')\n\nfunction run () {\n  view(pick(1))\n  u.trim2()\n}\n",
+        "lib/view.js": "module.exports = function render () {\n  return 1\n}\n",
+        "lib/pick.ts": "export function pick(x: number) {\n  return x\n}\n",
+        "lib/u.js": "exports.trim2 = function () {\n  return 2\n}\n",
+        "lib/Page.tsx": "import { run } from './app'\n\nexport const Page = () => {\n  run()\n  return <Box />\n}\n\nfunction Box() {\n  return null\n}\n",
+        "lib/same.py": "def run():\n    pick(1)\n",
+    }
+    run_index(make_repo(files))
+    assert edges(connection, "calls") == {
+        ("app.js:run", "view.js:render"),
+        ("app.js:run", "pick.ts:pick"),
+        ("app.js:run", "u.js:trim2"),
+        ("Page.tsx:Page", "app.js:run"),
+        ("Page.tsx:Page", "Page.tsx:Box"),
+    }
+
+
+def test_an_edit_elsewhere_makes_and_breaks_edges(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """Edges of files that did not change follow when a name appears, becomes ambiguous, or goes."""
+    root = make_repo({"a.py": "def use(x):\n    special()\n", "b.py": "X = 1\n"})
+    run_index(root)
+    assert edges(connection, "calls") == set()
+    (root / "b.py").write_text("def special():\n    return 1\n")
+    run_index(root)
+    assert edges(connection, "calls") == {("a.py:use", "b.py:special")}
+    (root / "c.py").write_text("def special():\n    return 2\n")
+    run_index(root)
+    assert edges(connection, "calls") == set()
+    (root / "c.py").unlink()
+    run_index(root)
+    assert edges(connection, "calls") == {("a.py:use", "b.py:special")}
+
+
+def test_incremental_edges_equal_fresh_ones(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection, tmp_path: Path
+) -> None:
+    """After any of a row of edits, the edges are those that an index from scratch would have."""
+    root = make_repo(PYTHON)
+    run_index(root)
+    edits = [
+        ("src/pkg/util.py", "def clean(x):\n    return x\n"),
+        ("src/pkg/extra.py", "def report():\n    return 1\n"),
+        ("src/pkg/__init__.py", "from .extra import report\nfrom .core import Engine\n"),
+        ("src/pkg/core.py", None),
+        ("src/pkg/core.py", PYTHON["src/pkg/core.py"]),
+        ("src/pkg/util.py", PYTHON["src/pkg/util.py"]),
+    ]
+    for name, text in edits:
+        if text is None:
+            (root / name).unlink()
+        else:
+            (root / name).write_text(text)
+        run_index(root)
+        incremental = set(connection.execute("SELECT source, target, relation, path FROM edge").fetchall())
+        run_index(root, window_lines=61)
+        connection.execute("DELETE FROM edge")
+        run_index(root, window_lines=60)
+        assert incremental == set(connection.execute("SELECT source, target, relation, path FROM edge").fetchall())

@@ -1,0 +1,53 @@
+"""Module names and the files they mean."""
+
+import pytest
+
+from xscore.indexer.modules import Modules, reference
+
+
+@pytest.mark.parametrize(
+    ("module", "path", "separator", "expected"),
+    [
+        ("flask.app", "x.py", ".", "flask/app"),
+        (".", "src/pkg/a.py", ".", "./src/pkg"),
+        (".app", "src/pkg/a.py", ".", "./src/pkg/app"),
+        ("..core.x", "src/pkg/sub/a.py", ".", "./src/pkg/core/x"),
+        ("...x", "a.py", ".", ""),
+        ("./lib/x", "src/a.js", "/", "./src/lib/x"),
+        ("../x.js", "src/a.js", "/", "./x.js"),
+        ("../../x", "src/a.js", "/", ""),
+        ("express", "src/a.js", "/", "express"),
+        ("@/lib/x", "src/a.ts", "/", "lib/x"),
+    ],
+)
+def test_references(module: str, path: str, separator: str, expected: str) -> None:
+    """Relative names become places in the repository; what leads out of it becomes nothing."""
+    assert reference(module, path=path, separator=separator) == expected
+
+
+MODULES = Modules(
+    [
+        *("src/flask/__init__.py", "src/flask/app.py", "examples/a/app.py", "examples/b/app.py", "examples/b/run.py"),
+        *("lib/index.js", "lib/util.ts", "lib/View.jsx", "other/util.ts", "pkg/mod.pyi", "app.js"),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("target", "importer", "language", "expected"),
+    [
+        ("flask", "tests/t.py", "python", "src/flask/__init__.py"),
+        ("flask/app", "tests/t.py", "python", "src/flask/app.py"),
+        ("app", "examples/b/run.py", "python", "examples/b/app.py"),
+        ("app", "tests/t.py", "python", "src/flask/app.py"),
+        ("./src/flask/app", "x.py", "python", "src/flask/app.py"),
+        ("./lib", "app.js", "javascript", "lib/index.js"),
+        ("./lib/util.js", "app.js", "javascript", "lib/util.ts"),
+        ("./lib/View", "app.js", "tsx", "lib/View.jsx"),
+        ("os/path", "x.py", "python", ""),
+        ("", "x.py", "python", ""),
+    ],
+)
+def test_resolving(target: str, importer: str, language: str, expected: str) -> None:
+    """A reference finds the file in the way of its language; the nearest wins, and a tie finds nothing."""
+    assert MODULES.resolve(target, importer=importer, language=language) == expected
