@@ -96,6 +96,10 @@ INNOCENT = [
     "sk-learn-is-not-a-key-at-all",
     "for key, token in tokens.items(): pass",
     "max_tokens = 4096",
+    "request.withCredentials = !!config.withCredentials;",
+    "send(request, host=self.host, secret=self._key, limits=limits)",
+    "  id-token: write",
+    '"pbkdf2-password": "^1.2.1",',
     "--token-file path/to/file",
 ]
 

@@ -25,9 +25,12 @@ ENTROPY_CHARS = 256
 NAME_CHARS = 80
 """Longer values are no names."""
 
+_OPERATORS = "!&*~+-@"
+"""What code may put before a name."""
 _DIGIT = re.compile(r"\d")
 _LETTER = re.compile(r"[^\W\d_]")
 _SPACE = re.compile(r"\s")
+_VERSION = re.compile(r"[~^<>=v]{0,3}\d+(?:\.[\dx*]+){1,4}\Z")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)*\Z")
 
@@ -129,7 +132,7 @@ def is_mixed(value: str) -> bool:
 def is_value(value: str) -> bool:
     """Whether a literal can be a secret: no placeholder, name, example, path, address or prose."""
     lowered = value.lower()
-    if len(value) < 4 or len(set(value[:NAME_CHARS])) < 3 or _SPACE.search(value):
+    if len(value) < 4 or len(set(value[:NAME_CHARS])) < 3 or _SPACE.search(value) or _VERSION.match(value):
         return False
     if any(part in lowered for part in data()["placeholders"]["parts"]):
         return False
@@ -160,11 +163,11 @@ def _is_plain(value: str) -> bool:
 
 def _is_word(value: str) -> bool:
     inner_digit = _DIGIT.search(value.rstrip("0123456789")) is not None
-    return _is_plain(value) and (not _IDENTIFIER.match(value) or (inner_digit and len(value) >= 8))
+    return _is_plain(value) and (not _IDENTIFIER.match(value.lstrip(_OPERATORS)) or (inner_digit and len(value) >= 8))
 
 
 def _is_dotted(value: str) -> bool:
-    return "." in value and bool(_IDENTIFIER.match(value)) and max(map(len, value.split("."))) < 24
+    return "." in value and bool(_IDENTIFIER.match(value.lstrip(_OPERATORS))) and max(map(len, value.split("."))) < 24
 
 
 _CHECKS: dict[str, Check] = {
