@@ -1,8 +1,8 @@
 """How good a ranking is against what should have been found: recall, precision, MRR, nDCG. Pure.
 
 A memory matches a gold entity when the paths are equal and either the names are equal (and the lines overlap, where
-both have lines) or each covers at least half of the other's lines, so that another tool's cut of the same function counts.
-One gold entity is matched once; a second memory for it is a miss. Calibration of scores is not measured here.
+both have lines) or each covers at least half of the other's lines, so that another tool's cut of the same function
+counts. One gold entity is matched once; a second memory for it is a miss. Calibration of scores is not measured here.
 """
 
 import math

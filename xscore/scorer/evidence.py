@@ -39,10 +39,16 @@ SAME_FILE = 0.1
 """Share of the idf of the words that stand anywhere in its file, for a memory with evidence of its own."""
 ENOUGH_WORDS = 3
 """Evidence from fewer distinct words than this (or than the task has) is worth the square root of their share."""
-CONTAINER = 0.75
-"""A class repeats the names of its members, which are memories of their own."""
-UNASKED_TEST = 0.7
-"""Tests repeat the words of what they test; so much is left of their evidence when the task does not speak of tests."""
+WORTH = {
+    Kind.CLASS: (0.75, ""),
+    Kind.TEST: (0.6, "test tests testing pytest"),
+    Kind.DOC: (0.6, "doc docs document documents documentation documented readme changelog guide tutorial"),
+    Kind.CONFIG: (0.6, "config configs configuration configure setting settings toml yaml json ini ci workflow"),
+    Kind.TEXT: (0.5, "text file files data script template"),
+    Kind.BLOCK: (0.8, "constant constants global import imports module"),
+}
+"""What evidence is worth by kind, unless the task has one of these words. Tests and documents repeat the words of the
+code they are about, and a class those of its members, which are memories of their own."""
 IMAGINED = 50
 """Memories without any of the words, added to each pool, so that idf means something in a small one."""
 
@@ -166,10 +172,9 @@ def _breadth(hits: Hits, joined: NDArray[np.bool_], pool: int) -> Floats:
 def _by_kind(candidates: Sequence[Candidate], terms: Iterable[WeighedTerm]) -> Floats:
     import numpy as np
 
-    share: dict[Any, float] = {Kind.CLASS: CONTAINER}
-    if not any(weighed.term.word in ("test", "tests", "testing", "pytest") for weighed in terms):
-        share[Kind.TEST] = UNASKED_TEST
-    return np.array([share.get(candidate.kind, 1.0) for candidate in candidates])
+    asked = {weighed.term.word for weighed in terms}
+    worth = {kind: share for kind, (share, words) in WORTH.items() if asked.isdisjoint(words.split())}
+    return np.array([worth.get(candidate.kind, 1.0) for candidate in candidates])
 
 
 def _summed(place: NDArray[np.intp], weights: NDArray[Any], size: int) -> Floats:
