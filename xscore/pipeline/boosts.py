@@ -157,20 +157,25 @@ def _surroundings(
     inside = {id_ for candidate in liftable for id_ in (candidate.id, *candidate.duplicates)}
     ends: set[str] = set()
     for edge in edges:
-        forward, back = (calls, callers) if edge.relation is Relation.CALLS else (tests, tested_by)
-        if edge.relation not in (Relation.CALLS, Relation.TESTS) or not (
-            edge.source in inside or edge.target in inside
-        ):
+        if edge.source not in inside and edge.target not in inside:
+            continue
+        if edge.relation is Relation.CALLS:
+            forward, back = calls, callers
+        elif edge.relation is Relation.TESTS:
+            forward, back = tests, tested_by
+        else:
             continue
         forward.setdefault(edge.source, []).append(edge.target)
         back.setdefault(edge.target, []).append(edge.source)
         ends.update((edge.source, edge.target))
-    known = {
-        id_: (outcome.candidate, judgment.score)
-        for outcome, judgment in judged
-        for id_ in (outcome.candidate.id, *outcome.candidate.duplicates)
-        if id_ in ends
-    }
+    known: dict[str, tuple[Candidate, float]] = {}
+    for outcome, judgment in judged:
+        candidate = outcome.candidate
+        if candidate.id in ends:
+            known[candidate.id] = (candidate, judgment.score)
+        for id_ in candidate.duplicates:
+            if id_ in ends:
+                known[id_] = (candidate, judgment.score)
     return Surroundings(
         turn=turn,
         settings=settings,

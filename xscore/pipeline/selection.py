@@ -8,6 +8,7 @@ the candidates. It does not change scores and does not order the bundle (`prompt
 import math
 import re
 from collections.abc import Sequence
+from heapq import nlargest
 
 from xscore.records import Candidate, Kind, Ranked, Selection, Turn, Unjudged
 from xscore.settings import SelectionSettings
@@ -36,11 +37,10 @@ def select(
     threshold: `settings.threshold`, or the judge's own where its scale differs (`settings.lexical_threshold`).
     about_tests: the task is about tests, so they compete like anything else.
     """
-    ordered = sorted(ranked, key=_order)
-    passing = [each for each in ordered if reaches(each.score, threshold)]
-    below = ordered[len(passing) :]
+    passing = sorted((each for each in ranked if reaches(each.score, threshold)), key=_order)
+    below = [each for each in ranked if not reaches(each.score, threshold)]
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
-    others = sorted([*over_quota, *beyond], key=_order) + below
+    others = sorted([*over_quota, *beyond], key=_order) + _best(below, settings.min_keep + NEAR_MISSES)
     missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
     filled, near = others[:missing], others[missing : missing + NEAR_MISSES]
     filled_ids = {each.candidate.id for each in filled}
@@ -69,6 +69,12 @@ def is_about_tests(turn: Turn) -> bool:
 
 def _order(ranked: Ranked) -> tuple[float, float, float, str]:
     return (-ranked.score, -ranked.judgment.score, -ranked.judgment.prior, ranked.candidate.id)
+
+
+def _best(below: Sequence[Ranked], count: int) -> list[Ranked]:
+    """The best of many, in order, without sorting them all."""
+    least = min(nlargest(count, (each.score for each in below)), default=0.0)
+    return sorted((each for each in below if each.score >= least), key=_order)
 
 
 def _within(
