@@ -1,0 +1,95 @@
+"""A model judge on a table: scripted or loopback provider, texts from a mapping, every write recorded."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xscore.providers.provider import OnText, Provider
+from xscore.records import Candidate, Completion, Finish, Judgment, Request, Turn, Unjudged, Usage
+from xscore.scorer.draft import Drafts, JudgeModel
+from xscore.scorer.model_judge import ModelJudge
+from xscore.scorer.packs import Profile, assign
+
+Code = Mapping[str, tuple[Candidate, str]]
+TURN = Turn(task="Fix the row that is lost on write")
+SECRET = b"the store's own secret"
+
+
+@dataclass
+class Bench:
+    """What a judge needs, and what came of it."""
+
+    code: Code
+    provider: Provider
+    profile: Profile = field(default_factory=Profile)
+    model: JudgeModel = field(default_factory=lambda: JudgeModel(name="m"))
+    written: list[Judgment] = field(default_factory=list)
+    loaded: list[int] = field(default_factory=list)
+    """How many texts each load asked for."""
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """The whole pool."""
+        return [made for made, _ in self.code.values()]
+
+    def judge(self, **changes: object) -> ModelJudge:
+        """A judge over the pool's own packs."""
+        options: dict[str, object] = {
+            "texts": self.texts,
+            "write": self.write,
+            "slots": assign(self.candidates, {}, self.profile).slots,
+            "priors": {},
+            "concurrency": 4,
+        }
+        return ModelJudge(self.provider, Drafts(self.model, self.profile, SECRET), **(options | changes))  # type: ignore[arg-type]
+
+    def texts(self, candidates: Sequence[Candidate]) -> dict[str, str]:
+        """Load texts."""
+        self.loaded.append(len(candidates))
+        return {one.id: self.code[one.id][1] for one in candidates if one.id in self.code}
+
+    async def write(self, judgments: Sequence[Judgment]) -> None:
+        """Commit."""
+        await asyncio.sleep(0)
+        self.written.extend(judgments)
+
+    async def run(self, *, turn: Turn = TURN, **changes: object) -> dict[str, Judgment | Unjudged]:
+        """Judge the whole pool; results by content hash, each exactly once."""
+        return await settle(self.judge(**changes), self.candidates, turn=turn)
+
+
+async def settle(
+    judge: ModelJudge, candidates: Sequence[Candidate], *, turn: Turn = TURN
+) -> dict[str, Judgment | Unjudged]:
+    """Results by content hash; fails on one that comes twice or not at all."""
+    found: dict[str, Judgment | Unjudged] = {}
+    async for result in judge.judge(turn, candidates):
+        assert result.content_hash not in found
+        found[result.content_hash] = result
+    assert found.keys() == {one.content_hash for one in candidates}
+    return found
+
+
+class Around:
+    """A provider around a provider, for what a script cannot say; override `complete`."""
+
+    name = "scripted"
+    host = "-"
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+        self.calls = 0
+
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """Pass on."""
+        self.calls += 1
+        return await self.provider.complete(request, on_text)
+
+    async def aclose(self) -> None:
+        """Pass on."""
+        await self.provider.aclose()
+
+
+def ended(text: str, finish: Finish, request: Request) -> Completion:
+    """A completion that ended so."""
+    return Completion(text=text, finish=finish, usage=Usage(input_tokens=request.input_tokens), model="m")

@@ -1,0 +1,60 @@
+"""Drafts: what is sent, and what it may cost at most."""
+
+from tests.scorer.shapes import candidate
+from xscore.prompts.judge import PROMPT_VERSION
+from xscore.records import JudgeIdentity
+from xscore.scorer.draft import Drafts, JudgeModel
+from xscore.scorer.packs import Pack, Profile, profile
+from xscore.scorer.repair import Ask, Rung
+
+MODEL = JudgeModel(name="m", reasoning="minimal", reasoning_reserve=512, temperature=0.0, timeout_s=7.0)
+MEMBERS = tuple(candidate("a.py", f"f{number}", f"text {number}") for number in range(20))
+TEXTS = {one.id: f"text {number}" for number, one in enumerate(MEMBERS)}
+
+
+def drafts(model: JudgeModel = MODEL, limits: Profile | None = None) -> Drafts:
+    """Drafts under a fixed secret."""
+    return Drafts(model, limits or Profile(), b"secret")
+
+
+def ask_of(made: Drafts, count: int = 20) -> Ask:
+    """One ask over `count` memories."""
+    pack = Pack("p_1", MEMBERS[:count])
+    (ask,) = made.asks(pack, made.pieces_of(pack, TEXTS))
+    return ask
+
+
+def test_the_identity_names_all_that_may_change_a_score() -> None:
+    """Provider, host, model, reasoning, prompt version, order, packed or plain."""
+    found = drafts().identity(provider="openai", host="h")
+    assert found == JudgeIdentity("openai", "h", "m", "minimal", PROMPT_VERSION, "memory_first", True)
+    assert drafts(limits=profile(pack_size=1)).identity(provider="openai", host="h").packed is False
+
+
+def test_declared_settings_reach_the_request() -> None:
+    """Reasoning, temperature, deadline and the pack's name as cache key."""
+    request, codes = drafts().request(ask_of(drafts()), "<turn/>")
+    assert (request.reasoning, request.temperature, request.timeout_s, request.cache_key) == (
+        "minimal",
+        0.0,
+        7.0,
+        "p_1",
+    )
+    assert set(request.reply_ids) == set(codes)
+
+
+def test_the_cap_holds_every_score_reason_and_the_reserve() -> None:
+    """A pack of twenty, all explained, at the lowest effort; never above the model's own limit."""
+    made = drafts()
+    cap = made.output_cap(ask_of(made))
+    assert 20 * 30 + 512 < cap < 2_000
+    assert cap > made.expected_output(20) + 512
+    assert drafts(JudgeModel(name="m", max_output_tokens=300)).output_cap(ask_of(made)) == 300
+
+
+def test_the_last_rung_has_room_to_think() -> None:
+    """A model that cannot help but think aloud gets its chance alone."""
+    made = drafts(JudgeModel(name="m"))
+    (piece,) = ask_of(made, 1).pieces
+    assert made.output_cap(Ask("p", (piece,), Rung.ALONE)) == 1_024
+    assert made.output_cap(Ask("p", (piece,))) == 256
