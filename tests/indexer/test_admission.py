@@ -88,14 +88,11 @@ def test_no_link_is_followed_at_any_step(tmp_path: Path) -> None:
 def test_every_exclusion_has_its_reason(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:
-    """P02: secret files, links, submodules, binaries and the rest stay out, each counted under its reason; .env never enters."""
-    root = make_repo(
-        {
-            **{"a.py": "x = 1\n", ".env": "KEY=1\n", "deploy/.env.local": "KEY=2\n", "id_rsa": "k\n", "a.pem": "k\n"},
-            **{"yarn.lock": "", "x.po": "", "l.svg": "", "big.txt": "x\n" * 600_000, "long.js": "x" * 9000},
-            **{"t.csv": "", "b.dat2": "\0", "skip/me.py": ""},
-        }
-    )
+    """P02: .env and other secret files, links, submodules, binaries and the rest stay out, each with its reason."""
+    names = ("yarn.lock", "x.po", "l.svg", "t.csv", "skip/me.py")
+    texts = {"a.py": "x = 1\n", ".env": "KEY=1\n", "deploy/.env.local": "KEY=2\n", "id_rsa": "k\n", "a.pem": "k\n"}
+    odd = {"big.txt": "x\n" * 600_000, "long.js": "x" * 9000, "b.dat2": "\0"}
+    root = make_repo(texts | odd | dict.fromkeys(names, ""))
     (root / "link.py").symlink_to("a.py")
     other = root.parent / "other"
     other.mkdir()
@@ -106,8 +103,17 @@ def test_every_exclusion_has_its_reason(
     git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "mod")
     report = run_index(root, exclude=("skip/",))
     assert report.files.excluded.by_reason == {
-        **{"binary": 1, "catalogue": 1, "data": 1, "excluded": 1, "lockfile": 1, "long_lines": 1, "secret": 4},
-        **{"submodule": 1, "svg": 1, "symlink": 1, "too_large": 1},
+        "binary": 1,
+        "catalogue": 1,
+        "data": 1,
+        "excluded": 1,
+        "lockfile": 1,
+        "long_lines": 1,
+        "secret": 4,
+        "submodule": 1,
+        "svg": 1,
+        "symlink": 1,
+        "too_large": 1,
     }
     assert report.files.indexed == 2  # a.py and .gitmodules
     assert report.files.seen == report.files.indexed + report.files.unchanged + sum(

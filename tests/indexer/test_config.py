@@ -36,7 +36,8 @@ def test_yaml_keys_and_their_own_keys() -> None:
 
 def test_json_keys() -> None:
     """Neighbouring one-line keys share a memory; larger ones have their own."""
-    text = '{\n  "name": "x",\n  "version": "1",\n  "scripts": {\n    "a": "b",\n    "c": "d",\n    "e": "f"\n  },\n  "z": 1\n}\n'
+    scripts = '  "scripts": {\n    "a": "b",\n    "c": "d",\n    "e": "f"\n  },\n'
+    text = '{\n  "name": "x",\n  "version": "1",\n' + scripts + '  "z": 1\n}\n'
     assert spans("package.json", text) == {"name": (1, 3), "scripts": (4, 8), "z": (9, 10)}
 
 

@@ -16,8 +16,14 @@ PYTHON = {
         "def helper():\n    return Engine()\n"
     ),
     "src/pkg/util.py": "def clean(x):\n    return x\n\n\ndef report():\n    clean(2)\n",
-    "src/other.py": "from pkg import Engine\nimport pkg.util\n\n\ndef use(thing):\n    Engine().start()\n    pkg.util.report()\n    thing.check()\n    thing.get()\n",
-    "tests/test_core.py": "from pkg.core import Engine, helper\n\n\ndef make():\n    return helper()\n\n\ndef test_start():\n    make()\n    Engine().start()\n",
+    "src/other.py": (
+        "from pkg import Engine\nimport pkg.util\n\n\ndef use(thing):\n    Engine().start()\n"
+        "    pkg.util.report()\n    thing.check()\n    thing.get()\n"
+    ),
+    "tests/test_core.py": (
+        "from pkg.core import Engine, helper\n\n\ndef make():\n    return helper()\n\n\n"
+        "def test_start():\n    make()\n    Engine().start()\n"
+    ),
     "docs/guide.md": "# Engine\n\nSee `Engine.start`, `report()` and src/pkg/util.py; `nothing_here` is unknown.\n",
 }
 
@@ -92,11 +98,17 @@ def test_imports_belonging_and_references(
 def test_scripts(make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection) -> None:
     """Required, imported and default-exported names resolve across JavaScript and TypeScript."""
     files = {
-        "lib/app.js": "const view = require('./view')\nconst { pick } = require('./pick')\nconst u = require('./u')\n\nfunction run () {\n  view(pick(1))\n  u.trim2()\n}\n",
+        "lib/app.js": (
+            "const view = require('./view')\nconst { pick } = require('./pick')\nconst u = require('./u')\n\n"
+            "function run () {\n  view(pick(1))\n  u.trim2()\n}\n"
+        ),
         "lib/view.js": "module.exports = function render () {\n  return 1\n}\n",
         "lib/pick.ts": "export function pick(x: number) {\n  return x\n}\n",
         "lib/u.js": "exports.trim2 = function () {\n  return 2\n}\n",
-        "lib/Page.tsx": "import { run } from './app'\n\nexport const Page = () => {\n  run()\n  return <Box />\n}\n\nfunction Box() {\n  return null\n}\n",
+        "lib/Page.tsx": (
+            "import { run } from './app'\n\nexport const Page = () => {\n  run()\n  return <Box />\n}\n\n"
+            "function Box() {\n  return null\n}\n"
+        ),
         "lib/same.py": "def run():\n    pick(1)\n",
     }
     run_index(make_repo(files))

@@ -1,0 +1,311 @@
+"""The index run: what it reads, writes and spares."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from textwrap import dedent
+
+from tests.conftest import MakeRepo, git
+from tests.indexer.conftest import RunIndex
+from xscore.database import connect
+from xscore.indexer import index
+from xscore.paths import find_root
+from xscore.records import MemoryCounts
+from xscore.settings import IndexSettings
+
+FILES = {
+    "pkg/a.py": (
+        'import os\n\n\ndef first(x):\n    """Say it."""\n    return os.fspath(x)\n\n\n'
+        "def second():\n    return first(1)\n"
+    ),
+    "pkg/b.js": "export function third() {\n  return 3\n}\n",
+    "README.md": "# Read me\n\nAbout `first`.\n",
+    "pyproject.toml": "# settings\n[tool.x]\na = 1\n",
+    "run.sh": "echo hi\n",
+}
+
+
+RUN = """
+import sys, time
+from pathlib import Path
+from xscore.database import connect
+from xscore.indexer import index
+from xscore.paths import find_root
+from xscore.settings import IndexSettings
+index(connect(Path(sys.argv[1])), find_root(Path(sys.argv[2])), IndexSettings(), now=time.time() + 3600)
+"""
+
+
+def rows(connection: sqlite3.Connection, query: str) -> list[tuple[object, ...]]:
+    """All rows of a query."""
+    return connection.execute(query).fetchall()
+
+
+def test_a_first_run_fills_layers_and_counts(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """X14, X16: code goes to the graph layer, prose and configuration to the vector layer, with their metadata."""
+    report = run_index(make_repo(FILES))
+    assert report.files.indexed == report.files.seen == 5
+    assert report.memories == MemoryCounts(
+        total=7,
+        added=7,
+        changed=0,
+        removed=0,
+        by_kind={"block": 1, "config": 1, "doc": 1, "function": 3, "text": 1},
+        by_language={"javascript": 1, "markdown": 1, "python": 3, "shell": 1, "toml": 1},
+    )
+    row = rows(
+        connection,
+        "SELECT layer, kind, language, start_line, end_line, text, attrs, updated_at FROM memory WHERE entity = 'first'",
+    )[0]
+    assert row[:5] == ("graph", "function", "python", 4, 6)
+    assert row[5] == 'def first(x):\n    """Say it."""\n    return os.fspath(x)'
+    assert json.loads(str(row[6])) == {
+        "signature": "def first(x):",
+        "docstring": "Say it.",
+        "imports": ["os"],
+        "dependencies": ["os.fspath"],
+        "complexity": 1,
+    }
+    layers = rows(connection, "SELECT DISTINCT layer FROM memory WHERE kind IN ('doc', 'config', 'text')")
+    assert layers == [("vector",)]
+
+
+def test_last_modified_is_the_files_time(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """X16: a memory's time is when its file was last modified, also after a mere touch."""
+    root = make_repo(FILES)
+    os.utime(root / "run.sh", (1000, 1000))
+    run_index(root)
+    assert rows(connection, "SELECT updated_at FROM memory WHERE path = 'run.sh'") == [(1000.0,)]
+    os.utime(root / "run.sh", (2000, 2000))
+    report = run_index(root)
+    assert (report.files.indexed, report.files.unchanged) == (0, 5)
+    assert rows(connection, "SELECT updated_at FROM memory WHERE path = 'run.sh'") == [(2000.0,)]
+
+
+def test_an_edit_touches_its_own_memories_only(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """X28: after an edit of one function, no other memory has a new id or content hash, though lines moved."""
+    root = make_repo(FILES)
+    run_index(root)
+    before = dict(connection.execute("SELECT id, content_hash FROM memory").fetchall())
+    path = root / "pkg/a.py"
+    path.write_text(path.read_text().replace('"""Say it."""', '"""Say it."""\n    x = str(x)'))
+    report = run_index(root)
+    after = dict(connection.execute("SELECT id, content_hash FROM memory").fetchall())
+    changed = [id_ for id_ in before if before[id_] != after[id_]]
+    assert before.keys() == after.keys()
+    assert rows(connection, f"SELECT entity FROM memory WHERE id = '{changed[0]}'") == [("first",)]
+    assert (len(changed), report.files.indexed, report.memories.changed) == (1, 1, 1)
+    assert rows(connection, "SELECT start_line FROM memory WHERE entity = 'second'") == [(10,)]
+
+
+def test_what_goes_from_disk_goes_from_the_store(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """Deleted files and entities leave no memory, vector, mention or edge behind."""
+    root = make_repo(FILES)
+    run_index(root)
+    (root / "pkg/a.py").unlink()
+    (root / "pkg/b.js").write_text("export const x = 1\n")
+    report = run_index(root)
+    assert (report.files.removed, report.memories.removed, report.memories.added) == (1, 4, 1)
+    left = {str(row[0]) for row in rows(connection, "SELECT id FROM memory")}
+    assert {row[0] for row in rows(connection, "SELECT memory_id FROM vec")} == left
+    ends = {str(end) for row in rows(connection, "SELECT source, target FROM edge") for end in row}
+    assert {end for end in ends if end.startswith("m_")} <= left
+    assert "f_pkg/a.py" not in ends
+    assert rows(connection, "SELECT * FROM mention WHERE path = 'pkg/a.py'") == []
+
+
+def test_a_file_that_turns_binary_is_forgotten(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """A file whose bytes no longer are text loses its memories, and gets them back when they are."""
+    root = make_repo(FILES)
+    run_index(root)
+    (root / "run.sh").write_bytes(b"\0\0\0")
+    report = run_index(root)
+    assert (report.files.removed, report.files.excluded.by_reason) == (1, {"binary": 1})
+    assert rows(connection, "SELECT id FROM memory WHERE path = 'run.sh'") == []
+    (root / "run.sh").write_text("echo again\n")
+    assert run_index(root).memories.added == 1
+
+
+def test_new_rules_mean_a_new_look_at_every_file(make_repo: MakeRepo, run_index: RunIndex) -> None:
+    """When settings change what becomes of bytes, unchanged files are read again; then they are not."""
+    root = make_repo(FILES)
+    run_index(root)
+    assert run_index(root, max_line_chars=24).files.excluded.by_reason == {"long_lines": 1}
+    assert run_index(root).files.indexed == 5
+    assert run_index(root).files.indexed == 0
+
+
+def test_a_file_written_while_indexed_is_looked_at_again(make_repo: MakeRepo, connection: sqlite3.Connection) -> None:
+    """A file as fresh as the run is not believed by its stamp: a later write of equal size and time is found."""
+    root = make_repo(FILES)
+    info = (root / "run.sh").stat()
+    settings = IndexSettings()
+    index(connection, find_root(root), settings, now=info.st_mtime)
+    (root / "run.sh").write_text("echo ho\n")
+    os.utime(root / "run.sh", ns=(info.st_atime_ns, info.st_mtime_ns))
+    assert index(connection, find_root(root), settings, now=time.time() + 60).files.indexed == 1
+
+
+def test_secrets_are_redacted_after_parsing(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """A secret in code, comment, heading or configuration reaches no column of the store, and entities stay whole."""
+    key = "ghp_" + "a8Kd93jfKq0dLs82mZx71bVt54nRw6YcPq3E"
+    root = make_repo(
+        {
+            "a.py": f'TOKEN = "{key}"\n\n\ndef f(token="{key}"):\n    """Uses {key}."""\n    return 1\n',
+            "b.md": f"# Key {key}\n\ntext\n",
+            "c.toml": f'# {key}\ntoken = "{key}"\n',
+        }
+    )
+    report = run_index(root)
+    assert report.secrets_redacted > 0
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    file = Path(str(rows(connection, "PRAGMA database_list")[0][2]))
+    assert key.encode() not in file.read_bytes()
+    assert rows(connection, "SELECT start_line, end_line FROM memory WHERE entity = 'f'") == [(4, 6)]
+
+
+def test_names_that_are_not_utf8_are_kept_as_text(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """A file whose name is not UTF-8 is indexed under its percent-escaped name."""
+    root = make_repo({"a.py": "x = 1\n"})
+    descriptor = os.open(os.fsencode(root) + b"/b\xff.py", os.O_CREAT | os.O_WRONLY)
+    os.write(descriptor, b"y = 2\n")
+    os.close(descriptor)
+    run_index(root)
+    assert sorted(rows(connection, "SELECT path FROM memory")) == [("a.py",), ("b%FF.py",)]
+
+
+def test_a_plain_folder_is_indexed_as_well(tmp_path: Path, run_index: RunIndex) -> None:
+    """Without git, the files of the folder are indexed."""
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "a.py").write_text("def f():\n    pass\n")
+    assert run_index(tmp_path / "plain").memories.by_kind == {"function": 1}
+
+
+def test_an_open_merge_and_deleted_files_do_not_confuse(make_repo: MakeRepo, run_index: RunIndex) -> None:
+    """A conflicted file, which git lists thrice, is seen once; a file deleted from disk is not seen."""
+    root = make_repo({"a.py": "x = 1\n", "gone.py": "y = 1\n"})
+    git(root, "checkout", "-qb", "other")
+    (root / "a.py").write_text("x = 2\n")
+    git(root, "commit", "-qam", "two")
+    git(root, "checkout", "-q", "main")
+    (root / "a.py").write_text("x = 3\n")
+    git(root, "commit", "-qam", "three")
+    subprocess.run(["git", "merge", "-q", "other"], cwd=root, capture_output=True, check=False)
+    (root / "gone.py").unlink()
+    assert run_index(root).files.seen == 1
+
+
+def test_a_no_change_run_loads_no_parser(make_repo: MakeRepo, tmp_path: Path) -> None:
+    """A run that finds nothing changed loads neither a grammar nor what else only parsing needs."""
+    root = make_repo(FILES)
+    script = dedent(
+        f"""
+        import sys, time
+        from pathlib import Path
+        from types import SimpleNamespace
+        from xscore.database import connect
+        from xscore.indexer import index
+        from xscore.paths import find_root
+        settings = SimpleNamespace(include=(), exclude=(), max_file_bytes=10**6, max_line_chars=5000, window_lines=60,
+                                   git=True, workers=None)
+        report = index(connect(Path({str(tmp_path / "s" / "m.db")!r})), find_root(Path({str(root)!r})), settings,
+                       now=time.time() + 60)
+        print(report.files.indexed, *[m for m in sys.modules if m.partition(".")[0] in
+              ("tree_sitter", "numpy", "pydantic", "pathspec", "multiprocessing")])
+        """
+    )
+    run = [subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True) for _ in "12"]
+    assert run[0].stdout.startswith("5 ")
+    assert run[1].stdout.strip() == "0"
+
+
+def big_repository(root: Path, count: int) -> None:
+    """Many small files."""
+    for number in range(count):
+        folder = root / f"d{number % 7}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"m{number}.py").write_text(f"def f{number}(x):\n    return f{(number + 1) % count}(x)\n")
+
+
+def test_large_runs_parse_in_processes_with_the_same_result(
+    tmp_path: Path, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """Above a few hundred files, parsing happens in processes of its own, and nothing else is different."""
+    root = tmp_path / "many"
+    root.mkdir()
+    big_repository(root, 450)
+    report = run_index(root, workers=2)
+    assert (report.files.indexed, report.memories.total, report.edges["calls"]) == (450, 450, 450)
+    apart = rows(connection, "SELECT id, content_hash, text FROM memory ORDER BY id")
+    other = connect(tmp_path / "other" / "memory.db")
+    for number in range(0, 450, 150):  # three runs of 150 files stay in this process
+        names = {f"m{n}.py" for n in range(number + 150)}
+        keep = IndexSettings(include=tuple(sorted(names)))
+        index(other, find_root(root), keep, now=time.time() + 3600)
+    assert rows(other, "SELECT id, content_hash, text FROM memory ORDER BY id") == apart
+    other.close()
+
+
+def test_a_killed_run_is_taken_up_where_it_stopped(
+    tmp_path: Path, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """A run killed at any moment leaves a sound store; the next indexes the rest only and links everything."""
+    root = tmp_path / "many"
+    root.mkdir()
+    big_repository(root, 390)
+    database = tmp_path / "store" / "memory.db"
+    child = subprocess.Popen([sys.executable, "-c", RUN, str(database), str(root)])
+    give_up = time.monotonic() + 60
+    while not connection.execute("SELECT 1 FROM file").fetchone() and time.monotonic() < give_up:
+        time.sleep(0.002)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    kept = int(str(rows(connection, "SELECT count(*) FROM file")[0][0]))
+    assert rows(connection, "PRAGMA integrity_check") == [("ok",)]
+    report = run_index(root)
+    assert kept > 0
+    assert (report.files.unchanged, report.files.indexed, report.edges["calls"]) == (kept, 390 - kept, 390)
+
+
+def test_two_runs_at_once_agree(tmp_path: Path, connection: sqlite3.Connection, run_index: RunIndex) -> None:
+    """Two runs over one store at the same time both end well, and the store is that of a single run."""
+    root = tmp_path / "many"
+    root.mkdir()
+    big_repository(root, 200)
+    database = tmp_path / "store" / "memory.db"
+    children = [subprocess.Popen([sys.executable, "-c", RUN, str(database), str(root)]) for _ in "12"]
+    assert [child.wait(60) for child in children] == [0, 0]
+    report = run_index(root)
+    assert (report.files.unchanged, report.memories.total, report.edges["calls"]) == (200, 200, 200)
+
+
+def test_a_folder_swapped_for_a_link_leads_nowhere(make_repo: MakeRepo, run_index: RunIndex, tmp_path: Path) -> None:
+    """A tracked file whose folder has become a link to elsewhere is not read through it, and the run goes on."""
+    root = make_repo({"d/a.py": "x = 1\n", "b.py": "y = 1\n"})
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a.py").write_text("stolen = 1\n")
+    (root / "d" / "a.py").unlink()
+    (root / "d").rmdir()
+    (root / "d").symlink_to(tmp_path / "elsewhere")
+    report = run_index(root)
+    assert report.files.indexed == 1
+    assert report.files.excluded.by_reason == {"symlink": 1, "unreadable": 1}
