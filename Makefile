@@ -1,6 +1,6 @@
 # xscore from a checkout: everything lands in .venv, and nothing but the package index is reached.
 #
-#   make ask Q="where is a judgment written to the cache?"
+#   make ask Q="why is a store refused?"
 #   make test        lint, types, floors, tests
 #   make verify      the wheel in an environment of its own; long and real-server tests
 #   make bench       measure speed and recall
@@ -26,7 +26,7 @@ help:
 	@sed -n 's/^# \{0,1\}//; 3,9p' Makefile
 
 ask: .venv/.installed
-	@test -n "$$Q" || { echo 'Ask something: make ask Q="where is a judgment written to the cache?"' >&2; exit 2; }
+	@test -n "$$Q" || { echo 'Ask something: make ask Q="why is a store refused?"' >&2; exit 2; }
 	@printf '%s' "$$Q" | $(BIN)/xscore context - --judge lexical
 
 test: .venv/.installed-test

@@ -93,6 +93,14 @@ def test_nothing_chosen() -> None:
     assert "Judgments.known" in page and "--threshold" in page and "--file" in page
 
 
+def test_nothing_judged() -> None:
+    """Nothing judged, and nothing there to judge, are said differently from nothing chosen."""
+    stopped = replace(ANSWER, selected=(), near_misses=(), coverage=Coverage(812, 0, 0, 0, 812))
+    assert answer_page.selection(stopped) == "Nothing was chosen: nothing was judged."
+    empty = replace(stopped, coverage=Coverage(0, 0, 0, 0, 0))
+    assert "no memories here" in answer_page.selection(empty)
+
+
 def test_unjudged_are_counted_by_cause() -> None:
     """What has no score is counted by cause, with a way on."""
     partial = replace(
@@ -113,4 +121,4 @@ def test_hostile_names_are_harmless() -> None:
     hostile = replace(WRITE, path="a\x1b[2J.py", entity="f\u202e", reason="x\ny\x07")
     page = answer_page.selection(replace(ANSWER, selected=(hostile,), near_misses=(hostile,)))
     assert "\x1b" not in page and "\u202e" not in page and "\x07" not in page
-    assert len(page.splitlines()) == 3
+    assert len(page.splitlines()) == 2

@@ -81,7 +81,7 @@ def test_ask_again_calls_no_judge(xscore: Run, shop: Path, scripted: tuple[str, 
 def test_no_answer_lists_the_selection(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
     """With --no-answer the list of chosen memories is the result."""
     done = xscore("ask", TASK, *scripted, "--no-answer", cwd=shop)
-    assert re.match(r"0\.9\d  shop/basket\.py:7-9  Basket\.total\n      sums the prices\n", done.stdout)
+    assert re.match(r"0\.9\d  shop/basket\.py:7-9  Basket\.total  \(0\.95 .*\)\n      sums the prices\n", done.stdout)
 
 
 def test_without_a_key(xscore: Run, shop: Path) -> None:

@@ -1,9 +1,15 @@
 """Ctrl-C in two steps, in a process of its own."""
 
+import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+from tests.cli.conftest import Run
+from tests.conftest import MakeRepo
 
 SLOW = """
 import asyncio, sys, time
@@ -62,3 +68,37 @@ def test_the_second_press_ends_at_once() -> None:
     assert (out, code) == ("", 130)
     assert "left" in err
     assert time.monotonic() - begun < 15
+
+
+def test_ctrl_c_while_judging_keeps_what_was_paid_for(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
+    """Interrupted while judging: exit 130, a receipt that adds up, and the next run judges only the rest."""
+    root = make_repo({f"m{n}.py": f'def f{n}() -> int:\n    """Do {n}."""\n    return {n}\n' for n in range(12)})
+    script = tmp_path / "script.json"
+    flags = ["--judge", f"scripted:{script}", "--pack-size", "1", "--concurrency", "1", "--no-answer", "--json"]
+    script.write_text(json.dumps({"default": 0.9, "latency_s": 0.3}))
+    xscore("index", cwd=root)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "xscore", "ask", "do it", *flags],
+        cwd=root,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=dict(os.environ),
+    )
+    _wait_for_judgments(xscore, root)
+    process.send_signal(signal.SIGINT)
+    answer = json.loads(process.communicate(timeout=30)[0])
+    assert process.returncode == 130
+    assert answer["coverage"]["judged"] > 0 and answer["unjudged"]["by_cause"]["interrupted"] > 0
+    again = json.loads(xscore("ask", "do it", *flags, cwd=root).stdout)["coverage"]
+    assert again["cached"] >= answer["coverage"]["judged"]
+    assert again["cached"] + again["judged"] == again["candidates"]
+
+
+def _wait_for_judgments(xscore: Run, root: Path) -> None:
+    for _ in range(60):
+        if json.loads(xscore("status", "--json", cwd=root).stdout)["judgments"]:
+            return
+        time.sleep(0.1)
+    raise AssertionError("nothing was judged in time")

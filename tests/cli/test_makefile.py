@@ -9,7 +9,7 @@ import pytest
 
 MAKEFILE = Path(__file__).parents[2] / "Makefile"
 HOSTILE = [
-    "where is a judgment written to the cache?",
+    "why is a store refused?",
     "$(shell touch made-by-make)",
     "`touch made-by-shell` $(touch made-by-shell) $HOME $5 $$",
     'it\'s "quoted" \\ %s %d #comment; exit 3',

@@ -13,6 +13,7 @@ from xscore.records import Answer, Selected, StageUsage
 MISSES_SHOWN = 3
 WITHIN_REACH = 0.7
 """Share of the threshold from which a miss is near enough to name."""
+EMPTY = "Nothing was chosen: there are no memories here to judge. `xscore index --verbose` says what was kept out."
 
 
 def selection(answer: Answer) -> str:
@@ -37,6 +38,8 @@ def near_misses(answer: Answer) -> str:
 def nothing_chosen(answer: Answer) -> str:
     """Say plainly that nothing reached the threshold, what came nearest, and what can be done."""
     judged = answer.coverage.candidates - answer.coverage.unjudged
+    if not judged:
+        return "Nothing was chosen: nothing was judged." if answer.coverage.candidates else EMPTY
     lines = [f"Nothing was chosen: none of {judged:,} judged memories reached {answer.threshold:g}."]
     lines += [f"  nearest  {miss.score:.2f}  {_name(miss)}" for miss in answer.near_misses[:MISSES_SHOWN]]
     lines.append("  Lower --threshold, name the file you are in with --file, or say the task in the words of the code.")
@@ -95,16 +98,11 @@ def _name(memory: Selected) -> str:
 
 
 def _entry(memory: Selected) -> list[str]:
-    """One memory: score, place, name; below it the reason and the boosts, if any."""
+    """One memory: score, place and name, how the score came about; below it the reason."""
     where = place(memory.path, memory.start_line, memory.end_line) if memory.path else memory.id
-    label = one_line(memory.entity) or memory.kind
-    head = f"{bold(f'{memory.score:.2f}')}  {where}  {bold(label)}"
-    if memory.below_threshold:
-        head += "  (below threshold)"
-    lines = [head]
-    if memory.reason:
-        lines.append(f"      {one_line(memory.reason)}")
+    head = f"{bold(f'{memory.score:.2f}')}  {where}  {bold(one_line(memory.entity) or memory.kind)}"
     if memory.boosts:
-        added = ", ".join(f"+{boost.amount:.2f} {boost.name} ({one_line(boost.because)})" for boost in memory.boosts)
-        lines.append(faint(f"      {memory.raw_score:.2f} {added}"))
-    return lines
+        head += faint(f"  ({memory.raw_score:.2f}{''.join(f' +{b.amount:.2f} {b.name}' for b in memory.boosts)})")
+    if memory.below_threshold:
+        head += faint("  (below threshold)")
+    return [head, f"      {one_line(memory.reason)}"] if memory.reason else [head]

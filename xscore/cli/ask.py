@@ -3,6 +3,7 @@
 import click
 
 from xscore.cli import answer_page
+from xscore.cli.failures import INTERRUPTED
 from xscore.cli.opening import in_pipeline, read_settings
 from xscore.cli.options import JUDGING, KEEPING, LIMITS, MODELS, MOMENT, OUTPUT, RESULT, SCOPE, Flags, options
 from xscore.cli.progress import Watch
@@ -10,9 +11,9 @@ from xscore.cli.terminal import Terminal, echo, print_json
 from xscore.pipeline.receipt import to_json
 from xscore.records import Answer
 
-SET_ONE = (
-    "Set one: export OPENAI_API_KEY=…, or OPENAI_BASE_URL=… for a server of your own; --judge and --model take"
-    " provider:model."
+SET_A_MODEL = (
+    "To have a model judge and answer: export OPENAI_API_KEY=…, or OPENAI_BASE_URL=… for a server of your own"
+    " (--judge and --model name others)."
 )
 ANSWER = {
     "no_answer": click.option("--no-answer", is_flag=True, help="Judge and choose only; make no call to the answerer.")
@@ -49,17 +50,20 @@ def ask(task: str, flags: Flags) -> int:
 
 
 def _result(answer: Answer, terminal: Terminal, streamed: str) -> None:
-    """Put the result on stdout: the answer, or the bundle where there is none, or the selection alone."""
+    """Put the result on stdout: the answer, or the bundle where there is none, or the selection where none was wanted.
+
+    A turn that was interrupted has no result: its best so far goes to stderr.
+    """
     if streamed:
         terminal.piece("" if streamed.endswith("\n") else "\n")
     if answer.answer is not None:
         if streamed != answer.answer:  # a call that broke while streaming was made again
             terminal.data(answer.answer)
         terminal.lines("\n" + answer_page.selection(answer))
-    elif answer.bundle and answer.selected:
+    elif answer.bundle and answer.selected and answer.exit_code != INTERRUPTED:
         terminal.data(answer.bundle)
         terminal.lines("\n" + answer_page.selection(answer))
-    elif answer.selected:
+    elif answer.selected and not answer.bundle:
         echo(answer_page.selection(answer))
     else:
         terminal.lines(answer_page.selection(answer))
@@ -69,5 +73,5 @@ def _account(answer: Answer, terminal: Terminal, *, wants_answer: bool) -> None:
     terminal.lines(answer_page.near_misses(answer))
     terminal.lines(answer_page.unjudged(answer))
     if wants_answer and answer.primary is None:
-        terminal.note(f"No model {'answered' if answer.judge.is_model else 'judged or answered'}. {SET_ONE}")
+        terminal.note(SET_A_MODEL)
     terminal.lines(answer_page.cost_line(answer))

@@ -3,8 +3,6 @@
 It vanishes when closed. Text out of the repository is neutralised before it comes here and is never read as markup.
 """
 
-from collections.abc import Callable
-
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -45,11 +43,9 @@ class Board:
         """Show where the judging stands at the next frame."""
         self._progress = progress
 
-    def aside(self, words: Callable[[], None]) -> None:
-        """Step aside while something else is written to the terminal."""
-        self._live.stop()
-        words()
-        self._live.start()
+    def above(self, line: str) -> None:
+        """Write a line above the board, where it stays."""
+        self._live.console.print(Text(line), soft_wrap=True)
 
     def close(self) -> None:
         """Wipe the board."""

@@ -9,7 +9,7 @@ from xscore.cli.progress import Watch
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import echo, print_json
 from xscore.pipeline.receipt import to_json
-from xscore.records import Estimate
+from xscore.records import Estimate, JudgeEstimate
 
 FOLDERS_SHOWN = 8
 LIMITS_IN_WORDS = {
@@ -40,13 +40,7 @@ def estimate(task: str, flags: Flags) -> None:
 
 def page(found: Estimate) -> str:
     """Show both stages, then where the tokens are."""
-    judge = found.judge
-    lines = [
-        f"judge    {judge.to_judge:,} of {judge.candidates:,} to judge, {judge.cached:,} cached"
-        f" · {counted(judge.calls, 'call')} · {tokens(judge.input_tokens)} in / {tokens(judge.output_tokens)} out"
-        f" · {dollars(judge.cost_usd)} · {seconds(judge.seconds)} · {one_line(judge.host)}",
-        f"         {LIMITS_IN_WORDS.get(judge.binding_limit, judge.binding_limit)}",
-    ]
+    lines = _judging(found.judge)
     if found.primary is not None:
         primary = found.primary
         lines.append(
@@ -56,13 +50,25 @@ def page(found: Estimate) -> str:
     else:
         lines.append("answer   no model set")
     lines.append(f"total    {dollars(found.cost_usd)}")
-    lines.append(f"kinds    {_shares(found.by_kind)}")
-    lines.append(f"folders  {_shares(found.by_folder)}")
+    if found.judge.calls:
+        lines.append(f"kinds    {_shares(found.by_kind)}")
+        lines.append(f"folders  {_shares(found.by_folder)}")
     return "\n".join(lines)
+
+
+def _judging(judge: JudgeEstimate) -> list[str]:
+    if judge.to_judge and not judge.calls:
+        return [f"judge    {counted(judge.to_judge, 'memory', 'memories')}, by words alone, on this machine: no call"]
+    return [
+        f"judge    {judge.to_judge:,} of {judge.candidates:,} to judge, {judge.cached:,} cached"
+        f" · {counted(judge.calls, 'call')} · {tokens(judge.input_tokens)} in / {tokens(judge.output_tokens)} out"
+        f" · {dollars(judge.cost_usd)} · {seconds(judge.seconds)} · {one_line(judge.host)}",
+        f"         {LIMITS_IN_WORDS.get(judge.binding_limit, judge.binding_limit)}",
+    ]
 
 
 def _shares(counts: dict[str, int]) -> str:
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     shown = [f"{one_line(name) or '.'} {tokens(count)}" for name, count in ordered[:FOLDERS_SHOWN] if count]
     rest = sum(count for _, count in ordered[FOLDERS_SHOWN:])
-    return " · ".join([*shown, *([f"others {tokens(rest)}"] if rest else [])]) or "nothing to judge"
+    return " · ".join([*shown, *([f"others {tokens(rest)}"] if rest else [])])

@@ -58,10 +58,7 @@ class Watch:
 
     def note(self, message: str) -> None:
         """Something the user should know."""
-        if self._board is None:
-            self._terminal.note(message)
-        else:
-            self._board.aside(lambda: self._terminal.note(message))
+        self._terminal.note(message, say=self._board.above if self._board else None)
 
     def answer_text(self, piece: str) -> None:
         """A piece of the answer arrived; a reader who left does not stop a call that is being paid for."""

@@ -6,6 +6,7 @@ how loudly something is said, never what.
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import click
@@ -53,11 +54,11 @@ class Terminal:
         if not self.quiet and text:
             click.echo(text, err=True, color=None if _may_colour() else False)
 
-    def note(self, message: str) -> None:
-        """Say something the user should know, once, on one line of stderr."""
+    def note(self, message: str, *, say: Callable[[str], None] | None = None) -> None:
+        """Say something the user should know, once, on one line of stderr; by `say` where a board is drawn there."""
         if not self.quiet and message not in self.said:
             self.said.add(message)
-            click.echo(one_line(message), err=True)
+            (say or _to_stderr)(one_line(message))
 
 
 def bold(text: str) -> str:
@@ -78,6 +79,10 @@ def text_for_stdout(text: str) -> str:
 def echo(text: str) -> None:
     """Write a block made for people to stdout; colours go when stdout is no terminal."""
     _write(text + "\n" if sys.stdout.isatty() and _may_colour() else click.unstyle(text) + "\n")
+
+
+def _to_stderr(line: str) -> None:
+    click.echo(line, err=True)
 
 
 def _may_colour() -> bool:
