@@ -19,23 +19,28 @@ _FILE = r"[^\s:()\[\]\"'<>]+\.[A-Za-z]\w{0,9}"
 
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b0x[0-9a-fA-F]{9,16}\b|(?<=\bat )0x[0-9a-fA-F]+\b"), "<address>"),
-    (re.compile(r"(?:/private)?/var/folders/[^/\s]+/[^/\s]+/T\b/?[^/\s\"'`)>,;:\]]*"), "<temporary>"),
-    (re.compile(r"(?:/private)?(?:/var)?/tmp/[^/\s\"'`)>,;:\]]+"), "<temporary>"),
+    (re.compile(r"(?<![\w.~/-])(?:/private)?/var/folders/[^/\s]+/[^/\s]+/T\b/?[^/\s\"'`)>,;:\]]*"), "<temporary>"),
+    (re.compile(r"(?<![\w.~/-])(?:/private)?(?:/var)?/tmp/[^/\s\"'`)>,;:\]]+"), "<temporary>"),
     (re.compile(r"(?i)[A-Z]:\\Users\\[^\\\s]+\\AppData\\Local\\Temp\\[^\\\s\"'`)>,;:\]]+"), "<temporary>"),
-    (re.compile(r"<temporary>/pytest-(?:\d+|current)\b"), "<temporary>"),
+    (re.compile(r"<temporary>(?:/pytest-(?:\d+|current)\b)+"), "<temporary>"),
     (re.compile(rf"\b{_DATE}[T :]{_CLOCK}(?: ?(?:Z\b|[+-]\d\d:?\d\d\b))?"), "<time>"),
     (re.compile(rf"(?<![\d:]){_CLOCK}(?![\d:])"), "<time>"),
     (
-        re.compile(rf"\b((?i:in|took|elapsed|duration|finished|total|real|user|sys)[:=]?\s+)\d+\.\d+ ?{_UNIT}\b"),
+        re.compile(
+            rf"\b((?i:in|took|elapsed|duration|finished|total|real|user|sys)[:=]?[ \t]{{1,9}})\d+\.\d+ ?{_UNIT}\b"
+        ),
         r"\1<duration>",
     ),
-    (re.compile(rf"([(\[]\s*)\d+(?:\.\d+)? ?{_UNIT}(?=\s*[)\]])"), r"\1<duration>"),
+    (re.compile(rf"([(\[] ?)\d+(?:\.\d+)? ?{_UNIT}(?= ?[)\]])"), r"\1<duration>"),
     (re.compile(rf"(?<![\w.])\d+\.\d{{2,}} ?{_UNIT}\b"), "<duration>"),
     (re.compile(r"(\bFile \"[^\"\n]+\", line )\d+"), r"\1<line>"),
-    (re.compile(rf"(?m)^(\s*(?:at |--> |in |E +)?{_FILE}):\d+(?::\d+)?(?=:|\s*$|\s+in\b|\s+\+0x)"), r"\1:<line>"),
+    (
+        re.compile(rf"(?m)^([ \t]*(?:at |--> |in |E {{1,9}})?{_FILE}):\d+(?::\d+)?(?=:|[ \t]*$|[ \t]in\b|[ \t]\+0x)"),
+        r"\1:<line>",
+    ),
     (re.compile(rf"(\({_FILE}):\d+(?::\d+)?(?=\))"), r"\1:<line>"),
-    (re.compile(rf"(?m)(\bat {_FILE}):\d+(?::\d+)?(?=\s*$)"), r"\1:<line>"),
-    (re.compile(r"(?m)[ \t]+$"), ""),
+    (re.compile(rf"(?m)(\bat {_FILE}):\d+(?::\d+)?(?=[ \t]*$)"), r"\1:<line>"),
+    (re.compile(r"(?m)(?<![ \t])[ \t]+$"), ""),
 )
 
 
@@ -51,7 +56,10 @@ def judge_key(judge: JudgeIdentity) -> str:
 
 def normalise(text: str) -> str:
     """Replace what differs between two runs of one command by a word for its kind; doing it twice changes nothing."""
-    text = text.replace("\r\n", "\n")
-    for pattern, replacement in _RULES:
-        text = pattern.sub(replacement, text)
-    return text.strip()
+    text, before = text.replace("\r\n", "\n"), ""
+    while text != before:  # a replacement can uncover a neighbour; each pass leaves fewer digits, so it ends
+        before = text
+        for pattern, replacement in _RULES:
+            text = pattern.sub(replacement, text)
+        text = text.strip()
+    return text

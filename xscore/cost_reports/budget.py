@@ -2,14 +2,14 @@
 
 What is set aside plus what is charged never passes the cap, over all tasks and processes that work on the turn. A call
 that ended without telling its price stays charged at its bound. A reservation whose process died, or whose lease ran
-out, is taken back. Trade-off: near the cap calls wait for nothing and are refused, even if those in flight turn out
-cheaper than their bound.
+out, is taken back. Near the cap a call waits for those of its own process in flight, which mostly cost less than
+their bound, before it is refused. Trade-off: it does not wait for those of another process.
 """
 
 import os
 import secrets
 import time
-from asyncio import CancelledError
+from asyncio import CancelledError, Event
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
@@ -40,22 +40,22 @@ class TurnBudget:
         self._clock = clock
         self._lease_s = lease_s
         self._open: dict[str, Decimal] = {}
+        self._settled = Event()
 
     async def reserve(self, usd: Decimal | None) -> str:
         """Set aside an upper bound (None: unpriced, counts as nothing). Raises BudgetExhausted past the cap."""
         if self._cap is None:
             return ""
         name, amount = secrets.token_hex(8), usd or Decimal(0)
-        try:
-            left = await self._commits.submit(partial(self._set_aside, name, amount))
-        except CancelledError:
-            self._commits.post(partial(self._charge, name, Decimal(0)))
-            raise
-        if left is not None:
-            raise BudgetExhausted(
-                f"the next call may cost ${amount}, and ${left} of the turn's ${self._cap} are left",
-                hint="Raise --max-usd, or narrow the task; what was judged is kept and not paid again.",
-            )
+        settled = self._settled
+        while (left := await self._try(name, amount)) is not None:
+            if not (self._open or settled.is_set()):
+                raise BudgetExhausted(
+                    f"the next call may cost ${amount}, and ${left} of the turn's ${self._cap} are left",
+                    hint="Raise --max-usd, or narrow the task; what was judged is kept and not paid again.",
+                )
+            await settled.wait()
+            settled = self._settled
         self._open[name] = amount
         return name
 
@@ -64,9 +64,18 @@ class TurnBudget:
         if reservation:
             bound = self._open.pop(reservation)
             self._commits.post(partial(self._charge, reservation, bound if actual is None else actual))
+            self._settled.set()
+            self._settled = Event()
+
+    async def _try(self, name: str, amount: Decimal) -> Decimal | None:
+        """Return None once the amount is set aside, or what is left where that is too little."""
+        try:
+            return await self._commits.submit(partial(self._set_aside, name, amount))
+        except CancelledError:
+            self._commits.post(partial(self._charge, name, Decimal(0)))
+            raise
 
     def _set_aside(self, name: str, amount: Decimal, connection: Connection) -> Decimal | None:
-        """Return None, or what is left where that is too little."""
         assert self._cap is not None
         now = self._clock()
         rows = connection.execute(

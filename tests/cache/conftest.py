@@ -1,0 +1,31 @@
+"""Judges and contents for the cache's tests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from sqlite3 import Connection
+
+import pytest
+
+from xscore import database
+from xscore.records import JudgeIdentity, Judgment
+
+JUDGE = JudgeIdentity("openai", "api.openai.com", "m", "low", "judge-1", "memory_first", True)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Give the place of a database."""
+    return tmp_path / "memory.db"
+
+
+@pytest.fixture
+def connection(path: Path) -> Iterator[Connection]:
+    """Open a new database."""
+    opened = database.connect(path)
+    yield opened
+    opened.close()
+
+
+def judgments(start: int, stop: int, *, score: float = 0.5) -> list[Judgment]:
+    """Judge contents by number."""
+    return [Judgment(f"{number:032x}", score) for number in range(start, stop)]

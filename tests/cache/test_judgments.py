@@ -1,0 +1,118 @@
+"""Judgments, clustered by turn."""
+
+import dataclasses
+import math
+from pathlib import Path
+from sqlite3 import Connection
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.cache.conftest import JUDGE, judgments
+from xscore import database
+from xscore.cache.judgments import Judgments
+from xscore.cache.keys import judge_key
+from xscore.errors import StoreDamaged
+from xscore.records import Judgment
+
+scores = st.floats(0, 1)
+
+
+def test_what_was_judged_is_known(connection: Connection) -> None:
+    """X28: score, pack, position and prior come back by content hash; the reason when asked for."""
+    cache = Judgments(connection)
+    cache.write("turn", JUDGE, [Judgment("aa", 0.92, "it writes the rows", "p_1", 3, 0.25), Judgment("bb", 0.0)])
+    assert cache.known("turn", JUDGE) == {
+        "aa": Judgment("aa", 0.92, "", "p_1", 3, 0.25),
+        "bb": Judgment("bb", 0.0),
+    }
+    assert cache.reasons("turn", judge_key(JUDGE), ["aa", "bb", "cc"]) == {"aa": "it writes the rows"}
+
+
+def test_turns_judges_and_samples_do_not_mix(connection: Connection) -> None:
+    """A judgment answers one turn by one judge in one sample."""
+    cache = Judgments(connection)
+    cache.write("turn", JUDGE, judgments(0, 3))
+    other = dataclasses.replace(JUDGE, model="other")
+    assert cache.known("turn 2", JUDGE) == cache.known("turn", other) == cache.known("turn", JUDGE, sample=1) == {}
+    assert cache.reasons("turn 2", judge_key(JUDGE), ["aa"]) == {}
+    cache.write("turn", other, judgments(2, 5, score=1.0))
+    assert len(cache.known("turn", JUDGE)) == len(cache.known("turn", other)) == 3
+
+
+def test_a_past_turn_finds_its_judgments_by_key(connection: Connection) -> None:
+    """A turn remembers its judge by key alone, and that finds the same judgments."""
+    cache = Judgments(connection)
+    cache.write("turn", JUDGE, judgments(0, 3))
+    assert cache.known_under("turn", judge_key(JUDGE)) == cache.known("turn", JUDGE)
+
+
+def test_the_first_judgment_stands(connection: Connection) -> None:
+    """A committed judgment is never changed; judging again adds nothing."""
+    cache = Judgments(connection)
+    cache.write("turn", JUDGE, [Judgment("aa", 0.2, "first")])
+    cache.write("turn", JUDGE, [Judgment("aa", 0.9, "second")])
+    assert cache.known("turn", JUDGE)["aa"].score == 0.2
+    assert cache.reasons("turn", judge_key(JUDGE), ["aa"]) == {"aa": "first"}
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.dictionaries(st.text("0123456789abcdef", min_size=1), scores, max_size=30))
+def test_scores_come_back_exactly(found: dict[str, float]) -> None:
+    """Every score in 0..1 survives the store bit for bit."""
+    with TemporaryDirectory() as place:
+        connection = database.connect(Path(place) / "memory.db")
+        cache = Judgments(connection)
+        cache.write("turn", JUDGE, [Judgment(digest, score) for digest, score in found.items()])
+        assert {digest: one.score for digest, one in cache.known("turn", JUDGE).items()} == found
+        connection.close()
+
+
+@pytest.mark.parametrize("planted", [7.0, -1.0, math.inf])
+def test_an_impossible_score_is_damage(connection: Connection, planted: float) -> None:
+    """A score that cannot be one, written around the checks, is damage and never a score."""
+    cache = Judgments(connection)
+    cache.write("turn", JUDGE, judgments(0, 3))
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    connection.execute("UPDATE judgment SET score = ? WHERE content_id = 2", (planted,))
+    with pytest.raises(StoreDamaged):
+        cache.known("turn", JUDGE)
+
+
+def test_damaged_pages_give_no_score_that_was_not_judged(connection: Connection, path: Path) -> None:
+    """Whichever page is overwritten with rubbish, reading raises StoreDamaged or gives true scores only."""
+    Judgments(connection).write("turn", JUDGE, judgments(0, 2000, score=0.25))
+    connection.close()
+    sound = path.read_bytes()
+    pages = len(sound) // 4096
+    outcomes = set()
+    for page in range(0, pages, max(1, pages // 25)):
+        path.write_bytes(sound[: page * 4096] + b"\xa7" * 4096 + sound[(page + 1) * 4096 :])
+        for side in ("-wal", "-shm"):
+            path.with_name(path.name + side).unlink(missing_ok=True)
+        outcomes.add(_read(path))
+    assert "damaged" in outcomes
+    assert outcomes <= {"damaged", "true"}
+
+
+def test_two_connections_write_at_once_without_a_lock_error(connection: Connection, path: Path) -> None:
+    """Writers wait for one another; each turn ends with what each wrote."""
+    other = database.connect(path)
+    for number in range(20):
+        Judgments(connection).write("turn", JUDGE, judgments(number * 10, number * 10 + 5))
+        Judgments(other).write("turn", JUDGE, judgments(number * 10 + 5, number * 10 + 10))
+    assert len(Judgments(connection).known("turn", JUDGE)) == 200
+    other.close()
+
+
+def _read(path: Path) -> str:
+    try:
+        connection = database.connect(path)
+        found = Judgments(connection).known("turn", JUDGE)
+        connection.close()
+    except StoreDamaged:
+        return "damaged"
+    true = {judgment.content_hash for judgment in judgments(0, 2000)}
+    return "true" if all(one.score == 0.25 and digest in true for digest, one in found.items()) else "false"

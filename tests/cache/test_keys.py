@@ -1,0 +1,136 @@
+"""What a judgment is filed under."""
+
+import dataclasses
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cache.conftest import JUDGE
+from xscore.cache.keys import judge_key, normalise, turn_key
+
+TEMPLATE = """<turn>
+<task>Fix the crash in Store.write when the pack is empty</task>
+<errors>
+{date} ERROR worker {address}
+Traceback (most recent call last):
+  File "{temporary}/project/store.py", line {line}, in write
+    self.rows[0]
+  at write ({source}.js:{line}:{column})
+tests/test_store.py:{line}: IndexError
+   --> src/store.rs:{line}:{column}
+#0 main () at store.c:{line}
+panic: goroutine 1
+	/src/main.go:{line} +0x1d
+<Store object at {short_address}>
+=== 1 failed, 3 passed in {duration}s ===
+--- FAIL: TestWrite ({duration}s)
+</errors>
+</turn>"""
+
+words = st.text("abcdefgh", min_size=1, max_size=8)
+numbers = st.integers(1, 99_999)
+runs = st.fixed_dictionaries(
+    {
+        "date": st.datetimes().map(lambda at: at.replace(year=2000 + at.year % 100).isoformat(sep=" ")),
+        "address": st.integers(16**9, 16**12 - 1).map(hex),
+        "short_address": st.integers(16**3, 16**12 - 1).map(hex),
+        "temporary": st.one_of(
+            words.map(lambda word: f"/tmp/tmp{word}"),
+            words.map(lambda word: f"/private/var/folders/ab/{word}/T/{word}"),
+            st.integers(0, 999).map(lambda number: f"/tmp/pytest-of-root/pytest-{number}"),
+        ),
+        "line": numbers,
+        "column": numbers,
+        "duration": st.floats(0.001, 999).map(lambda seconds: f"{seconds:.2f}"),
+    }
+)
+
+
+@given(runs, runs)
+def test_two_runs_of_one_command_share_a_key(one: dict[str, object], other: dict[str, object]) -> None:
+    """Addresses, temporary paths, times, durations and line numbers of frames do not reach the key."""
+    assert turn_key(TEMPLATE.format(source="store", **one)) == turn_key(TEMPLATE.format(source="store", **other))
+
+
+@given(st.text(), st.text())
+def test_different_tasks_have_different_keys(one: str, other: str) -> None:
+    """Two turns share a key exactly when they are the same after normalisation."""
+    assert (turn_key(one) == turn_key(other)) is (normalise(one) == normalise(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("set the timeout to 30s", "set the timeout to 60s"),
+        ("retry after 0.5s", "retry after 1.5s"),
+        ("why does store.py:120 fail", "why does store.py:300 fail"),
+        ("look at line 12", "look at line 13"),
+        ("support HTTP 404", "support HTTP 405"),
+        ("mask 0xFF", "mask 0xF0"),
+        ("listen on 127.0.0.1:8080", "listen on 127.0.0.1:9090"),
+        ("release 1.2.3", "release 1.2.4"),
+        ("read src/tmp/a.py", "read src/tmp/b.py"),
+        ("it broke on 2026-11-01", "it broke on 2026-11-02"),
+    ],
+)
+def test_what_a_person_chose_stays_in_the_key(one: str, other: str) -> None:
+    """Numbers, places and dates that are the task itself tell two tasks apart."""
+    assert turn_key(one) != turn_key(other)
+
+
+def test_the_failing_file_stays_in_the_key() -> None:
+    """Only the line of a frame is dropped; the file and the message still count."""
+    run = {
+        "date": "",
+        "address": "",
+        "short_address": "",
+        "temporary": "/tmp/x",
+        "line": 1,
+        "column": 1,
+        "duration": "1.00",
+    }
+    assert turn_key(TEMPLATE.format(source="store", **run)) != turn_key(TEMPLATE.format(source="cache", **run))
+
+
+@given(st.one_of(st.text(), st.text("/tmp:0123456789.xps()\n at<>-T pytest")))
+def test_normalising_twice_changes_nothing(text: str) -> None:
+    """A normalised turn is its own normal form."""
+    assert normalise(normalise(text)) == normalise(text)
+
+
+@given(st.text("ab \t\n\r"))
+def test_trailing_blanks_and_line_ends_do_not_count(text: str) -> None:
+    """The same text pasted from another system is the same turn."""
+    assert turn_key(text.replace("\r", "")) == turn_key(text.replace("\r", "").replace("\n", " \r\n"))
+
+
+def test_every_part_of_a_judge_is_in_its_key() -> None:
+    """Another provider, host, model, reasoning, prompt version, order or packing is another judge."""
+    keys = {judge_key(JUDGE)}
+    for field in dataclasses.fields(JUDGE):
+        change: dict[str, Any] = {field.name: False if field.name == "packed" else "other"}
+        keys.add(judge_key(dataclasses.replace(JUDGE, **change)))
+    assert len(keys) == 1 + len(dataclasses.fields(JUDGE))
+
+
+def test_keys_do_not_drift() -> None:
+    """The keys of paid judgments are pinned: a change here re-pays every cache in the world, so it must be meant."""
+    assert turn_key("<turn>\n<task>fix it</task>\n</turn>") == "268496029136718f96f83f44e003e8ab"
+    assert judge_key(JUDGE) == "b1a6ba72f2e2de70e6c6e80a32e6553d"
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "\n", " ", "(", "1:", "at ", " a.b", "x.y:1 ", "/tmp/", 'File "', "1.11 ", "\t\n"]
+)
+def test_long_pastes_are_normalised_in_linear_time(unit: str) -> None:
+    """Ten times the text takes about ten times as long, whatever it repeats: a paste cannot hang a turn."""
+
+    def cpu_s(times: int) -> float:
+        start = time.process_time()
+        normalise(unit * times + "x")
+        return time.process_time() - start
+
+    assert cpu_s(50_000) < 40 * max(cpu_s(5_000), 0.002)

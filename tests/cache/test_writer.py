@@ -1,0 +1,171 @@
+"""Write-through: what is acknowledged is committed."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from sqlite3 import Connection
+
+import pytest
+
+from tests.cache.conftest import JUDGE, judgments
+from xscore import database
+from xscore.cache.group_commit import GroupCommit
+from xscore.cache.judgments import Judgments
+from xscore.cache.writer import JudgmentWriter
+from xscore.errors import StoreError
+
+ACKNOWLEDGING = """
+import asyncio, pathlib, sys
+from xscore.cache.group_commit import GroupCommit
+from xscore.cache.writer import JudgmentWriter
+from xscore.records import JudgeIdentity, Judgment
+JUDGE = JudgeIdentity("openai", "api.openai.com", "m", "low", "judge-1", "memory_first", True)
+
+async def main(path, first):
+    async with GroupCommit(path) as commits:
+        writer = JudgmentWriter(commits, turn_key="turn", judge=JUDGE)
+        async def work(worker):
+            for number in range(worker, 10**9, 8):
+                digest = f"{first + number:032x}"
+                await writer.write([Judgment(digest, 0.5)])
+                sys.stdout.write(digest + "\\n")
+                sys.stdout.flush()
+        await asyncio.gather(*map(work, range(8)))
+
+asyncio.run(main(pathlib.Path(sys.argv[1]), int(sys.argv[2])))
+"""
+
+
+async def test_what_is_acknowledged_is_committed(path: Path) -> None:
+    """After `write` returns, any other connection sees the judgments."""
+    async with GroupCommit(path) as commits:
+        reader = database.connect(path)
+        await JudgmentWriter(commits, turn_key="turn", judge=JUDGE).write(judgments(0, 20))
+        assert len(Judgments(reader).known("turn", JUDGE)) == 20
+        reader.close()
+
+
+async def test_what_queues_meanwhile_goes_into_one_commit(path: Path) -> None:
+    """Many tasks at once share commits; nobody's judgments are missing."""
+    async with GroupCommit(path) as commits:
+        writer = JudgmentWriter(commits, turn_key="turn", judge=JUDGE)
+        await asyncio.gather(*(writer.write(judgments(number * 5, number * 5 + 5)) for number in range(500)))
+        assert commits.commits < 100
+    connection = database.connect(path)
+    assert len(Judgments(connection).known("turn", JUDGE)) == 2500
+    connection.close()
+
+
+async def test_jobs_run_in_the_order_they_were_handed_over(path: Path) -> None:
+    """A posted job is committed with or before every job handed over after it."""
+    order: list[int] = []
+    async with GroupCommit(path) as commits:
+        for number in range(50):
+            commits.post(partial(_note, order, number))
+        seen = await commits.submit(lambda connection: len(order))
+    assert seen == 50
+    assert order == list(range(50))
+
+
+async def test_closing_commits_what_is_queued(path: Path) -> None:
+    """Leaving the writer loses nothing that was posted, also when an exception leads out."""
+    with pytest.raises(KeyError):
+        async with GroupCommit(path) as commits:
+            for number in range(100):
+                commits.post(_insert_meta(f"k{number}"))
+            raise KeyError("stop")
+    connection = database.connect(path)
+    assert connection.execute("SELECT count(*) FROM meta").fetchone() == (100,)
+    connection.close()
+
+
+async def test_a_cancelled_wait_does_not_take_the_judgments_back(path: Path) -> None:
+    """What was paid is kept even if nobody waits for it any more."""
+    async with GroupCommit(path) as commits:
+        writer = JudgmentWriter(commits, turn_key="turn", judge=JUDGE)
+        waiting = asyncio.create_task(writer.write(judgments(0, 5)))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    connection = database.connect(path)
+    assert len(Judgments(connection).known("turn", JUDGE)) == 5
+    connection.close()
+
+
+async def test_a_failed_commit_stops_everyone(path: Path) -> None:
+    """A commit that fails is raised to all who wait, and to all who come later: what cannot be kept is not bought."""
+    commits = GroupCommit(path)
+    with pytest.raises(StoreError):
+        async with commits:
+            writer = JudgmentWriter(commits, turn_key="turn", judge=JUDGE)
+            commits.post(lambda connection: connection.execute("PRAGMA query_only = ON"))
+            for _ in range(2):
+                with pytest.raises(StoreError, match="cannot be written"):
+                    await writer.write(judgments(0, 5))
+            with pytest.raises(StoreError):
+                commits.post(_insert_meta("late"))
+
+
+async def test_a_full_disk_is_said_to_be_full(path: Path) -> None:
+    """A store that cannot grow raises StoreError with what to do, and what was committed before stays."""
+    with pytest.raises(StoreError, match="disk is full"):
+        async with GroupCommit(path) as commits:
+            writer = JudgmentWriter(commits, turn_key="turn", judge=JUDGE)
+            await writer.write(judgments(0, 10))
+            await commits.submit(lambda connection: connection.execute("PRAGMA max_page_count = 1").fetchone())
+            await writer.write(judgments(10, 50_000))
+    connection = database.connect(path)
+    assert len(Judgments(connection).known("turn", JUDGE)) == 10
+    connection.close()
+
+
+def test_sigkill_loses_no_acknowledged_judgment(path: Path) -> None:
+    """Killed at six arbitrary points while eight tasks write, the store has every judgment it acknowledged."""
+    acknowledged: set[str] = set()
+    for run in range(6):
+        process = subprocess.Popen(
+            [sys.executable, "-c", ACKNOWLEDGING, str(path), str(run * 10**9)], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        acknowledged.add(process.stdout.readline().strip())
+        time.sleep(0.03 + 0.02 * run)
+        process.send_signal(signal.SIGKILL)
+        acknowledged |= {line.strip() for line in process.stdout if line.endswith("\n")}
+        process.wait()
+        process.stdout.close()
+        connection = database.connect(path)
+        known = Judgments(connection).known("turn", JUDGE)
+        connection.close()
+        assert acknowledged <= known.keys()
+    assert len(acknowledged) > 50
+
+
+def test_two_processes_write_one_turn_at_once(path: Path) -> None:
+    """Two runs that judge into one store do not stop each other."""
+    connection = database.connect(path)
+    running = [
+        subprocess.Popen([sys.executable, "-c", ACKNOWLEDGING, str(path), str(first)], stdout=-1, stderr=-1, text=True)
+        for first in (0, 10**9)
+    ]
+    firsts = [process.stdout.readline().strip() for process in running if process.stdout]
+    time.sleep(0.4)
+    assert [process.poll() for process in running] == [None, None], [process.communicate() for process in running]
+    for process in running:
+        process.kill()
+        process.communicate()
+    assert set(firsts) <= Judgments(connection).known("turn", JUDGE).keys()
+    connection.close()
+
+
+def _note(order: list[int], number: int, connection: Connection) -> None:
+    order.append(number)
+
+
+def _insert_meta(key: str) -> Callable[[Connection], object]:
+    return lambda connection: connection.execute("INSERT INTO meta VALUES (?, '')", (key,))

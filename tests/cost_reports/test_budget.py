@@ -1,0 +1,229 @@
+"""The cap of a turn."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from sqlite3 import Connection
+
+import pytest
+
+from xscore import database
+from xscore.cache.group_commit import GroupCommit
+from xscore.cost_reports.budget import TurnBudget, charged
+from xscore.errors import BudgetExhausted
+
+SPENDING = """
+import asyncio, decimal, pathlib, sys
+from xscore.cache.group_commit import GroupCommit
+from xscore.cost_reports.budget import TurnBudget
+from xscore.errors import BudgetExhausted
+
+async def main():
+    sent = 0
+    async with GroupCommit(pathlib.Path(sys.argv[1])) as commits:
+        budget = TurnBudget(commits, turn_id="t", cap=decimal.Decimal("1.00"))
+        async def work():
+            nonlocal sent
+            while True:
+                try:
+                    reservation = await budget.reserve(decimal.Decimal("0.01"))
+                except BudgetExhausted:
+                    return
+                sent += 1
+                await asyncio.sleep(0.001)
+                await budget.settle(reservation, decimal.Decimal("0.009"))
+        await asyncio.gather(*(work() for _ in range(64)))
+    print(sent)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Give the place of a database."""
+    return tmp_path / "memory.db"
+
+
+@pytest.fixture
+def reader(path: Path) -> Iterator[Connection]:
+    """Open a second connection to it."""
+    opened = database.connect(path)
+    yield opened
+    opened.close()
+
+
+def budget_of(commits: GroupCommit, cap: str | None = "1.00", **more: float) -> TurnBudget:
+    """Make the budget of turn `t`."""
+    clock = (lambda: more["now"]) if "now" in more else (lambda: 1000.0)
+    return TurnBudget(commits, turn_id="t", cap=None if cap is None else Decimal(cap), clock=clock)
+
+
+async def test_what_would_pass_the_cap_is_refused_before_it_is_sent(path: Path) -> None:
+    """Reservations add up to the cap, to the last cent and no further; the refusal says what is left."""
+    async with GroupCommit(path) as commits:
+        for _ in range(9):
+            await budget_of(commits).reserve(Decimal("0.11"))
+        with pytest.raises(BudgetExhausted, match=r"may cost \$0\.02, and \$0\.01"):
+            await budget_of(commits).reserve(Decimal("0.02"))
+        await budget_of(commits).reserve(Decimal("0.01"))
+        with pytest.raises(BudgetExhausted):
+            await budget_of(commits).reserve(Decimal("0.0000000001"))
+
+
+async def test_near_the_cap_a_call_waits_for_those_in_flight(path: Path) -> None:
+    """What calls in flight do not use is used by those that wait; refusal comes when nothing more can come free."""
+    async with GroupCommit(path) as commits:
+        budget = budget_of(commits)
+        first = await budget.reserve(Decimal("0.9"))
+        waiting = [asyncio.create_task(budget.reserve(Decimal("0.5"))) for _ in range(2)]
+        await asyncio.sleep(0.02)
+        assert not any(task.done() for task in waiting)
+        await budget.settle(first, Decimal("0.1"))
+        done, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        await budget.settle(done.pop().result(), Decimal("0.5"))
+        with pytest.raises(BudgetExhausted):
+            await pending.pop()
+
+
+async def test_settling_gives_back_what_was_not_used(path: Path, reader: Connection) -> None:
+    """After a call only its price is charged, exactly."""
+    async with GroupCommit(path) as commits:
+        budget = budget_of(commits)
+        for _ in range(3):
+            await budget.settle(await budget.reserve(Decimal("0.8")), Decimal("0.1"))
+        await budget.reserve(Decimal("0.7"))
+        with pytest.raises(BudgetExhausted):
+            await budget_of(commits).reserve(Decimal("0.01"))
+    assert charged(reader, "t") == Decimal("0.3")
+
+
+async def test_a_call_that_does_not_tell_stays_charged(path: Path, reader: Connection) -> None:
+    """A timed-out call may have been paid for, so its bound stays charged."""
+    async with GroupCommit(path) as commits:
+        budget = budget_of(commits)
+        await budget.settle(await budget.reserve(Decimal("0.6")), None)
+        with pytest.raises(BudgetExhausted):
+            await budget.reserve(Decimal("0.5"))
+    assert charged(reader, "t") == Decimal("0.6")
+
+
+async def test_turns_have_budgets_of_their_own(path: Path) -> None:
+    """The cap is per turn."""
+    async with GroupCommit(path) as commits:
+        await budget_of(commits).reserve(Decimal(1))
+        other = TurnBudget(commits, turn_id="t2", cap=Decimal(1))
+        assert await other.reserve(Decimal(1))
+
+
+async def test_no_cap_and_no_price(path: Path, reader: Connection) -> None:
+    """Without a cap nothing is refused; an unpriced call counts as nothing, as loopback does; a cap of 0 allows it."""
+    async with GroupCommit(path) as commits:
+        free = budget_of(commits, None)
+        await free.settle(await free.reserve(Decimal(10**6)), Decimal(10**6))
+        strict = budget_of(commits, "0")
+        await strict.settle(await strict.reserve(None), None)
+        await strict.settle(await strict.reserve(Decimal(0)), Decimal(0))
+        with pytest.raises(BudgetExhausted):
+            await strict.reserve(Decimal("0.01"))
+    assert charged(reader, "t") == 0
+
+
+@pytest.fixture
+def dead_pid() -> int:
+    """Give the number of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", "pass"])
+    process.wait()
+    return process.pid
+
+
+async def test_reservations_of_the_dead_are_taken_back(path: Path, reader: Connection, dead_pid: int) -> None:
+    """What a killed process had set aside is free again; what a living one has is not, until its lease runs out."""
+    living = os.getppid()
+    rows = [("a", "t", dead_pid, 2000.0, "0.5"), ("b", "t", living, 2000.0, "0.3"), ("c", "t", living, 900.0, "0.2")]
+    reader.executemany("INSERT INTO reservation VALUES (?, ?, ?, ?, ?)", rows)
+    async with GroupCommit(path) as commits:
+        budget = budget_of(commits, now=1000.0)
+        await budget.reserve(Decimal("0.7"))
+        with pytest.raises(BudgetExhausted):
+            await budget_of(commits, now=1000.0).reserve(Decimal("0.01"))
+    assert {row[0] for row in reader.execute("SELECT id FROM reservation")} >= {"b"}
+    assert not reader.execute("SELECT 1 FROM reservation WHERE id IN ('a', 'c')").fetchall()
+
+
+async def test_a_lease_taken_back_is_still_charged_when_it_settles(path: Path, reader: Connection) -> None:
+    """A slow call whose reservation another process took back is charged all the same."""
+    async with GroupCommit(path) as commits:
+        budget = budget_of(commits)
+        reservation = await budget.reserve(Decimal("0.5"))
+        await commits.submit(lambda connection: connection.execute("DELETE FROM reservation").rowcount)
+        await budget.settle(reservation, Decimal("0.4"))
+    assert charged(reader, "t") == Decimal("0.4")
+
+
+async def test_a_cancelled_reservation_is_given_back(path: Path, reader: Connection) -> None:
+    """Ctrl-C while waiting for the reservation leaves none behind."""
+    async with GroupCommit(path) as commits:
+        waiting = asyncio.create_task(budget_of(commits).reserve(Decimal("0.5")))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    assert not reader.execute("SELECT * FROM reservation").fetchall()
+    assert charged(reader, "t") == 0
+
+
+async def test_sixty_four_in_flight_never_pass_the_cap(path: Path) -> None:
+    """At every moment, charged plus set aside is at most the cap, with 64 tasks reserving and settling."""
+    outstanding, worst, sent = Decimal(0), Decimal(0), 0
+    async with GroupCommit(path) as commits:
+        budget = budget_of(commits)
+
+        async def work(number: int) -> None:
+            nonlocal outstanding, worst, sent
+            bound, price = Decimal("0.013"), Decimal("0.001") * (number % 13)
+            while sent < 2000:
+                try:
+                    reservation = await budget.reserve(bound)
+                except BudgetExhausted:
+                    return
+                sent += 1
+                outstanding += bound
+                worst = max(worst, outstanding)
+                await asyncio.sleep(0)
+                outstanding += price - bound
+                await budget.settle(reservation, price)
+
+        await asyncio.gather(*(work(number) for number in range(64)))
+    assert Decimal("0.9") < worst <= Decimal("1.00")
+
+
+def test_two_processes_share_one_cap(path: Path, reader: Connection) -> None:
+    """Two processes of 64 tasks each, working on one turn, together stay within its cap."""
+    running = [
+        subprocess.Popen([sys.executable, "-c", SPENDING, str(path)], stdout=-1, stderr=-1, text=True) for _ in range(2)
+    ]
+    done = [process.communicate(timeout=60) for process in running]
+    assert all(process.returncode == 0 for process in running), done
+    sent = sum(int(out) for out, _ in done)
+    assert charged(reader, "t") == sent * Decimal("0.009") <= 1
+    assert charged(reader, "t") > Decimal("0.2")
+
+
+async def test_the_event_loop_goes_on_while_the_store_is_locked(path: Path, reader: Connection) -> None:
+    """A reservation that has to wait for another process's lock does not stop the loop."""
+    async with GroupCommit(path) as commits:
+        budget = budget_of(commits)
+        with database.transaction(reader):
+            waiting = asyncio.create_task(budget.reserve(Decimal("0.5")))
+            turns = 0
+            for _ in range(20):
+                await asyncio.sleep(0.005)
+                turns += 1
+            assert not waiting.done()
+        assert await waiting
+        assert turns == 20
