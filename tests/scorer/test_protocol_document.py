@@ -1,0 +1,68 @@
+"""`docs/protocol.md` shows what is really sent, read and repaired."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from xscore.prompts.judge import PROMPT_VERSION, PackEntry, judging_request, rubric, turn_block
+from xscore.providers.pack_reading import shown_memories
+from xscore.providers.reply_schema import SCHEMA_NAME, reply_schema
+from xscore.records import Kind, Turn
+from xscore.scorer.codebook import CODEBOOK
+from xscore.scorer.draft import FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
+from xscore.scorer.packs import profile
+from xscore.scorer.parse import read
+
+PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text("utf-8")
+ENTRIES = (
+    PackEntry("co", "decision", "", "One store", "Judgments live in SQLite, one file a repository."),
+    PackEntry("qe", "function", "src/cache.py", "write", "def write(row):\n    db.execute(INSERT, row)"),
+    PackEntry("ka", "method", "src/cache.py", "Cache.close", "def close(self):\n    self.db.close()"),
+    PackEntry("bi", "test", "tests/test_cache.py", "test_write", "A written row is read back.\ntests: write"),
+)
+TURN = Turn(
+    task="Rows are lost when two processes write at once", errors="sqlite3.OperationalError: database is locked"
+)
+
+
+def blocks() -> list[str]:
+    """The fenced blocks of the page, in order: rubric, pack, turn, reply, schema, console."""
+    return re.findall(r"^```\w+\n(.*?)\n```$", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def test_the_example_is_what_is_sent() -> None:
+    """Rubric, pack and turn of the page are the prompt, to the byte."""
+    request = judging_request(ENTRIES, turn_block(TURN), model="m", max_output_tokens=1)
+    assert blocks()[0] == request.system == rubric()
+    assert tuple(blocks()[1:3]) == request.content
+    assert tuple(memory.id for memory in shown_memories(blocks()[1])) == ("co", "qe", "ka", "bi")
+
+
+def test_the_example_reply_is_read() -> None:
+    """The page's reply scores the page's pack, and its reasons are those asked for."""
+    found = read(blocks()[3], CODEBOOK[:4])
+    assert found.scores.keys() == {"ka", "qe", "bi", "co"} and not found.mended
+    assert found.reasons.keys() == {id_ for id_, score in found.scores.items() if score >= 30}
+
+
+def test_the_schema_is_what_is_sent() -> None:
+    """The schema of the page is that of the dialect, for the first two codes in order."""
+    assert json.loads(blocks()[4]) == reply_schema(tuple(sorted(CODEBOOK[:2])))
+    assert f"name `{SCHEMA_NAME}`" in PAGE
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_is_named(kind: Kind) -> None:
+    """A server knows what it may meet."""
+    assert f"`{kind.value}`" in PAGE
+
+
+def test_the_figures_are_those_of_the_code() -> None:
+    """Version, codes, pack limits and output allowance."""
+    assert f"now `{PROMPT_VERSION}`" in PAGE
+    assert ", ".join(f"`{code}`" for code in CODEBOOK[:5]) in PAGE
+    for limits in (profile(), profile(cache_floor=4_096)):
+        assert f"{limits.tokens:,}" in PAGE and str(limits.size) in PAGE
+    assert (FRAME_TOKENS, SCORE_TOKENS, REASON_TOKENS) == (40, 8, 32)
