@@ -1,0 +1,119 @@
+"""Does the lexical judge find a function from the first line of its docstring, when all docstrings are taken out?
+
+    python benchmarks/lexical_docstrings.py
+
+Six packages at fixed versions stand in one pool of functions and methods, tests left out; every function or method with
+a docstring gives one question. Docstrings are cut from the source before it is indexed. Equal questions from several
+functions stay, and count as missed where another twin comes first.
+"""
+
+import argparse
+import ast
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lexical_commits import show
+from lexical_sources import Artifact, pool_of, tree_of
+
+from xscore.evaluation.evaluate import evaluate, report
+from xscore.evaluation.metrics import Place
+from xscore.evaluation.qrels import Case
+from xscore.records import Kind
+from xscore.scorer.lexical import LexicalJudge
+from xscore.settings import SelectionSettings
+
+PACKAGES = {
+    "requests": ("2.34.2", "f288924cae4e29463698d6d60bc6a4da69c89185ad1e0bcc4104f584e960b9ed"),
+    "flask": ("3.1.3", "0ef0e52b8a9cd932855379197dd8f94047b359ca0a78695144304cb45f87c9eb"),
+    "rich": ("15.0.0", "edd07a4824c6b40189fb7ac9bc4c52536e9780fbbfbddf6f1e2502c31b068c36"),
+    "click": ("8.5.1", "9bbfada76703fd1d784b83eea012e3e8c6a001a876543ef104fa56aaaeb072b4"),
+    "werkzeug": ("3.1.9", "55ca7c70a75689be937aa27f8ff4b018f06ff4838fc73045560bf0f5a1291060"),
+    "networkx": ("3.6.1", "26b7c357accc0c8cde558ad486283728b65b6a95d85ee1cd66bafab4c8168509"),
+}
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class Documented:
+    """A function or method with its docstring's first line."""
+
+    name: str
+    question: str
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cache", type=Path, default=Path(".cache/lexical"))
+    parser.add_argument("--every", type=int, default=1, help="ask only every n-th question")
+    arguments = parser.parse_args()
+    threshold = SelectionSettings().lexical_threshold
+    stripped = arguments.cache / "docstrings"
+    cases = write_stripped(arguments.cache, stripped)
+    pool = pool_of(stripped, arguments.cache).of_kinds({Kind.FUNCTION, Kind.METHOD})
+    judge = LexicalJudge(lambda: pool.vectors)
+    results = defaultdict(list)
+    for package, case in cases[:: arguments.every]:
+        measured = asyncio.run(evaluate(judge, pool.candidates, [case], threshold=threshold))
+        results[package].extend(measured.cases)
+    print(f"pool: {len(pool.candidates)} functions and methods")
+    for package, rows in results.items():
+        show(package, report(rows, threshold=threshold, k=15))
+    show("all", report([row for rows in results.values() for row in rows], threshold=threshold, k=15))
+
+
+def write_stripped(cache: Path, target: Path) -> list[tuple[str, Case]]:
+    """Write all packages without docstrings below `target`; return the questions by package."""
+    cases = []
+    for package, (version, sha256) in PACKAGES.items():
+        tree = tree_of(Artifact("pypi", package, version, f"{package}-{version}.tar.gz", sha256), cache)
+        top = next(place for place in (tree / "src" / package, tree / package) if place.is_dir())
+        for file in sorted(top.rglob("*.py")):
+            path = f"{package}/{file.relative_to(top).as_posix()}"
+            if "/tests/" in path:
+                continue
+            source = file.read_text("utf-8")
+            stripped, found = without_docstrings(source)
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            if not (target / path).exists():
+                (target / path).write_text(stripped, "utf-8")
+            for place in found:
+                case = Case(f"{path}::{place.name}", place.question, (Place(path, place.name),))
+                cases.append((package, case))
+    return cases
+
+
+def without_docstrings(source: str) -> tuple[str, list[Documented]]:
+    """Return the source with its docstrings' lines cut out, and who had one."""
+    lines: list[str | None] = list(source.split("\n"))
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Module | ast.ClassDef | Function) or ast.get_docstring(node) is None:
+            continue
+        text = node.body[0]
+        if text.lineno <= getattr(node, "lineno", 0):
+            continue  # `def f(): "text"` on one line
+        indent = " " * text.col_offset
+        lines[text.lineno - 1 : text.end_lineno] = [None] * ((text.end_lineno or text.lineno) - text.lineno + 1)
+        if len(node.body) == 1:
+            lines[text.lineno - 1] = f"{indent}pass"
+    return "\n".join(line for line in lines if line is not None), list(documented(tree.body, ""))
+
+
+def documented(body: list[ast.stmt], owner: str) -> Iterator[Documented]:
+    """Walk functions and methods, nested functions left out, since they are part of their outermost."""
+    for node in body:
+        if isinstance(node, Function):
+            text = (ast.get_docstring(node) or "").strip()
+            if text:
+                yield Documented(owner + node.name, text.partition("\n")[0])
+        elif isinstance(node, ast.ClassDef):
+            yield from documented(node.body, f"{owner}{node.name}.")
+        elif isinstance(node, ast.If | ast.Try):
+            yield from documented(node.body, owner)
+
+
+if __name__ == "__main__":
+    main()
