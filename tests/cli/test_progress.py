@@ -39,6 +39,21 @@ watch.close()
 CLEARED = "\x1b[2K"
 
 
+def drained(terminal: int) -> str:
+    """Read a pseudo-terminal until its other end is closed, and close it."""
+    seen = b""
+    while True:
+        try:
+            piece = os.read(terminal, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(terminal)
+    return seen.decode()
+
+
 def on_a_terminal(*, quiet: bool = False, environ: dict[str, str] | None = None) -> str:
     """Run a turn's worth of telling with stdout and stderr on a pseudo-terminal; return all that arrived."""
     ours, theirs = pty.openpty()
@@ -51,18 +66,9 @@ def on_a_terminal(*, quiet: bool = False, environ: dict[str, str] | None = None)
         env={**environment, "TERM": "xterm-256color", "COLUMNS": "120", **(environ or {})},
     )
     os.close(theirs)
-    seen = b""
-    while True:
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:  # the other end is closed
-            break
-        if not piece:
-            break
-        seen += piece
-    os.close(ours)
-    assert process.wait(timeout=20) == 0, seen.decode()
-    return seen.decode()
+    seen = drained(ours)
+    assert process.wait(timeout=20) == 0, seen
+    return seen
 
 
 def test_standing() -> None:
@@ -136,3 +142,37 @@ print("finished", file=sys.stderr, flush=True)
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stdout == "word "
     assert "finished" in done.stderr
+
+
+CONFIRM = """
+from decimal import Decimal
+from xscore.cli.progress import Watch
+from xscore.cli.terminal import Terminal
+from xscore.records import Estimate, JudgeEstimate
+judge = JudgeEstimate(candidates=9, cached=0, to_judge=9, calls=3, input_tokens=1, output_tokens=1,
+                      cost_usd=Decimal("0.5"), seconds=200.0, binding_limit="latency", host="api.example.com")
+estimate = Estimate(judge=judge, primary=None, by_kind={{}}, by_folder={{}})
+print("agreed:", Watch(Terminal(), agreed={agreed}).confirm(estimate))
+"""
+
+
+@pytest.mark.parametrize(("typed", "outcome"), [(b"y\n", "agreed: True"), (b"\n", "agreed: False")])
+def test_confirmation_on_a_terminal(typed: bytes, outcome: str) -> None:
+    """On a terminal the price is put before the user: calls, dollars, minutes, host; only a yes is a yes."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", CONFIRM.format(agreed=False)], stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    os.write(ours, typed)
+    seen = drained(ours)
+    assert process.wait(timeout=20) == 0, seen
+    assert "3 calls, ~$0.500, 3 min 20 s" in seen and "api.example.com" in seen
+    assert outcome in seen
+
+
+def test_no_confirmation_elsewhere() -> None:
+    """A script is not asked, nor is a user who said --yes: --max-usd is their cap."""
+    code = CONFIRM.format(agreed=False)
+    done = subprocess.run([sys.executable, "-c", code], input="", capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("agreed: True\n", "")

@@ -112,7 +112,7 @@ def best_so_far(progress: Progress) -> list[str]:
 
 
 def _asked(estimate: Estimate) -> bool:
-    """Put calls, dollars, minutes and host before the user. Ctrl-C or an empty answer is a no."""
+    """Put calls, dollars, minutes and host before the user; an empty answer is a no. Raises KeyboardInterrupt."""
     import signal
 
     judge = estimate.judge
@@ -126,8 +126,9 @@ def _asked(estimate: Estimate) -> bool:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return click.confirm("Go on?", default=False, err=True)
-    except click.Abort:
-        return False
+    except click.Abort:  # Ctrl-C, or the end of the input
+        click.echo(err=True)
+        raise KeyboardInterrupt from None
     finally:
         signal.signal(signal.SIGINT, before)
         sys.stderr.flush()
