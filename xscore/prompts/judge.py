@@ -122,10 +122,9 @@ def judging_request(
     reasons_from: lowest score, 0..1, that asks for a reason; 0 asks for all. It stands after the turn, so it may vary
     without touching the prefix.
     """
-    pack = pack_block(entries)
-    asked = _asked(len(entries), reasons_from)
     memory_first = order == "memory_first"
-    content = (pack, f"{turn_text}\n\n{asked}") if memory_first else (turn_text, f"{pack}\n\n{asked}")
+    first, last = (pack_block(entries), turn_text) if memory_first else (turn_text, pack_block(entries))
+    content = (first, f"{last}\n\n{_asked(len(entries), reasons_from)}")
     chars = sum(_size((rubric(), *content)))
     return Request(
         stage=Stage.JUDGE,
