@@ -8,7 +8,7 @@ Trade-off: a row is written even if nothing about it changed; callers hand in wh
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from xscore import tokens
@@ -61,8 +61,9 @@ def make(
 
     `ordinal` tells memories of one file with equal kind and entity apart; it must not depend on line numbers.
     """
-    broom = _Broom()
-    clean = broom.sweep(entity)
+    facts = facts or CodeFacts()
+    broom = _Broom((entity, title, key, facts.signature, facts.purpose, *facts.imports, *facts.dependencies))
+    clean = broom.sweep_name(entity)
     if clean != entity:  # two headings that differ in their secrets alone must not become one memory
         ordinal += (start_line + 1) << 20
     card, text = broom.sweep(card), broom.sweep(text)
@@ -70,7 +71,7 @@ def make(
         id=memory_id(layer, path, kind, clean, ordinal),
         layer=layer,
         kind=kind,
-        title=broom.sweep(title),
+        title=broom.sweep_name(title),
         text=text,
         card=card,
         content_hash=content_hash(path, clean, _marked(card or text, status)),
@@ -80,8 +81,8 @@ def make(
         start_line=start_line,
         end_line=end_line,
         language=language,
-        facts=_swept(facts or CodeFacts(), broom.sweep),
-        key=broom.sweep(key),
+        facts=_swept(facts, broom),
+        key=broom.sweep_name(key),
         scope=scope,
         importance=importance,
         confidence=confidence,
@@ -132,25 +133,31 @@ def facts_to_json(facts: CodeFacts) -> str:
 
 
 class _Broom:
-    """Redacts and counts."""
+    """Redacts and counts. A memory's many short names are looked at in one go; one by one only where that finds any."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Iterable[str]) -> None:
         self.count = 0
+        self._names_are_clean = not redact("\n".join(names)).count
 
     def sweep(self, text: str) -> str:
+        if not text:
+            return text
         found = redact(text)
         self.count += found.count
         return found.text
 
+    def sweep_name(self, name: str) -> str:
+        return name if self._names_are_clean else self.sweep(name)
 
-def _swept(facts: CodeFacts, sweep: Callable[[str], str]) -> CodeFacts:
+
+def _swept(facts: CodeFacts, broom: _Broom) -> CodeFacts:
     return CodeFacts(
-        signature=sweep(facts.signature),
-        docstring=sweep(facts.docstring),
-        imports=tuple(map(sweep, facts.imports)),
-        dependencies=tuple(map(sweep, facts.dependencies)),
+        signature=broom.sweep_name(facts.signature),
+        docstring=broom.sweep(facts.docstring),
+        imports=tuple(map(broom.sweep_name, facts.imports)),
+        dependencies=tuple(map(broom.sweep_name, facts.dependencies)),
         complexity=facts.complexity,
-        purpose=sweep(facts.purpose),
+        purpose=broom.sweep_name(facts.purpose),
     )
 
 
