@@ -1,0 +1,201 @@
+"""The lexical judge: right things first, nonsense keeps nothing, scores on a scale of their own."""
+
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xscore.indexer import index
+from xscore.memory.store import Store
+from xscore.memory.terms import EMBEDDER, term_vector
+from xscore.paths import find_root
+from xscore.records import Candidate, Judgment, Kind, Layer, Turn
+from xscore.scorer.lexical import LexicalJudge, priors
+from xscore.settings import IndexSettings, SelectionSettings
+
+THRESHOLD = SelectionSettings().lexical_threshold
+NONSENSE = (
+    "purple elephant recipes for gluten free pancakes",
+    "how long should I boil an egg",
+    "history of the roman empire in the third century",
+    "volcano quartz trumpet lantern velvet walrus",
+    "what is the best way to train a puppy",
+    "football results table for the premier league",
+    "mortgage interest rate forecast for next year",
+)
+SENSIBLE = {
+    "how are shell completions generated for bash?": "shell_completion.py",
+    "prompt the user for a password with hidden input": "termui.py",
+    "render a progress bar with the estimated time left": "_termui_impl.py",
+    "strip ANSI escape codes when the output is not a terminal": "_compat.py",
+    "wrap paragraphs of help text to the terminal width": "formatting.py",
+}
+Made = tuple[list[Candidate], list[tuple[str, bytes]]]
+
+
+@pytest.fixture(scope="module")
+def click_tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Index the installed sources of click."""
+    place = tmp_path_factory.mktemp("lexical")
+    shutil.copytree(Path(click.__file__).parent, place / "tree" / "click", ignore=shutil.ignore_patterns("*.pyc"))
+    with Store.open(find_root(place / "tree"), user_data_dir=place / "user") as store:
+        index(store.connection, store.root, IndexSettings(git=False), now=time.time())
+        yield store
+
+
+def ask(store: Store, task: str, errors: str = "") -> list[tuple[Candidate, Judgment]]:
+    """Judge a store's pool, best first."""
+    pool = store.pool()
+    by_content = {candidate.content_hash: candidate for candidate in pool}
+    judge = LexicalJudge(lambda: store.vectors(EMBEDDER))
+    return [(by_content[j.content_hash], j) for j in judge.judgments(Turn(task=task, errors=errors), pool)]
+
+
+def made(*texts: tuple[str, str]) -> Made:
+    """Make candidates and vectors from (entity, text)."""
+    candidates, vectors = [], []
+    for number, (entity, text) in enumerate(texts):
+        name = f"m{number}"
+        candidates.append(
+            Candidate(name, f"c{number}", Layer.GRAPH, Kind.FUNCTION, f"{name}.py", entity, 1, 9, "python", 9, 0.0)
+        )
+        vectors.append((name, term_vector(text, path=f"{name}.py", entity=entity)))
+    return candidates, vectors
+
+
+def scores(pool: Made, task: str) -> dict[str, float]:
+    """Score made candidates by id."""
+    return priors(Turn(task=task), pool[0], lambda: pool[1])
+
+
+@pytest.mark.parametrize("question", NONSENSE)
+def test_nonsense_keeps_nothing(click_tree: Store, question: str) -> None:
+    """A question about something else stays below the threshold, and below where boosts begin, on a real tree."""
+    (_, best), *_ = ask(click_tree, question)
+    assert best.score < 0.4
+
+
+@pytest.mark.parametrize(("question", "file"), SENSIBLE.items())
+def test_sensible_questions_keep_the_right_file(click_tree: Store, question: str, file: str) -> None:
+    """A question about the code keeps a few memories, the right file's among the first three."""
+    ranked = ask(click_tree, question)
+    assert any(candidate.path.endswith(file) for candidate, _ in ranked[:3])
+    assert ranked[0][1].score >= THRESHOLD
+    assert sum(judgment.score >= THRESHOLD for _, judgment in ranked) < len(ranked) / 10
+
+
+def test_a_named_entity_comes_first(click_tree: Store) -> None:
+    """A task that names `Context.invoke` puts it first, and says so."""
+    (candidate, judgment), *_ = ask(click_tree, "`Context.invoke` should pass on the defaults of other parameters")
+    assert candidate.entity == "Context.invoke"
+    assert "task names `Context.invoke`" in judgment.reason
+
+
+def test_a_named_file_comes_first(click_tree: Store) -> None:
+    """A task that names a file puts memories of that file first."""
+    ranked = ask(click_tree, "what does click/globals.py keep?")
+    assert {candidate.path for candidate, _ in ranked[:3]} == {"click/globals.py"}
+
+
+def test_a_stack_frame_is_strong_evidence(click_tree: Store) -> None:
+    """The function an error passed through is kept (X23)."""
+    target = next(c for c in click_tree.pool() if c.entity == "Option.prompt_for_value")
+    trace = (
+        f'  File "/x/site-packages/{target.path}", line {target.start_line + 3}, in prompt_for_value\nValueError: no'
+    )
+    (candidate, judgment), *_ = ask(click_tree, "it crashes", trace)
+    assert candidate.id == target.id and judgment.score >= THRESHOLD
+
+
+def test_reasons_name_the_evidence(click_tree: Store) -> None:
+    """A reason lists which words matched, and where."""
+    (_, judgment), *_ = ask(click_tree, "render a progress bar with the estimated time left")
+    assert "matches" in judgment.reason and "progress" in judgment.reason
+
+
+async def test_every_candidate_is_judged_once(click_tree: Store) -> None:
+    """n candidates in, n judgments out, best first, each with its own content hash (X03)."""
+    pool = click_tree.pool()
+    judge = LexicalJudge(lambda: click_tree.vectors(EMBEDDER))
+    results = [result async for result in judge.judge(Turn(task="parse options"), pool)]
+    judgments = [result for result in results if isinstance(result, Judgment)]
+    assert sorted(j.content_hash for j in judgments) == sorted(c.content_hash for c in pool)
+    assert [j.score for j in judgments] == sorted((j.score for j in judgments), reverse=True)
+    assert not judge.is_model
+
+
+WORDS = st.sampled_from(
+    ["read", "write", "cache", "pack", "turn", "judge", "42", "été", "_x", "fooBar", "`a.b`", "x.py:3"]
+)
+TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS), max_size=8), TEXTS)
+def test_scores_lie_between_0_and_1(texts: Sequence[tuple[str, str]], task: str) -> None:
+    """Any pool and any task give finite scores in 0..1 (X06)."""
+    assert all(0 <= score <= 1 for score in scores(made(*texts), task).values())
+
+
+@given(st.lists(WORDS, min_size=1, max_size=6, unique=True), st.data())
+def test_more_evidence_scores_no_less(words: list[str], data: st.DataObject) -> None:
+    """Of two memories of the same length, the one with more of the task's words scores at least as high."""
+    fewer = data.draw(st.integers(0, len(words)))
+    texts = [words[:count] + ["filler"] * (len(words) - count) for count in (fewer, len(words))]
+    less, more = scores(made(("f", " ".join(texts[0])), ("g", " ".join(texts[1]))), " ".join(words)).values()
+    assert more >= less - 1e-9
+
+
+@settings(max_examples=25)
+@given(st.text(alphabet="abcdefghij ", max_size=200))
+def test_an_unrelated_memory_pushes_nobody_out(text: str) -> None:
+    """What stood above the threshold stays there when an unrelated memory is added."""
+    texts = [("commit_judgments", "def commit_judgments(cache):\n    write every judgment to the cache")]
+    texts += [(f"other{n}", f"def other{n}():\n    return {n} + sideways") for n in range(20)]
+    task = "where are judgments written to the cache?"
+    before, after = scores(made(*texts), task), scores(made(*texts, ("unrelated", f"zz {text}")), task)
+    assert before["m0"] >= THRESHOLD
+    assert after["m0"] >= THRESHOLD
+
+
+def test_a_task_without_words_scores_nothing() -> None:
+    """A task of punctuation keeps nothing and fails nothing; nor does an empty pool."""
+    pool = made(("f", "def f(): ..."))
+    assert scores(pool, "??? !!!") == {"m0": 0.0}
+    assert scores(made(), "write the cache") == {}
+
+
+def test_a_memory_without_a_vector_is_not_lost() -> None:
+    """A candidate whose vector is missing scores 0, or by its name when the task names it."""
+    candidates, _ = made(("Store.write", "text"))
+    assert scores((candidates, []), "something else") == {"m0": 0.0}
+    assert scores((candidates, []), "call `Store.write`")["m0"] > 0.5
+
+
+def test_tests_stand_back_unless_asked_for() -> None:
+    """The same words count less in a test, and fully when the task speaks of tests (X22)."""
+    candidates, vectors = made(("parse", "parse the receipt header"), ("other", "x"))
+    as_test = [replace(candidates[0], kind=Kind.TEST), candidates[1]]
+    plain, tested = "parse the receipt header", "tests that parse the receipt header"
+    assert scores((as_test, vectors), plain)["m0"] < scores((candidates, vectors), plain)["m0"]
+    assert scores((as_test, vectors), tested)["m0"] == scores((candidates, vectors), tested)["m0"]
+
+
+def test_ten_thousand_memories_are_fast(click_tree: Store) -> None:
+    """10,000 memories are scored in some tens of milliseconds of CPU; the bound leaves room for slow machines."""
+    pool, vectors = click_tree.pool(), list(click_tree.vectors(EMBEDDER))
+    times = range(10_000 // len(pool) + 1)
+    many = [replace(c, id=f"{n}{c.id}", content_hash=f"{n}{c.content_hash}") for n in times for c in pool][:10_000]
+    wide = [(f"{n}{name}", vector) for n in times for name, vector in vectors]
+    judge = LexicalJudge(lambda: wide)
+    turn = Turn(task="where is the terminal width worked out for wrapped help text?")
+    list(judge.judgments(turn, many[:10]))
+    started = time.process_time()
+    judged = list(judge.judgments(turn, many))
+    assert len(judged) == len(many)
+    assert time.process_time() - started < 0.25

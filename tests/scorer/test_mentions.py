@@ -1,0 +1,120 @@
+"""Mentions: what a task names outright, and which memories bear those names."""
+
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xscore.records import Candidate, Kind, Layer
+from xscore.scorer.mentions import FRAME, Mentions, mentions, named, without_frames
+
+PYTHON_TRACE = """Traceback (most recent call last):
+  File "/home/me/app/cli/main.py", line 12, in run
+    ask()
+  File "/home/me/app/cache/writer.py", line 31, in flush
+    raise KeyError(name)
+KeyError: 'pack'
+"""
+NODE_TRACE = """TypeError: x is not a function
+    at Router.handle (/srv/app/lib/router/index.js:5:12)
+    at next (/srv/app/lib/app.js:40:3)
+"""
+
+
+def memory(path: str, entity: str, start: int = 1, end: int = 10) -> Candidate:
+    """Make a candidate that goes by `path::entity`."""
+    name = f"{path}::{entity}"
+    return Candidate(name, name, Layer.GRAPH, Kind.FUNCTION, path, entity, start, end, "python", 10, 0.0)
+
+
+POOL = (
+    memory("cache/writer.py", "Store.write", 1, 20),
+    memory("cache/writer.py", "flush", 25, 40),
+    memory("cli/main.py", "run", 5, 30),
+    memory("lib/router/index.js", "handle", 1, 9),
+    memory("log.py", "Log.write"),
+)
+
+
+def strengths(task: str, errors: str = "") -> dict[str, float]:
+    """Return how strongly each memory of the pool is named."""
+    return {name: found.strength for name, found in named(mentions(task, errors), POOL).items()}
+
+
+def test_a_qualified_name_points_at_its_bearer_alone() -> None:
+    """`Store.write` is not `Log.write`."""
+    assert list(strengths("why does `Store.write` block?")) == ["cache/writer.py::Store.write"]
+    assert list(strengths("why does Store.write() block?")) == ["cache/writer.py::Store.write"]
+
+
+def test_a_module_qualifies_as_well() -> None:
+    """`writer.flush` is the function `flush` of that module."""
+    assert list(strengths("speed up writer.flush")) == ["cache/writer.py::flush"]
+
+
+def test_a_bare_name_counts_when_it_is_written_as_code() -> None:
+    """`flush` in backticks or with a bracket is a name; as an English word it is none."""
+    assert list(strengths("call `flush` earlier")) == ["cache/writer.py::flush"]
+    assert list(strengths("call flush() earlier")) == ["cache/writer.py::flush"]
+    assert strengths("flush the toilet") == {}
+
+
+def test_a_name_of_many_bearers_says_less() -> None:
+    """Two memories called `write` are each named less strongly than one would be."""
+    both = strengths("`write` is slow")
+    assert set(both) == {"cache/writer.py::Store.write", "log.py::Log.write"}
+    assert max(both.values()) < strengths("`flush` is slow")["cache/writer.py::flush"]
+
+
+def test_a_file_names_its_memories() -> None:
+    """A path, whole or its end, points at every memory of the file."""
+    for task in ("look at cache/writer.py", "look at `writer.py`.", "look at ./cache/writer.py, please"):
+        assert set(strengths(task)) == {"cache/writer.py::Store.write", "cache/writer.py::flush"}, task
+
+
+def test_python_frames_point_into_their_functions() -> None:
+    """The innermost frame counts most; paths may be absolute (X23)."""
+    found = strengths("fix this", PYTHON_TRACE)
+    assert found["cache/writer.py::flush"] == FRAME
+    assert 0 < found["cli/main.py::run"] < FRAME
+    assert "cache/writer.py::Store.write" not in found
+
+
+def test_script_frames_point_into_their_functions() -> None:
+    """A Node stack trace is read with its innermost frame first (X23)."""
+    assert strengths("fix this", NODE_TRACE) == {"lib/router/index.js::handle": FRAME}
+
+
+def test_compiler_places_are_frames() -> None:
+    """`file:line` as compilers and linters print it points at what spans the line (X23)."""
+    assert list(strengths("mypy fails", "cache/writer.py:30: error: bad")) == ["cache/writer.py::flush"]
+
+
+def test_a_frame_of_another_project_points_nowhere() -> None:
+    """`site-packages/other/main.py` is not this repository's `cli/main.py`."""
+    assert strengths("", '  File "/venv/site-packages/other/main.py", line 12, in run') == {}
+
+
+def test_frames_are_cut_from_the_words() -> None:
+    """What is left of a trace is the error itself."""
+    assert "KeyError: 'pack'" in without_frames(PYTHON_TRACE)
+    assert "writer.py" not in without_frames(PYTHON_TRACE)
+
+
+@given(st.text(max_size=300))
+def test_any_text_can_be_read(text: str) -> None:
+    """No task breaks the reading of names."""
+    named(mentions(text, text), POOL)
+
+
+def test_long_runs_cost_little() -> None:
+    """A pasted megabyte of one character is read in linear time."""
+    started = time.process_time()
+    for run in ("-", "a", "/a", ".", "_", "a.", "a_B"):
+        mentions(run * 20_000)
+    assert time.process_time() - started < 5
+
+
+def test_plain_words_name_nothing() -> None:
+    """A sentence without code has no mentions."""
+    assert mentions("where is a judgment written to the cache?") == Mentions()
