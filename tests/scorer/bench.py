@@ -1,10 +1,14 @@
 """A model judge on a table: scripted or loopback provider, texts from a mapping, every write recorded."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tests.scorer.shapes import candidate
+from xscore.providers.pack_reading import Shown
 from xscore.providers.provider import OnText, Provider
+from xscore.providers.scripted import ScriptedProvider
 from xscore.records import Candidate, Completion, Finish, Judgment, Request, Turn, Unjudged, Usage
 from xscore.scorer.draft import Drafts, JudgeModel
 from xscore.scorer.model_judge import ModelJudge
@@ -93,3 +97,37 @@ class Around:
 def ended(text: str, finish: Finish, request: Request) -> Completion:
     """A completion that ended so."""
     return Completion(text=text, finish=finish, usage=Usage(input_tokens=request.input_tokens), model="m")
+
+
+def by_length(memory: Shown, _: str) -> float:
+    """A score that a test can foresee."""
+    return (len(memory.entity) % 100) / 100
+
+
+def causes(found: dict[str, Judgment | Unjudged]) -> Counter[str]:
+    """Results by cause, `judged` among them."""
+    return Counter(one.cause.value if isinstance(one, Unjudged) else "judged" for one in found.values())
+
+
+LONG = "def long():\n" + "".join(f"    step_{number} = call({number})\n\n" for number in range(900))
+
+
+def oversized(code: Code) -> Code:
+    """The pool with one memory of several packs' size."""
+    large = candidate("asyncio/large.py", "long", LONG)
+    return {**code, large.id: (large, LONG)}
+
+
+class Failing(Around):
+    """Raises an error for some requests."""
+
+    def __init__(self, error: Exception, *, above: int = 0, after: int = 0, only: str = "") -> None:
+        super().__init__(ScriptedProvider(score=by_length))
+        self.error, self.above, self.after, self.only = error, above, after, only
+
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """Fail, or pass on."""
+        self.calls += 1
+        if self.calls > self.after and request.candidates > self.above and self.only in request.content[0]:
+            raise self.error
+        return await self.provider.complete(request, on_text)

@@ -1,0 +1,213 @@
+"""The model judge when replies are spoilt and calls fail: nobody lost, nothing invented, no money after a stop."""
+
+import asyncio
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.scorer.bench import TURN, Around, Bench, Code, Failing, by_length, causes, ended, oversized, settle
+from tests.scorer.shapes import real_code
+from xscore.errors import BudgetExhausted, CallTimedOut, PromptTooLong, RequestRejected, StoreError
+from xscore.providers.provider import OnText
+from xscore.providers.script import PlannedError, Rule, Script
+from xscore.providers.scripted import ScriptedProvider
+from xscore.records import Completion, Finish, Judgment, Request, Unjudged
+
+
+@pytest.fixture
+def code() -> Code:
+    """Two hundred real functions."""
+    found = [pair for pair in real_code() if len(pair[1]) < 6_000][:200]
+    return {made.id: (made, text) for made, text in found}
+
+
+def alone_of_its_name(code: Code) -> str:
+    """The last entity whose name no other memory of the pool bears."""
+    names = Counter(made.entity for made, _ in code.values())
+    return [made.entity for made, _ in code.values() if names[made.entity] == 1][-1]
+
+
+TAMPERS: dict[str, Callable[[str], str]] = {
+    "prose": lambda text: "I think they are all fine.",
+    "empty": lambda text: "",
+    "missing id": lambda text: _changed(text, drop=1),
+    "null": lambda text: text.replace(": 0", ": null"),
+    "string": lambda text: text.replace(": 0", ': "0"'),
+    "out of range": lambda text: text.replace(": 0", ": 700"),
+    "NaN": lambda text: text.replace(": 0", ": NaN"),
+    "foreign": lambda text: text.replace('{"scores": {', '{"scores": {"yy": 99, '),
+    "half": lambda text: text[: len(text) // 2],
+}
+
+
+def _changed(text: str, *, drop: int) -> str:
+    data = json.loads(text)
+    data["scores"] = dict(list(data["scores"].items())[drop:])
+    return json.dumps(data)
+
+
+@pytest.mark.parametrize("name", TAMPERS)
+async def test_a_spoilt_first_reply_is_repaired(code: Code, name: str) -> None:
+    """Whatever the first reply to each pack is, every memory ends with its own score and is paid for as little."""
+
+    def tamper(request: Request, text: str) -> str:
+        return TAMPERS[name](text) if request.candidates > 10 else text
+
+    provider = ScriptedProvider(score=by_length, tamper=tamper)
+    bench = Bench(code, provider)
+    judge = bench.judge()
+    found = await settle(judge, bench.candidates)
+    assert causes(found) == {"judged": len(code)}
+    for made, _ in code.values():
+        result = found[made.content_hash]
+        assert isinstance(result, Judgment) and result.score == (len(made.entity) % 100) / 100
+    assert max(Counter(one.content_hash for one in bench.written).values()) == 1
+    if name == "foreign":
+        assert judge.faults.foreign > 0
+
+
+async def test_a_reply_that_never_reads_leaves_all_unjudged(code: Code) -> None:
+    """An unreadable reply is never a zero: after the ladder the cause is named, and nothing was written."""
+    provider = ScriptedProvider(tamper=lambda request, text: "sorry")
+    bench = Bench(code, provider)
+    found = await bench.run()
+    assert causes(found) == {"unreadable": len(code)}
+    assert bench.written == []
+    asked = Counter(shown for request in provider.requests for shown in [request.candidates])
+    assert asked[1] >= len(code)
+
+
+async def test_a_refused_memory_costs_only_itself(code: Code) -> None:
+    """One memory that the model declines is unjudged as refused; its neighbours are judged."""
+    poison = max((made for made, _ in code.values()), key=lambda made: len(made.entity))
+    script = Script(rules=(Rule(entity=f"*{poison.entity}", refuse=True),))
+    found = await Bench(code, ScriptedProvider(script)).run()
+    assert causes(found) == {"refused": 1, "judged": len(code) - 1}
+    assert isinstance(found[poison.content_hash], Unjudged)
+
+
+class CutShort(Around):
+    """Ends every reply about more than five memories in the middle."""
+
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """Cut."""
+        done = await super().complete(request)
+        if request.candidates <= 5:
+            return done
+        return ended(done.text[: len(done.text) // 3], Finish.LENGTH, request)
+
+
+async def test_a_truncated_reply_keeps_its_whole_scores(code: Code) -> None:
+    """What stands in full before the cut is kept; the rest is asked in half packs."""
+    provider = CutShort(ScriptedProvider(score=by_length))
+    found = await Bench(code, provider).run()
+    assert causes(found) == {"judged": len(code)}
+    for made, _ in code.values():
+        result = found[made.content_hash]
+        assert isinstance(result, Judgment) and result.score == (len(made.entity) % 100) / 100
+
+
+async def test_a_prompt_too_long_is_halved(code: Code) -> None:
+    """A model with a small context judges all the same, in smaller packs."""
+    found = await Bench(code, Failing(PromptTooLong("8k"), above=10)).run()
+    assert causes(found) == {"judged": len(code)}
+
+
+async def test_a_memory_too_long_alone_is_unjudged(code: Code) -> None:
+    """What does not even fit alone says so."""
+    found = await Bench(code, Failing(PromptTooLong("8k"))).run()
+    assert causes(found) == {"too_long": len(code)}
+
+
+async def test_an_exhausted_budget_stops_the_run(code: Code) -> None:
+    """What was paid for is kept, nothing more is sent, the rest is unjudged for want of budget."""
+    provider = Failing(BudgetExhausted("cap"), after=3)
+    bench = Bench(code, provider)
+    found = await bench.run(concurrency=1)
+    assert provider.calls == 4
+    assert set(causes(found)) == {"judged", "budget"}
+    assert causes(found)["judged"] == len(bench.written)
+
+
+async def test_an_exhausted_quota_stops_after_one_call(code: Code) -> None:
+    """An empty account is not asked twice; the detail names the error."""
+    provider = ScriptedProvider(Script(errors=(PlannedError(at=1, kind="quota"),)))
+    found = await Bench(code, provider).run(concurrency=1)
+    assert len(provider.requests) == 1
+    assert causes(found) == {"provider": len(code)}
+    assert all(isinstance(one, Unjudged) and one.detail.startswith("quota") for one in found.values())
+
+
+async def test_a_failed_call_costs_only_its_pack(code: Code) -> None:
+    """A pack whose call failed after all retries is unjudged; the run goes on."""
+    provider = Failing(CallTimedOut("60 s"), only=f'name="{alone_of_its_name(code)}"')
+    found = await Bench(code, provider).run()
+    lost = causes(found)["provider"]
+    assert 0 < lost <= 20
+    assert causes(found)["judged"] == len(code) - lost
+
+
+async def test_a_rejected_pack_is_taken_apart_only_when_others_pass(code: Code) -> None:
+    """A moderated memory costs only itself; a host that takes nothing is not asked memory by memory."""
+    provider = Failing(RequestRejected("400"), only=f'name="{alone_of_its_name(code)}"')
+    found = await Bench(code, provider).run(concurrency=1)
+    assert causes(found) == {"provider": 1, "judged": len(code) - 1}
+    nothing = Failing(RequestRejected("400"))
+    bench = Bench(code, nothing)
+    packs = bench.judge().plan(TURN, bench.candidates).calls
+    assert causes(await bench.run()) == {"provider": len(code)}
+    assert nothing.calls == packs
+
+
+async def test_a_store_that_cannot_be_written_ends_the_spending(code: Code) -> None:
+    """Judgments that cannot be kept are not paid for: the error is raised, and few calls follow."""
+
+    async def write(_: object) -> None:
+        raise StoreError("disk full")
+
+    provider = ScriptedProvider(score=by_length)
+    with pytest.raises(StoreError, match="disk full"):
+        await Bench(code, provider).run(write=write, concurrency=2)
+    assert len(provider.requests) <= 2
+
+
+class Chaos(Around):
+    """Does anything that a provider can do."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(ScriptedProvider(score=by_length))
+        self.rng = random.Random(seed)
+
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """Answer, spoil or fail."""
+        done = await super().complete(request)
+        await asyncio.sleep(0)
+        errors = (CallTimedOut("t"), PromptTooLong("l"), RequestRejected("r"))
+        match self.rng.randrange(10):
+            case 0:
+                raise self.rng.choice(errors)
+            case 1:
+                return ended("", Finish.REFUSAL, request)
+            case 2:
+                return ended(done.text[: self.rng.randrange(len(done.text))], Finish.LENGTH, request)
+            case 3:
+                at = self.rng.randrange(len(done.text))
+                return ended(done.text[:at] + self.rng.choice('"}{:,01x') + done.text[at:], Finish.STOP, request)
+            case 4:
+                return ended(done.text.replace('": ', '": 1', 1), Finish.STOP, request)
+            case _:
+                return done
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_nobody_is_lost_in_chaos(code: Code, seed: int) -> None:
+    """n in, n out, each once, whatever the provider does; what is written is what is reported as judged."""
+    bench = Bench(oversized(code), Chaos(seed))
+    found = await bench.run(concurrency=8)
+    judged = {one.content_hash for one in found.values() if isinstance(one, Judgment)}
+    written = {one.content_hash for one in bench.written}
+    assert judged <= written
+    assert not {hash_ for hash_, one in found.items() if isinstance(one, Unjudged)} & written
