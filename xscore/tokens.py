@@ -13,6 +13,8 @@ PYTHON = 3.9
 PROSE = 4.2
 SCRIPT = 3.75
 OTHER = 3.0
+MIXED = 3.7
+"""A whole judging prompt, until the model's own ratio is learned."""
 
 _BY_LANGUAGE = {
     "python": PYTHON,

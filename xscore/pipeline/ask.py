@@ -12,32 +12,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xscore.cache.judgments import Judgments
-from xscore.cache.keys import judge_key, turn_key
-from xscore.errors import UsageError, XscoreError
-from xscore.git import branch
+from xscore.cache.keys import judge_key
+from xscore.errors import XscoreError
 from xscore.memory import turns
 from xscore.pipeline import account
 from xscore.pipeline.answering import Context, ask_primary, assemble
-from xscore.pipeline.context import complete
 from xscore.pipeline.judging import Settled, settle
+from xscore.pipeline.opening import Opened, confirm, open_turn
 from xscore.pipeline.parts import Desk, Parts
-from xscore.pipeline.pool import Pool, gather
 from xscore.pipeline.ranking import Ranking, rank
 from xscore.pipeline.receipt import to_json
+from xscore.pipeline.score_file import write_scores
 from xscore.pipeline.stopwatch import Stopwatch
-from xscore.prompts.judge import saw, turn_block
+from xscore.prompts.judge import saw
 from xscore.records import (
     Answer,
     Cause,
     Coverage,
-    Estimate,
-    IndexReport,
     JudgeInfo,
     Judgment,
     Origin,
     PrimaryInfo,
     Ranked,
-    ScoreLine,
     Selection,
     Stage,
     StageUsage,
@@ -58,41 +54,11 @@ class Wishes:
     """One JSON line a candidate goes here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A turn made ready: nothing has been sent."""
-
-    turn: Turn
-    key: str
-    pool: Pool
-    index: IndexReport
-
-
-def open_turn(parts: Parts, turn: Turn, watch: Stopwatch) -> Opened:
-    """Bring the index up to date, complete the turn, and look up what is known. Sends nothing."""
-    settings, judge = parts.settings, parts.judge
-    now = parts.clock()
-    parts.observer.stage("index")
-    with watch.stage("index"):
-        report = parts.index()
-        ready = complete(turn, parts.root, use_git=settings.index.git, now=now)
-    parts.observer.stage("pool")
-    with watch.stage("pool"):
-        place = branch(parts.root.git_dir) if parts.root.git_dir else ""
-        thread = turn.thread or turns.session_thread(parts.store.connection, branch=place, now=now)
-        everything = parts.store.pool(tests=settings.judge.tests, thread=thread)
-    with watch.stage("cache"):
-        key = turn_key(turn_block(ready, context=settings.judge.context))
-        known = Judgments(parts.store.connection).known(key, judge.identity) if judge.is_model else {}
-        pool = gather(everything, ready.scope, known)
-    return Opened(replace(ready, thread=thread), key, pool, report)
-
-
 async def run_turn(parts: Parts, turn: Turn, wishes: Wishes) -> Answer:
     """Take one turn from task to receipt. Raises XscoreError only where there is nothing to account for."""
     watch = Stopwatch()
     opened = open_turn(parts, turn, watch)
-    _confirm(parts, opened)
+    confirm(parts, opened)
     turn_id = turns.begin_turn(
         parts.store.connection,
         opened.turn,
@@ -106,16 +72,6 @@ async def run_turn(parts: Parts, turn: Turn, wishes: Wishes) -> Answer:
     except BaseException:
         turns.abandon_turn(parts.store.connection, turn_id)
         raise
-
-
-def _confirm(parts: Parts, opened: Opened) -> None:
-    """Ask before a turn whose estimate is above the limit. Raises UsageError when the user declines."""
-    if not (parts.judge.is_model and opened.pool.misses):
-        return
-    estimate = parts.judge.estimate(opened.turn, opened.pool)
-    cost = estimate.cost_usd
-    if (cost is None or cost > parts.settings.budget.confirm_usd) and not parts.observer.confirm(estimate):
-        raise UsageError("nothing was sent: the estimate was declined", hint="Narrow with --path, or pass --yes.")
 
 
 class _Course:
@@ -136,9 +92,10 @@ class _Course:
             context = self._assemble(selection)
             text = await self._answer(desk, context, settled)
         answer = self._receipt(desk, settled, selection, context, text)
-        if self.wishes.all_scores is not None:
-            self._write_scores(self.wishes.all_scores, settled, ranking)
         self._finish(answer, selection)
+        if self.wishes.all_scores is not None:
+            reasons = self._reasons(ranking.ranked)
+            write_scores(self.wishes.all_scores, account.score_lines(settled.outcomes, ranking.in_order(), reasons))
         return answer
 
     async def _desk(self, stack: AsyncExitStack) -> Desk | None:
@@ -250,16 +207,6 @@ class _Course:
         )
         return next((code for holds, code in ends if holds), 0)
 
-    def _write_scores(self, path: Path, settled: Settled, ranking: Ranking) -> None:
-        ordered = ranking.in_order()
-        reasons = self._reasons(ordered)
-        lines = account.score_lines(settled.outcomes, ordered, reasons)
-        try:
-            with path.open("w", encoding="utf-8") as file:
-                file.writelines(json.dumps(_score_line(line), ensure_ascii=False) + "\n" for line in lines)
-        except OSError as error:
-            raise UsageError(f"{path} cannot be written: {error.strerror}") from error
-
     def _finish(self, answer: Answer, selection: Selection) -> None:
         rejected = {
             "below_threshold": selection.below_threshold,
@@ -296,17 +243,5 @@ def _judge_info(parts: Parts, turn: Turn) -> JudgeInfo:
     )
 
 
-def _score_line(line: ScoreLine) -> dict[str, object]:
-    body = to_json(line)
-    body.pop("schema")
-    return dict(body)
-
-
 def _said(message: str, hint: str) -> str:
     return f"{message}. {hint}" if hint else message
-
-
-def estimate_turn(parts: Parts, turn: Turn) -> Estimate:
-    """Say what a turn would take; sends nothing."""
-    opened = open_turn(parts, turn, Stopwatch())
-    return parts.judge.estimate(opened.turn, opened.pool)

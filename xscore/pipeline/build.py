@@ -14,14 +14,16 @@ from typing import Self
 from xscore.cost_reports import ledger
 from xscore.indexer.index import index
 from xscore.memory import trust
+from xscore.memory.events import EventName, emit
 from xscore.memory.store import Store
 from xscore.memory.terms import EMBEDDER
 from xscore.paths import find_root, user_config_file, user_data_dir
 from xscore.pipeline import seats
-from xscore.pipeline.ask import Wishes, estimate_turn, run_turn
+from xscore.pipeline.ask import Wishes, run_turn
 from xscore.pipeline.desk import open_desk
 from xscore.pipeline.doctor import diagnose
 from xscore.pipeline.explain import explain
+from xscore.pipeline.opening import estimate_turn
 from xscore.pipeline.parts import Parts
 from xscore.records import (
     Answer,
@@ -131,8 +133,17 @@ def _parts(store: Store, settings: Settings, loaded: Loaded | None, observer: Ob
         warnings=(*warnings, *said),
         judge=judge,
         answerer=answerer,
-        index=lambda: index(store.connection, store.root, settings.index, now=clock()),
+        index=lambda: _index(store, settings, now=clock()),
         open_desk=lambda turn_id: open_desk(store, settings, judge=judge, answerer=answerer, turn_id=turn_id),
         vectors=lambda: store.vectors(EMBEDDER),
         clock=clock,
     )
+
+
+def _index(store: Store, settings: Settings, *, now: float) -> IndexReport:
+    """Bring the index up to date, and record that it changed where it did."""
+    report = index(store.connection, store.root, settings.index, now=now)
+    changes = {"added": report.memories.added, "changed": report.memories.changed, "removed": report.memories.removed}
+    if any(changes.values()):
+        emit(store.connection, EventName.INDEXED, at=now, payload=changes)
+    return report

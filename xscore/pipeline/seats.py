@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
+from xscore import tokens
 from xscore.cost_reports import ledger
 from xscore.cost_reports.duration import duration, typical_latency_s
 from xscore.errors import AuthenticationFailed, NoUsableModel
@@ -17,7 +18,6 @@ from xscore.hashing import file_digest
 from xscore.memory.store import Store
 from xscore.pipeline.parts import AnswerSeat, JudgeSeat
 from xscore.pipeline.pool import Pool
-from xscore.prompts.judge import CHARS_PER_TOKEN
 from xscore.providers.catalog import declared
 from xscore.providers.hosts import deadline_s, default_concurrency
 from xscore.providers.prices import price
@@ -223,7 +223,7 @@ def _drafts(spec: Spec, settings: Settings, provider: Provider, store: Store) ->
         max_output_tokens=traits.max_output_tokens,
         order=judge.order or traits.order,
         timeout_s=deadline_s(judge.timeout_s, provider.host),
-        chars_per_token=ledger.chars_per_token(store.connection, spec.model) or CHARS_PER_TOKEN,
+        chars_per_token=ledger.chars_per_token(store.connection, spec.model) or tokens.MIXED,
     )
     packing = profile(
         cache_floor=traits.cache_floor,

@@ -13,15 +13,11 @@ from functools import cache
 from importlib.resources import files
 from math import ceil
 
+from xscore import tokens
 from xscore.records import Request, Stage, Turn
 
 PROMPT_VERSION = "judge-1"
 """Part of every judgment's key. Change it with the rubric or the layout; a test pins both to this name."""
-
-CHARS_PER_TOKEN = 3.7
-"""Until a model's own ratio is learned: measured 3.9 for Python, 3.75 for JavaScript and JSON, 4.2 for prose."""
-RESERVED_CHARS_PER_TOKEN = 2.5
-"""The upper bound that budget and limits reserve before a send."""
 
 ERROR_CHARS = 12_000
 CONTEXT_CHARS = 16_000
@@ -114,7 +110,7 @@ def judging_request(
     reasoning: str = "",
     temperature: float | None = None,
     timeout_s: float = 60.0,
-    chars_per_token: float = CHARS_PER_TOKEN,
+    chars_per_token: float = tokens.MIXED,
 ) -> Request:
     """Build the request that judges these entries against a rendered turn.
 
@@ -135,7 +131,7 @@ def judging_request(
         reply_ids=tuple(sorted(entry.code_id for entry in entries)),
         max_output_tokens=max_output_tokens,
         input_tokens=ceil(chars / chars_per_token),
-        reserved_input_tokens=ceil(chars / min(RESERVED_CHARS_PER_TOKEN, chars_per_token)),
+        reserved_input_tokens=ceil(chars / min(tokens.UPPER_BOUND_CHARS_PER_TOKEN, chars_per_token)),
         cache_key=cache_key,
         reasoning=reasoning,
         temperature=temperature,

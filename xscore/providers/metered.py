@@ -74,6 +74,7 @@ class Metered:
                 usage=usage,
                 cost_usd=self._price(self.name, request.model, self.host, usage),
                 estimated=estimated,
+                chars=len(request.system) + sum(map(len, request.content)),
             )
         )
 

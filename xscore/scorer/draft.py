@@ -7,7 +7,8 @@ and does not know what is cached. Trade-off: an estimate renders every prompt on
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xscore.prompts.judge import CHARS_PER_TOKEN, PROMPT_VERSION, PackEntry, judging_request
+from xscore import tokens
+from xscore.prompts.judge import PROMPT_VERSION, PackEntry, judging_request
 from xscore.records import JudgeIdentity, Request
 from xscore.scorer.codebook import deal
 from xscore.scorer.packs import Pack, Profile
@@ -41,7 +42,7 @@ class JudgeModel:
     """The model's own limit."""
     order: str = "memory_first"
     timeout_s: float = 60.0
-    chars_per_token: float = CHARS_PER_TOKEN
+    chars_per_token: float = tokens.MIXED
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,64 @@
+"""Make a turn ready: index up to date, the moment looked at, the pool and what is known of it. Sends nothing.
+
+It also asks before a costly turn, because that is the last moment at which nothing has been spent.
+"""
+
+from dataclasses import dataclass, replace
+
+from xscore.cache.judgments import Judgments
+from xscore.cache.keys import turn_key
+from xscore.errors import UsageError
+from xscore.git import branch
+from xscore.memory import turns
+from xscore.pipeline.context import complete
+from xscore.pipeline.parts import Parts
+from xscore.pipeline.pool import Pool, gather
+from xscore.pipeline.stopwatch import Stopwatch
+from xscore.prompts.judge import turn_block
+from xscore.records import Estimate, IndexReport, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A turn made ready: nothing has been sent."""
+
+    turn: Turn
+    key: str
+    pool: Pool
+    index: IndexReport
+
+
+def open_turn(parts: Parts, turn: Turn, watch: Stopwatch) -> Opened:
+    """Bring the index up to date, complete the turn, and look up what is known. Sends nothing."""
+    settings, judge = parts.settings, parts.judge
+    now = parts.clock()
+    parts.observer.stage("index")
+    with watch.stage("index"):
+        report = parts.index()
+        ready = complete(turn, parts.root, use_git=settings.index.git, now=now)
+    parts.observer.stage("pool")
+    with watch.stage("pool"):
+        place = branch(parts.root.git_dir) if parts.root.git_dir else ""
+        thread = turn.thread or turns.session_thread(parts.store.connection, branch=place, now=now)
+        everything = parts.store.pool(tests=settings.judge.tests, thread=thread)
+    with watch.stage("cache"):
+        key = turn_key(turn_block(ready, context=settings.judge.context))
+        known = Judgments(parts.store.connection).known(key, judge.identity) if judge.is_model else {}
+        pool = gather(everything, ready.scope, known)
+    return Opened(replace(ready, thread=thread), key, pool, report)
+
+
+def confirm(parts: Parts, opened: Opened) -> None:
+    """Ask before a turn whose estimate is above the limit. Raises UsageError when the user declines."""
+    if not (parts.judge.is_model and opened.pool.misses):
+        return
+    estimate = parts.judge.estimate(opened.turn, opened.pool)
+    cost = estimate.cost_usd
+    if (cost is None or cost > parts.settings.budget.confirm_usd) and not parts.observer.confirm(estimate):
+        raise UsageError("nothing was sent: the estimate was declined", hint="Narrow with --path, or pass --yes.")
+
+
+def estimate_turn(parts: Parts, turn: Turn) -> Estimate:
+    """Say what a turn would take; sends nothing."""
+    opened = open_turn(parts, turn, Stopwatch())
+    return parts.judge.estimate(opened.turn, opened.pool)
