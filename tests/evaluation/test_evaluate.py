@@ -34,6 +34,8 @@ class _Silent:
         for candidate in candidates:
             yield Unjudged(candidate.content_hash, Cause.PROVIDER)
 
+    def stop(self, cause: Cause) -> None: ...
+
 
 async def test_a_judge_that_is_right_scores_1() -> None:
     """Gold first and nothing else kept: every figure is full."""

@@ -39,6 +39,11 @@ def test_short_forms_are_their_long_forms() -> None:
     assert stem("config") == stem("configurations")
 
 
+def test_irregular_verbs_are_their_infinitives() -> None:
+    """A task that asks what was written finds `write`."""
+    assert stem("written") == stem("wrote") == stem("writes")
+
+
 def test_function_words_are_no_terms() -> None:
     """A question made of function words alone asks for nothing."""
     assert query_terms("where is the thing that it does to them?") == query_terms("thing")

@@ -20,15 +20,8 @@ from xscore.scorer.lexical import LexicalJudge, priors
 from xscore.settings import IndexSettings, SelectionSettings
 
 THRESHOLD = SelectionSettings().lexical_threshold
-NONSENSE = (
-    "purple elephant recipes for gluten free pancakes",
-    "how long should I boil an egg",
-    "history of the roman empire in the third century",
-    "volcano quartz trumpet lantern velvet walrus",
-    "what is the best way to train a puppy",
-    "football results table for the premier league",
-    "mortgage interest rate forecast for next year",
-)
+NONSENSE = Path(__file__).parents[2] / "benchmarks" / "lexical_nonsense.csv"
+"""A data file, so that no index of this repository holds the questions."""
 SENSIBLE = {
     "how are shell completions generated for bash?": "shell_completion.py",
     "prompt the user for a password with hidden input": "termui.py",
@@ -74,11 +67,12 @@ def scores(pool: Made, task: str) -> dict[str, float]:
     return priors(Turn(task=task), pool[0], lambda: pool[1])
 
 
-@pytest.mark.parametrize("question", NONSENSE)
-def test_nonsense_keeps_nothing(click_tree: Store, question: str) -> None:
+def test_nonsense_keeps_nothing(click_tree: Store) -> None:
     """A question about something else stays below the threshold, and below where boosts begin, on a real tree."""
-    (_, best), *_ = ask(click_tree, question)
-    assert best.score < 0.4
+    questions = NONSENSE.read_text("utf-8").splitlines()
+    best = {question: ask(click_tree, question)[0][1].score for question in questions}
+    assert len(best) == 50
+    assert {question: score for question, score in best.items() if score >= 0.4} == {}
 
 
 @pytest.mark.parametrize(("question", "file"), SENSIBLE.items())

@@ -60,6 +60,12 @@ _SHORT_FORMS = """
 """
 _WORD = re.compile(r"[^\W\d]\w{0,63}|\d{3,12}")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")
+_IRREGULAR = """
+    write wrote written; choose chose chosen; find found; send sent; build built; run ran; give gave given; hold held;
+    keep kept; make made; take took taken; throw threw thrown; begin began begun; break broke broken; hide hid hidden;
+    lose lost; leave left; mean meant; know knew known; show shown; draw drew drawn; bring brought; catch caught;
+    tell told; go went gone; get got gotten; forget forgot forgotten; freeze froze frozen
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +118,7 @@ def split(word: str) -> tuple[tuple[str, int], ...]:
 def stem(word: str) -> str:
     """Cut the endings that English inflects with, so that `parses`, `parsed` and `parsing` are one term.
 
-    The short forms that programmers write are their long form: `attrs` and `attributes` are one term too.
+    Irregular verbs follow (`written` is `write`), and the short forms of programmers are their long forms (`attrs`).
     """
     if len(word) < 4 or not word.isascii():
         return _LONG_FORM.get(word, word)
@@ -171,6 +177,6 @@ def _hash(term: str) -> int:
 
 
 _LONG_FORM: dict[str, str] = {}
-for _forms in _SHORT_FORMS.split(";"):
+for _forms in f"{_SHORT_FORMS};{_IRREGULAR}".split(";"):
     _long, *_shorts = _forms.split()
     _LONG_FORM |= dict.fromkeys(_shorts, stem(_long))
