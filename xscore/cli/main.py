@@ -6,7 +6,6 @@ It knows no command's options and prints no result. Commands return their exit c
 import os
 import sys
 from importlib import import_module
-from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -58,11 +57,11 @@ def show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) 
 @click.option(
     "-C",
     "--directory",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=click.Path(exists=True, file_okay=False),
     help="Run as if started in this folder.",
 )
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="Show version.")
-def xscore(directory: Path | None) -> None:
+def xscore(directory: str | None) -> None:
     """Judge every memory of a repository against a task; keep exactly what matters.
 
     A small model scores each function, class, test, section and setting from 0 to 1. What reaches the threshold goes,

@@ -4,7 +4,6 @@ Control characters (C0, DEL, C1), bidirectional overrides and lone surrogates ar
 seen, never what is stored; piped data keeps its bytes.
 """
 
-import json
 import re
 
 _BIDI = "\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069"
@@ -25,6 +24,8 @@ def one_line(text: str) -> str:
 
 def json_text(value: object, *, ascii_only: bool = False) -> str:
     """Render JSON whose every character is safe to show and to encode."""
+    import json
+
     text = json.dumps(value, ensure_ascii=ascii_only, indent=2, allow_nan=False)
     return _UNSAFE_IN_JSON.sub(_json_escape, text)
 
