@@ -17,7 +17,9 @@ from xscore.providers.prices import price
 from xscore.records import Completion, Diagnosis, Finding, Turn, Usage
 from xscore.scorer import parse
 
-MILLION = 1_000_000
+SHORT_CALL = 10_000
+"""Tokens of the call that is priced, well below any long-prompt tier."""
+CALLS_A_MILLION = 100
 REASONING_A_JUDGMENT = 2
 """More reasoning tokens than this for a judgment and the judge is the wrong one."""
 PROBE = (
@@ -58,7 +60,7 @@ def _judge(parts: Parts) -> Iterator[Finding]:
     yield Finding("judge", True, f"{name}:{model} at {host}{' (this machine)' if is_loopback(host) else ''}")
     if name == "openai":
         yield _key(parts, host)
-    yield _price("judge price", price(name, model, host, Usage(input_tokens=MILLION)), _out(name, model, host))
+    yield _price("judge price", *_a_million(name, model, host))
     traits = declared(name, model)
     settled = f"reasoning {traits.reasoning or 'not sent'}, order {seat.identity.order}, packs of {_pack(seat)}"
     yield Finding("judge settings", True, settled if traits.known else f"{settled}; nothing is declared for this model")
@@ -79,8 +81,11 @@ def _key(parts: Parts, host: str) -> Finding:
     return Finding("key", True, f"none; {host} is this machine and gets a dummy")
 
 
-def _out(provider: str, model: str, host: str) -> Decimal | None:
-    return price(provider, model, host, Usage(output_tokens=MILLION))
+def _a_million(provider: str, model: str, host: str) -> tuple[Decimal | None, Decimal | None]:
+    """Return the dollars of a million tokens in and out, at the price of a short call."""
+    calls = (Usage(input_tokens=SHORT_CALL), Usage(output_tokens=SHORT_CALL))
+    usd_in, usd_out = (price(provider, model, host, usage) for usage in calls)
+    return usd_in and usd_in * CALLS_A_MILLION, usd_out and usd_out * CALLS_A_MILLION
 
 
 def _price(name: str, input_usd: Decimal | None, output_usd: Decimal | None) -> Finding:
@@ -95,8 +100,9 @@ def _answerer(parts: Parts) -> Finding:
     seat = parts.answerer
     if seat is None:
         return Finding("answerer", True, "none: `ask` prints the bundle", _key_hint(parts))
-    usd = price(seat.provider, seat.model, seat.host, Usage(input_tokens=MILLION))
-    said = "unpriced" if usd is None else f"${usd:.2f} a million tokens in"
+    usd_in, usd_out = _a_million(seat.provider, seat.model, seat.host)
+    priced = usd_in is not None and usd_out is not None
+    said = f"${usd_in:.2f} in, ${usd_out:.2f} out a million tokens" if priced else "unpriced"
     return Finding("answerer", True, f"{seat.provider}:{seat.model} at {seat.host}, {said}")
 
 
