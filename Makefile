@@ -44,8 +44,11 @@ wheel: .venv/.installed-verify
 	$(BIN)/python -m build --wheel --outdir build/wheel .
 	.ci/try-wheel build/wheel/*.whl
 
-bench: .venv/.installed-test
-	$(BIN)/python -m benchmarks
+bench: .venv/.installed-verify
+	$(BIN)/python benchmarks/cached_turn.py
+	$(BIN)/python benchmarks/bench_judgments.py
+	$(BIN)/python benchmarks/lexical_nonsense.py xscore
+	$(BIN)/python benchmarks/lexical_docstrings.py
 
 docs: .venv/.installed
 	$(BIN)/python -m xscore.cli.reference docs/reference
