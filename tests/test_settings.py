@@ -111,3 +111,13 @@ def test_a_broken_file_is_a_clear_message(tmp_path: Path) -> None:
         load(repo_root=None, user_file=user, environ={})
     write(tmp_path / "pyproject.toml", "[tool\n")
     assert load(repo_root=tmp_path, user_file=None, environ={}).settings == Settings()
+
+
+def test_lists_and_tables_fit_into_the_environment() -> None:
+    """`a,b` is a list and `name=value,…` a table; a table that makes no sense names its variable."""
+    environ = {"XSCORE_INDEX_EXCLUDE": "dist/, *.min.js", "XSCORE_BUNDLE_CEILINGS": "session=0.5,project=0.1"}
+    settings = load(repo_root=None, user_file=None, environ=environ).settings
+    assert settings.index.exclude == ("dist/", "*.min.js")
+    assert settings.bundle.ceilings == {"session": 0.5, "project": 0.1}
+    with pytest.raises(UsageError, match="XSCORE_BUNDLE_CEILINGS"):
+        load(repo_root=None, user_file=None, environ={"XSCORE_BUNDLE_CEILINGS": "session"})

@@ -117,6 +117,18 @@ async def test_a_wrong_key_ends_in_a_receipt_where_all_are_unjudged(shop: Path, 
     assert server.counts.answering_requests == 0
 
 
+async def test_a_host_that_is_not_there_stops_the_run_at_once(shop: Path) -> None:
+    """Nothing listens at the host: one call's retries, not those of every pack, and everything is accounted for."""
+    with OpenAIServer() as gone:
+        settings = settings_for(gone, pack_size=1, concurrency=1, attempts=2)
+    async with Pipeline.open(shop, settings) as pipeline:
+        answer = await pipeline.ask(TASK)
+    assert answer.exit_code == 3
+    assert answer.judge_usage.attempts == 2
+    assert answer.coverage.unjudged == answer.coverage.candidates
+    assert "unreachable" in answer.unjudged.sample[-1].detail
+
+
 async def test_some_unjudged_is_exit_1_and_the_next_turn_pays_only_for_them(shop: Path, server: OpenAIServer) -> None:
     """What the repair ladder could not mend is unjudged; asking again judges just that."""
 

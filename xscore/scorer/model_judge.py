@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from xscore.errors import BudgetExhausted, PromptTooLong, ProviderError, RequestRejected, XscoreError
+from xscore.errors import BudgetExhausted, PromptTooLong, ProviderError, RequestRejected, Unreachable, XscoreError
 from xscore.prompts.judge import turn_block
 from xscore.providers.provider import Provider
 from xscore.records import Candidate, Cause, Completion, Finish, Judgment, Request, Turn, Unjudged
@@ -196,7 +196,7 @@ class ModelJudge:
             return self._climb(run, ask, ask.pieces, repair.too_long(detail))
         if isinstance(error, RequestRejected) and run.has_answer:
             return self._climb(run, ask, ask.pieces, repair.rejected(detail))
-        if error.stops_run:
+        if error.stops_run or (isinstance(error, Unreachable) and not run.has_answer):
             self._stop.set(Cause.PROVIDER, detail)
         return run.lose(ask.pieces, Cause.PROVIDER, detail), ()
 

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_origin
 
 from pydantic import SecretStr, ValidationError
 
@@ -140,10 +141,19 @@ def variable(name: str) -> str:
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
     return {
-        name: environ[variable(name)]
-        for name in all_names()
+        name: _from_text(environ[variable(name)], part.model_fields[field].annotation)
+        for name, (part, field) in all_names().items()
         if name != "openai.api_key" and environ.get(variable(name), "") != ""
     }
+
+
+def _from_text(text: str, kind: object) -> object:
+    """Read a list as `a,b` and a table as `name=value,…`; anything else is for the validator to read."""
+    if get_origin(kind) is tuple:
+        return [part.strip() for part in text.split(",") if part.strip()]
+    if get_origin(kind) is dict:
+        return dict(part.strip().partition("=")[::2] for part in text.split(",") if part.strip())
+    return text
 
 
 def _check_names(values: Mapping[str, object], source: str) -> None:
