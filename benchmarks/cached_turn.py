@@ -1,0 +1,104 @@
+"""A fully cached turn over 10,000 memories, against an anchor that only imports the same modules.
+
+    python benchmarks/cached_turn.py [--runs 7]
+
+Builds a repository from the sources of installed packages, judges it once by a script, then runs the same `ask` again
+in fresh processes. Prints CPU seconds (children counted) of turn and anchor, interleaved, as medians, and the heavy
+modules that the turn loaded. Exits 1 beyond the target.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+TARGET_S = 0.20
+HEAVY = ("openai", "anthropic", "polars", "numpy", "aiohttp", "tree_sitter", "genai_prices")
+PACKAGES = ("openai.types", "click", "rich", "aiohttp")
+"""About 10,000 memories in 2,000 files."""
+TASK = "Why does a prompt repeat its default twice?"
+TURN = """
+import sys
+from xscore.cli.main import run
+sys.argv = ["xscore", *{arguments!r}]
+try:
+    run()
+finally:
+    open({listing!r}, "w").write("\\n".join(sys.modules))
+"""
+ANCHOR = """
+import importlib
+for name in open({listing!r}).read().split("\\n"):
+    try:
+        importlib.import_module(name)
+    except Exception:
+        pass
+"""
+
+
+def build(root: Path) -> None:
+    """Copy the packages into a committed repository."""
+    for name in PACKAGES:
+        spec = find_spec(name)
+        if spec is None or not spec.submodule_search_locations:
+            continue
+        source = Path(next(iter(spec.submodule_search_locations)))
+        shutil.copytree(source, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.so", "*.a"))
+    identity = ("-c", "user.name=b", "-c", "user.email=b@example.invalid")
+    for command in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "sources")):
+        subprocess.run(["git", *identity, *command], cwd=root, check=True, stdout=subprocess.DEVNULL)
+
+
+def cpu(code: str, cwd: Path, environment: dict[str, str]) -> float:
+    """Run Python code in a fresh process; return its CPU seconds, children counted."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([sys.executable, "-c", code], cwd=cwd, env=environment, capture_output=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        raise SystemExit(f"exit {done.returncode}: {done.stderr.decode()}")
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=7)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        root, home, listing = Path(folder, "tree"), Path(folder, "home"), str(Path(folder, "modules"))
+        root.mkdir()
+        build(root)
+        script = Path(folder, "script.json")
+        script.write_text(json.dumps({"default": 0.05, "rules": [{"entity": "*prompt*", "score": 0.8}]}))
+        arguments = ["ask", TASK, "--judge", f"scripted:{script}", "--no-answer", "--json", "--quiet"]
+        environment = {**os.environ, "HOME": str(home)}
+        turn = TURN.format(arguments=arguments, listing=listing)
+        cold = cpu(turn, root, environment)
+        done = subprocess.run(
+            [sys.executable, "-m", "xscore", *arguments], cwd=root, env=environment, capture_output=True, check=True
+        )
+        coverage = json.loads(done.stdout)["coverage"]
+        cpu(turn, root, environment)
+        anchor = ANCHOR.format(listing=listing)
+        turns, anchors = [], []
+        for _ in range(options.runs):
+            turns.append(cpu(turn, root, environment))
+            anchors.append(cpu(anchor, root, environment))
+        loaded = [name for name in HEAVY if name in set(Path(listing).read_text().split("\n"))]
+    above = statistics.median(turns) - statistics.median(anchors)
+    print(f"candidates {coverage['candidates']:,}, cached {coverage['cached']:,}, cold {cold:.2f} s CPU")
+    print(f"turn   {statistics.median(turns):.3f} s CPU (min {min(turns):.3f}, max {max(turns):.3f})")
+    print(f"anchor {statistics.median(anchors):.3f} s CPU (min {min(anchors):.3f}, max {max(anchors):.3f})")
+    print(f"above the anchor {above:.3f} s, target {TARGET_S:.2f} at 10,000; heavy modules: {loaded or 'none'}")
+    return 1 if loaded or above > TARGET_S * max(1.0, coverage["candidates"] / 10_000) else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
