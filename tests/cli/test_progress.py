@@ -8,7 +8,8 @@ from decimal import Decimal
 
 import pytest
 
-from xscore.cli.progress import Watch, best_so_far, standing
+from xscore.cli.figures import best_so_far, standing
+from xscore.cli.progress import Watch
 from xscore.cli.terminal import Terminal
 from xscore.records import Leader, Progress
 

@@ -1,8 +1,9 @@
-"""Figures for people: dollars, tokens, seconds, places. Rounded; the exact ones are in the JSON."""
+"""Figures for people: dollars, tokens, seconds, places, progress. Rounded; the exact ones are in the JSON."""
 
 from decimal import Decimal
 
 from xscore.cli.safe_text import one_line
+from xscore.records import Progress
 
 SMALLEST_SHOWN = Decimal("0.001")
 
@@ -57,3 +58,22 @@ def place(path: str, start_line: int = 0, end_line: int = 0) -> str:
     """`path:12-40`, harmless on a terminal."""
     lines = f":{start_line}-{end_line}" if end_line > start_line else f":{start_line}" if start_line else ""
     return one_line(path) + lines
+
+
+def standing(progress: Progress) -> str:
+    """Where the judging stands, in one plain line."""
+    done = progress.judged + progress.cached + progress.unjudged
+    parts = [f"{done:,} of {progress.candidates:,}", f"{progress.judged:,} judged", f"{progress.cached:,} cached"]
+    if progress.unjudged:
+        parts.append(f"{progress.unjudged:,} unjudged")
+    if progress.elapsed_s > 0 and progress.judged:
+        parts.append(f"{progress.judged / progress.elapsed_s:.0f}/s")
+    parts.append(dollars(progress.cost_usd))
+    if progress.seconds_left is not None:
+        parts.append(f"{seconds(progress.seconds_left)} left")
+    return " · ".join(parts)
+
+
+def best_so_far(progress: Progress) -> list[str]:
+    """The provisional best, one line each."""
+    return [f"{leader.score:.2f}  {one_line(leader.path)}  {one_line(leader.entity)}" for leader in progress.leaders]

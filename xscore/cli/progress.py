@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.figures import dollars, seconds
+from xscore.cli.figures import dollars, seconds, standing
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import Terminal
 from xscore.records import Estimate, Progress
@@ -90,25 +90,6 @@ class Watch:
 
             self._board = Board()
         return self._board
-
-
-def standing(progress: Progress) -> str:
-    """Where the judging stands, in one plain line."""
-    done = progress.judged + progress.cached + progress.unjudged
-    parts = [f"{done:,} of {progress.candidates:,}", f"{progress.judged:,} judged", f"{progress.cached:,} cached"]
-    if progress.unjudged:
-        parts.append(f"{progress.unjudged:,} unjudged")
-    if progress.elapsed_s > 0 and progress.judged:
-        parts.append(f"{progress.judged / progress.elapsed_s:.0f}/s")
-    parts.append(dollars(progress.cost_usd))
-    if progress.seconds_left is not None:
-        parts.append(f"{seconds(progress.seconds_left)} left")
-    return " · ".join(parts)
-
-
-def best_so_far(progress: Progress) -> list[str]:
-    """The provisional best, one line each."""
-    return [f"{leader.score:.2f}  {one_line(leader.path)}  {one_line(leader.entity)}" for leader in progress.leaders]
 
 
 def _asked(estimate: Estimate) -> bool:
