@@ -1,12 +1,13 @@
-"""Source trees for the lexical benchmarks: fetched by name and version, checked, unpacked, indexed, kept in a cache.
+"""Source trees for the lexical benchmarks: fetched by name and version, checked, unpacked, indexed.
 
-PyPI sources come by `unearth`, npm packages by `npm pack`; both use the index they are configured for. A tree and its
-store stay in the cache folder, so that a second run only stats the files. Not a benchmark itself.
+PyPI sources come by `unearth`, npm packages by `npm pack`; both use the index they are configured for. A tree stays in
+the cache folder; its store is made anew each time. Not a benchmark itself.
 """
 
 import hashlib
 import io
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -96,7 +97,8 @@ def unpack(archive: Path, tree: Path) -> None:
 
 
 def pool_of(tree: Path, cache: Path) -> Pool:
-    """Index a tree into a store of its own and return its memories."""
+    """Index a tree into a new store of its own and return its memories."""
+    shutil.rmtree(tree / STORE_DIR, ignore_errors=True)  # its vectors may be of an earlier way to read words
     root = Root(path=tree.resolve(), is_git=False, git_dir=None, store_dir=tree.resolve() / STORE_DIR, read_only=False)
     with Store.open(root, user_data_dir=cache.resolve() / "user") as store:
         index(store.connection, root, IndexSettings(git=False), now=time.time())
