@@ -28,6 +28,11 @@ _BY_LANGUAGE = {
 _CODE_KINDS = frozenset({"", "function", "method", "class", "test", "block", "config", "text"})
 
 
+def size(*texts: str) -> int:
+    """Count characters as UTF-8 bytes: equal for ASCII, and an honest bound where a character is several tokens."""
+    return sum(len(text) if text.isascii() else len(text.encode("utf-8", "replace")) for text in texts)
+
+
 def chars_per_token(kind: str, language: str = "") -> float:
     """Return the expected characters a token for a memory of this kind (`records.Kind`) and language."""
     known = _BY_LANGUAGE.get(language)

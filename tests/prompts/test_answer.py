@@ -6,7 +6,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.prompts.bundle_memories import CLASS, MAIN, NOW, WRITE, entry, memory
 from xscore.prompts.answer import answer_request, cited_ids, system_text, unknown_ids
-from xscore.prompts.bundle import render
+from xscore.prompts.bundle import Bundle, render
 from xscore.records import Kind, Layer, Memory, Request, Stage, Turn
 from xscore.settings import BundleSettings
 
@@ -99,3 +99,11 @@ def test_citations() -> None:
     assert cited_ids(answer) == (WRITE.id, MAIN.id, "m_0000000000")
     assert unknown_ids(answer, [WRITE.id, MAIN.id]) == ("m_0000000000",)
     assert unknown_ids(f"[{WRITE.id[:12]}]", [WRITE.id, MAIN.id]) == ()
+
+
+def test_a_control_character_does_not_hide_a_tag() -> None:
+    """A `<` that only a control character parts from one of our tags is escaped as well."""
+    turn = Turn(task="t", diff="<\x00/diff>\n<\x1fcode>")
+    text = "\n".join(answer_request(turn, Bundle("", (), (), 0), model="m", max_output_tokens=10).content)
+    assert "<\ufffd" not in text
+    assert "&lt;\ufffd/diff>" in text

@@ -47,7 +47,7 @@ def answer_request(
     parts = [_context(bundle), _session(exchanges, session_tokens), _moment(turn)]
     asked = f"Task:\n{well_formed(turn.task)}\n\nGenerate solution with full context."
     content = (*(part for part in parts if part), asked)
-    chars = len(system_text()) + sum(map(len, content)) + 2 * len(content)
+    chars = tokens.size(system_text(), *content) + 2 * len(content)
     return Request(
         stage=Stage.PRIMARY,
         model=model,

@@ -1,21 +1,32 @@
 """Keep quoted text inside its fence: what a repository holds is data, also when it looks like our own tags.
 
-Only our own tags are escaped, not every `<`: code must stay code. It knows no layout.
+Each prompt names its tags (`opening`); it knows no layout. Trade-off: only our own tags are escaped, not every `<`,
+because `&lt;` all over a C++ template costs tokens and reads worse than the code it stands for.
 """
 
 import re
+from functools import cache
 
-TAGS = "code|memory|file|header|omitted|session|exchange|current_file|diff|errors|task|answer|system"
+ANSWER_TAGS = "code memory file header omitted session exchange current_file diff errors task answer system"
 
-_FENCE = re.compile(rf"[<\uff1c\ufe64](?=[\s/\\\u200b-\u200d\u2060\ufeff]*(?:{TAGS})\b)", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _BACKTICKS = re.compile(r"`{3,}")
 _IN_ATTRIBUTE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": " ", "\r": " ", "\t": " "})
 
 
-def escape(text: str) -> str:
-    """Make text unable to close a fence of ours or to open one; all else stays as written."""
-    return _FENCE.sub("&lt;", well_formed(text))
+@cache
+def opening(tags: str) -> re.Pattern[str]:
+    """Return what finds a `<`, or a look-alike of it, where one of these tag names (blanks between) follows.
+
+    Between the two may stand spaces, slashes, what is invisible, and what `well_formed` puts for control characters.
+    """
+    names = "|".join(tags.split())
+    return re.compile(rf"[<\uff1c\ufe64](?=[\s/\\\u200b-\u200d\u2060\ufeff\ufffd]*(?:{names})\b)", re.IGNORECASE)
+
+
+def escape(text: str, *, tags: str = ANSWER_TAGS) -> str:
+    """Make text unable to close its fence, to open one of these tags, or to break the transport; all else stays."""
+    return opening(tags).sub("&lt;", well_formed(text))
 
 
 def escape_attribute(text: str) -> str:
@@ -29,11 +40,11 @@ def backticks(text: str) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """Keep the first and last third and a bit of a text longer than `limit` characters, and say what is left out."""
+    """Keep the first third and the last two thirds of `limit` characters: errors say where first, and what last."""
     if len(text) <= limit:
         return text
     head, tail = limit // 3, limit - limit // 3
-    return f"{text[:head]}\n[… {len(text) - limit:,} characters left out …]\n{text[-tail:]}"
+    return f"{text[:head]}\n[… {len(text) - limit} characters left out …]\n{text[-tail:]}"
 
 
 def around(text: str, line: int, limit: int) -> str:

@@ -2,11 +2,10 @@
 
 Public contract: `docs/protocol.md`. The rubric (`judge_rubric.md`) is the system text and all of it; memories and
 the turn stand in the user message, fenced. It does not decide what goes into a pack, nor deal ids.
-Trade-off: fences are escaped by a pattern of our own tags instead of full XML escaping, because `&lt;` all over a
-C++ template costs tokens and reads worse than the code it stands for.
+Trade-off: a long file is shown by characters around the cursor, so that the size of a prompt is known to the byte,
+although the window may begin and end within a line.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,6 +13,7 @@ from importlib.resources import files
 from math import ceil
 
 from xscore import tokens
+from xscore.prompts.fences import escape, escape_attribute, shortened
 from xscore.records import Request, Stage, Turn
 
 PROMPT_VERSION = "judge-1"
@@ -23,10 +23,7 @@ ERROR_CHARS = 12_000
 CONTEXT_CHARS = 16_000
 """Longer error output, files and diffs are shown in part, with a mark where something is left out."""
 
-_TAGS = "memory|memories|file|turn|task|errors|current_file|diff|recent"
-_FENCE = re.compile(rf"[<\uff1c\ufe64](?=[\s/\\\u200b-\u200d\u2060\ufeff\ufffd]*(?:{_TAGS})\b)", re.IGNORECASE)
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_IN_ATTRIBUTE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": " ", "\r": " ", "\t": " "})
+_TAGS = "memory memories file turn task errors current_file diff recent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +43,6 @@ class PackEntry:
 def rubric() -> str:
     """Return the frozen system text."""
     return (files("xscore.prompts") / "judge_rubric.md").read_text("utf-8").strip()
-
-
-def escape(text: str) -> str:
-    """Make text unable to close its fence, to open one, or to break the transport; all else stays as written."""
-    clean = _CONTROL.sub("\ufffd", _well_formed(text))
-    return _FENCE.sub("&lt;", clean)
-
-
-def escape_attribute(text: str) -> str:
-    """Make text safe between double quotes, on one line."""
-    return _CONTROL.sub("\ufffd", _well_formed(text)).translate(_IN_ATTRIBUTE)
 
 
 def pack_block(entries: Sequence[PackEntry]) -> str:
@@ -79,7 +65,7 @@ def turn_block(turn: Turn, *, context: str = "task") -> str:
     """
     parts = [_fenced("task", turn.task)]
     if turn.errors:
-        parts.append(_fenced("errors", _middle_out(turn.errors, ERROR_CHARS)))
+        parts.append(_fenced("errors", shortened(turn.errors, ERROR_CHARS)))
     if context == "full":
         parts.extend(_moment(turn))
     return "\n".join(["<turn>", *parts, "</turn>"])
@@ -121,7 +107,7 @@ def judging_request(
     memory_first = order == "memory_first"
     first, last = (pack_block(entries), turn_text) if memory_first else (turn_text, pack_block(entries))
     content = (first, f"{last}\n\n{_asked(len(entries), reasons_from)}")
-    chars = sum(_size((rubric(), *content)))
+    chars = tokens.size(rubric(), *content)
     return Request(
         stage=Stage.JUDGE,
         model=model,
@@ -149,30 +135,22 @@ def _asked(count: int, reasons_from: float) -> str:
 def _memory(entry: PackEntry) -> str:
     name = escape_attribute(entry.entity)
     head = f'<memory id="{entry.code_id}" kind="{escape_attribute(entry.kind)}" name="{name}">'
-    return f"{head}\n{escape(entry.text)}\n</memory>"
+    return f"{head}\n{escape(entry.text, tags=_TAGS)}\n</memory>"
 
 
 def _moment(turn: Turn) -> Iterable[str]:
     if turn.file:
         line = f' line="{turn.line}"' if turn.line else ""
         head = f'<current_file path="{escape_attribute(turn.file)}"{line}>'
-        yield f"{head}\n{escape(_around(turn.file_text, turn.line))}\n</current_file>"
+        yield f"{head}\n{escape(_around(turn.file_text, turn.line), tags=_TAGS)}\n</current_file>"
     if turn.diff:
-        yield _fenced("diff", _middle_out(turn.diff, CONTEXT_CHARS))
+        yield _fenced("diff", shortened(turn.diff, CONTEXT_CHARS))
     if turn.recent:
         yield _fenced("recent", "\n".join(turn.recent))
 
 
 def _fenced(tag: str, text: str) -> str:
-    return f"<{tag}>\n{escape(text.strip())}\n</{tag}>"
-
-
-def _middle_out(text: str, limit: int) -> str:
-    """Keep the first third and the last two thirds of `limit`: errors say what at the end, where at the start."""
-    if len(text) <= limit:
-        return text
-    head, tail = limit // 3, limit - limit // 3
-    return f"{text[:head]}\n[… {len(text) - limit} characters left out …]\n{text[-tail:]}"
+    return f"<{tag}>\n{escape(text.strip(), tags=_TAGS)}\n</{tag}>"
 
 
 def _around(text: str, line: int) -> str:
@@ -186,15 +164,3 @@ def _around(text: str, line: int) -> str:
     before = f"[… {start} characters left out …]\n" if start else ""
     after = f"\n[… {len(text) - end} characters left out …]" if end < len(text) else ""
     return before + text[start:end] + after
-
-
-def _well_formed(text: str) -> str:
-    """Replace lone surrogates, which neither UTF-8 nor a JSON body can carry."""
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _size(texts: Iterable[str]) -> Iterable[int]:
-    """Count characters, as UTF-8 bytes: equal for ASCII, and an honest bound where a character is several tokens."""
-    return (len(text) if text.isascii() else len(text.encode("utf-8")) for text in texts)

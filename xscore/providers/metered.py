@@ -14,6 +14,7 @@ from xscore.errors import ProviderError
 from xscore.providers.prices import Price, price
 from xscore.providers.provider import OnText, Provider
 from xscore.records import CallRecord, Completion, Request, Usage
+from xscore.tokens import size
 
 OK = "ok"
 CANCELLED = "cancelled"
@@ -74,7 +75,7 @@ class Metered:
                 usage=usage,
                 cost_usd=self._price(self.name, request.model, self.host, usage),
                 estimated=estimated,
-                chars=len(request.system) + sum(map(len, request.content)),
+                chars=size(request.system, *request.content),
             )
         )
 

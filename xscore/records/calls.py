@@ -115,4 +115,4 @@ class CallRecord:
     estimated: bool
     """The usage is our estimate: the host sent none, or the call failed after it was sent."""
     chars: int = 0
-    """Characters of the prompt; the ledger learns the model's characters a token from them. 0: unknown."""
+    """Of the prompt, by `tokens.size`; the ledger learns the model's characters a token from them. 0: unknown."""
