@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
@@ -18,7 +19,8 @@ from xscore.errors import UsageError
 from xscore.pipeline.build import Pipeline, ask_sync
 from xscore.pipeline.desk import open_desk
 from xscore.pipeline.parts import Desk
-from xscore.records import Answer, Scope, Turn
+from xscore.records import Answer, Estimate, Scope, Silent, Turn
+from xscore.settings import JudgeSettings, OpenAISettings, PrimarySettings, Settings
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 
@@ -250,6 +252,32 @@ async def test_an_estimate_is_what_is_then_sent(shop: Path, server: OpenAIServer
     assert estimate.judge.to_judge == answer.coverage.judged
     assert sum(estimate.by_kind.values()) == sum(estimate.by_folder.values()) > 0
     assert after.judge.calls == 0 and after.judge.binding_limit == "none"
+
+
+class Declines(Silent):
+    """Watches nothing and declines every estimate."""
+
+    def confirm(self, estimate: Estimate) -> bool:
+        """Say no."""
+        return False
+
+
+async def test_the_answering_call_is_estimated_and_confirmed_whoever_judges(shop: Path) -> None:
+    """A lexical judge is free, the answer is not: it is in the estimate, and asked for; a turn without it is not."""
+    settings = Settings(
+        judge=JudgeSettings(model="lexical"),
+        primary=PrimarySettings(model="openai:strong-1"),
+        openai=OpenAISettings(base_url="http://192.0.2.1/v1", api_key=SecretStr("k")),
+    )
+    async with Pipeline.open(shop, settings, observer=Declines()) as pipeline:
+        estimate = await pipeline.estimate(TASK)
+        with pytest.raises(UsageError, match="nothing was sent"):
+            await pipeline.ask(TASK)
+        context = await pipeline.context(TASK)
+    assert estimate.judge.calls == 0 and estimate.judge.cost_usd == 0
+    assert estimate.primary is not None and estimate.primary.host == "192.0.2.1"
+    assert estimate.cost_usd is None
+    assert context.exit_code == 0
 
 
 async def test_every_memory_can_be_explained(shop: Path, server: OpenAIServer) -> None:

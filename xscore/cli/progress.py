@@ -97,11 +97,14 @@ def _asked(estimate: Estimate) -> bool:
     import signal
 
     judge = estimate.judge
-    hosts = dict.fromkeys([judge.host, *([estimate.primary.host] if estimate.primary else [])])
+    hosts = dict.fromkeys(
+        [*([judge.host] if judge.calls else []), *([estimate.primary.host] if estimate.primary else [])]
+    )
+    sent = f"{judge.to_judge:,} memories" if judge.calls else "the chosen memories"
     calls = judge.calls + (1 if estimate.primary else 0)
     click.echo(
         f"This turn takes about {calls:,} calls, {dollars(estimate.cost_usd)}, {seconds(judge.seconds)},"
-        f" and sends {judge.to_judge:,} memories to {one_line(', '.join(hosts))}.",
+        f" and sends {sent} to {one_line(', '.join(hosts))}.",
         err=True,
     )
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

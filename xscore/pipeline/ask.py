@@ -58,7 +58,7 @@ async def run_turn(parts: Parts, turn: Turn, wishes: Wishes) -> Answer:
     """Take one turn from task to receipt. Raises XscoreError only where there is nothing to account for."""
     watch = Stopwatch()
     opened = open_turn(parts, turn, watch)
-    confirm(parts, opened)
+    confirm(parts, opened, answers=wishes.answer and parts.answerer is not None)
     turn_id = turns.begin_turn(
         parts.store.connection,
         opened.turn,

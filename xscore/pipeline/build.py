@@ -124,7 +124,7 @@ def _parts(store: Store, settings: Settings, loaded: Loaded | None, observer: Ob
     warnings: Sequence[str] = loaded.warnings if loaded else ()
     judge_spec, said = seats.choose_judge(settings)
     answerer = seats.choose_answerer(settings)
-    judge = seats.judge_seat(judge_spec, settings, store=store, answerer=answerer)
+    judge = seats.judge_seat(judge_spec, settings, store=store)
     return Parts(
         root=store.root,
         settings=settings,

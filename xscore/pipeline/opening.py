@@ -13,6 +13,7 @@ from xscore.memory import turns
 from xscore.pipeline.context import complete
 from xscore.pipeline.parts import Parts
 from xscore.pipeline.pool import Pool, gather
+from xscore.pipeline.seats import answer_estimate
 from xscore.pipeline.stopwatch import Stopwatch
 from xscore.prompts.judge import turn_block
 from xscore.records import Estimate, IndexReport, Turn
@@ -48,11 +49,14 @@ def open_turn(parts: Parts, turn: Turn, watch: Stopwatch) -> Opened:
     return Opened(replace(ready, thread=thread), key, pool, report)
 
 
-def confirm(parts: Parts, opened: Opened) -> None:
-    """Ask before a turn whose estimate is above the limit. Raises UsageError when the user declines."""
-    if not (parts.judge.is_model and opened.pool.misses):
+def confirm(parts: Parts, opened: Opened, *, answers: bool) -> None:
+    """Ask before a turn whose estimate is above the limit. Raises UsageError when the user declines.
+
+    answers: the turn is to end with a call to the answering model.
+    """
+    if not (answers or (parts.judge.is_model and opened.pool.misses)):
         return
-    estimate = parts.judge.estimate(opened.turn, opened.pool)
+    estimate = _estimate(parts, opened, answers=answers)
     cost = estimate.cost_usd
     if (cost is None or cost > parts.settings.budget.confirm_usd) and not parts.observer.confirm(estimate):
         raise UsageError("nothing was sent: the estimate was declined", hint="Narrow with --path, or pass --yes.")
@@ -61,4 +65,11 @@ def confirm(parts: Parts, opened: Opened) -> None:
 def estimate_turn(parts: Parts, turn: Turn) -> Estimate:
     """Say what a turn would take; sends nothing."""
     opened = open_turn(parts, turn, Stopwatch())
-    return parts.judge.estimate(opened.turn, opened.pool)
+    return _estimate(parts, opened, answers=parts.answerer is not None)
+
+
+def _estimate(parts: Parts, opened: Opened, *, answers: bool) -> Estimate:
+    judging = parts.judge.estimate(opened.turn, opened.pool)
+    if parts.answerer is None or not answers:
+        return judging
+    return replace(judging, primary=answer_estimate(parts.answerer, parts.settings))

@@ -52,7 +52,7 @@ class JudgeSeat(Protocol):
         ...
 
     def estimate(self, turn: Turn, pool: Pool) -> Estimate:
-        """Say what judging and answering would take; sends nothing."""
+        """Say what judging would take; sends nothing. `primary` is left to `opening`."""
         ...
 
 

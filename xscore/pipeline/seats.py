@@ -5,7 +5,7 @@ that was asked for by name and cannot be had is an error (`NoUsableModel`), neve
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -64,19 +64,19 @@ def choose_answerer(settings: Settings) -> AnswerSeat | None:
     return AnswerSeat(spec.provider, spec.model, provider.host)
 
 
-def judge_seat(spec: Spec, settings: Settings, *, store: Store, answerer: AnswerSeat | None) -> JudgeSeat:
-    """Seat the judge of this spec."""
+def judge_seat(spec: Spec, settings: Settings, *, store: Store) -> JudgeSeat:
+    """Seat the judge of this spec. Raises what `connect` raises."""
     if spec.provider == LEXICAL:
         return LexicalSeat(threshold=settings.selection.lexical_threshold)
     provider = connect(spec, settings)
+    drafts = _drafts(spec, settings, provider, store)
     return ModelSeat(
         spec=spec,
         settings=settings,
         store=store,
-        answerer=answerer,
-        drafts=_drafts(spec, settings, provider, store),
+        drafts=drafts,
         host=provider.host,
-        identity=_drafts(spec, settings, provider, store).identity(provider=provider.name, host=provider.host),
+        identity=drafts.identity(provider=provider.name, host=provider.host),
         threshold=settings.selection.threshold,
         provider=provider,
     )
@@ -114,7 +114,6 @@ class ModelSeat:
     spec: Spec
     settings: Settings
     store: Store
-    answerer: AnswerSeat | None
     drafts: Drafts
     host: str
     identity: JudgeIdentity
@@ -173,16 +172,11 @@ class ModelSeat:
             binding_limit=took.binding_limit,
             host=self.host,
         )
-        kinds: Counter[str] = Counter()
-        folders: Counter[str] = Counter()
-        for miss in pool.misses:
-            kinds[str(miss.kind)] += miss.tokens
-            folders[miss.path.split("/", 1)[0] if "/" in miss.path else TOP] += miss.tokens
         return Estimate(
             judge=judge,
-            primary=self._primary(),
-            by_kind=dict(kinds.most_common()),
-            by_folder=dict(folders.most_common()),
+            primary=None,
+            by_kind=_tokens_by(pool.misses, lambda miss: str(miss.kind)),
+            by_folder=_tokens_by(pool.misses, lambda miss: miss.path.split("/", 1)[0] if "/" in miss.path else TOP),
         )
 
     def _cost(self, calls: int, input_tokens: int, output_tokens: int) -> Decimal | None:
@@ -193,20 +187,25 @@ class ModelSeat:
         one = price(self.spec.provider, self.drafts.model.name, self.host, average)
         return None if one is None else one * calls
 
-    def _primary(self) -> PrimaryEstimate | None:
-        if self.answerer is None:
-            return None
-        usage = Usage(
-            input_tokens=self.settings.bundle.max_tokens + ANSWER_FRAME_TOKENS,
-            output_tokens=self.settings.primary.max_output_tokens,
-        )
-        cost = price(self.answerer.provider, self.answerer.model, self.answerer.host, usage)
-        return PrimaryEstimate(
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cost_usd=cost,
-            host=self.answerer.host,
-        )
+
+def answer_estimate(seat: AnswerSeat, settings: Settings) -> PrimaryEstimate:
+    """Say what the answering call takes at most; sends nothing."""
+    usage = Usage(
+        input_tokens=settings.bundle.max_tokens + ANSWER_FRAME_TOKENS, output_tokens=settings.primary.max_output_tokens
+    )
+    return PrimaryEstimate(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cost_usd=price(seat.provider, seat.model, seat.host, usage),
+        host=seat.host,
+    )
+
+
+def _tokens_by(misses: Sequence[Candidate], group: Callable[[Candidate], str]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for miss in misses:
+        counts[group(miss)] += miss.tokens
+    return dict(counts.most_common())
 
 
 async def _never(judgments: object) -> None:
