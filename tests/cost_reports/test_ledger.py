@@ -13,6 +13,7 @@ from xscore import database
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.writer import JudgmentWriter
 from xscore.cost_reports.ledger import Ledger, chars_per_token, spent, stage_usage
+from xscore.pipeline.tab import Tab
 from xscore.records import CallRecord, JudgeIdentity, Judgment, Stage, StageUsage, Usage
 
 JUDGE = JudgeIdentity("openai", "h", "m", "", "judge-1", "memory_first", True)
@@ -54,22 +55,26 @@ def call(number: int, **more: Any) -> CallRecord:
     return CallRecord(**(values | more))
 
 
+async def committed(commits: GroupCommit) -> None:
+    """Wait until everything handed over before is committed."""
+    await commits.submit(lambda connection: None)
+
+
 async def test_a_stage_adds_up_exactly(path: Path, reader: Connection) -> None:
     """Tokens and decimals are summed exactly; retries are attempts and not calls; stages and turns do not mix."""
     async with GroupCommit(path) as commits:
         ledger = Ledger(commits)
+        tab = Tab(ledger.record)
         for number in range(10):
-            ledger.record(call(number, cost_usd=Decimal("0.1")))
-        ledger.record(call(10, outcome="rate_limited", usage=Usage(), cost_usd=Decimal(0)))
-        ledger.record(call(11, stage=Stage.PRIMARY))
+            tab.add(call(number, cost_usd=Decimal("0.1")))
+        tab.add(call(10, outcome="rate_limited", usage=Usage(), cost_usd=Decimal(0)))
+        tab.add(call(11, stage=Stage.PRIMARY))
         ledger.record(call(12, turn_id="t_2"))
-        await ledger.flush()
-        in_memory = ledger.so_far("t_1", Stage.JUDGE)
     usage = Usage(
         input_tokens=1000, cached_input_tokens=400, cache_write_tokens=50, output_tokens=100, reasoning_tokens=20
     )
     expected = StageUsage(calls=10, attempts=11, usage=usage, cost_usd=Decimal("1.0"), estimated=False)
-    assert stage_usage(reader, "t_1", Stage.JUDGE) == expected == in_memory
+    assert stage_usage(reader, "t_1", Stage.JUDGE) == expected == tab.spent(Stage.JUDGE)
     assert stage_usage(reader, "t_none", Stage.JUDGE) == StageUsage()
     assert spent(reader) == Decimal("1.002")
 
@@ -77,10 +82,10 @@ async def test_a_stage_adds_up_exactly(path: Path, reader: Connection) -> None:
 async def test_one_unpriced_call_makes_the_sum_unpriced(path: Path, reader: Connection) -> None:
     """An unknown price is never counted as nothing; an estimate marks the sum as one."""
     async with GroupCommit(path) as commits:
-        ledger = Ledger(commits)
-        ledger.record(call(1))
-        ledger.record(call(2, cost_usd=None, estimated=True))
-        assert ledger.so_far("t_1", Stage.JUDGE).cost_usd is None
+        tab = Tab(Ledger(commits).record)
+        tab.add(call(1))
+        tab.add(call(2, cost_usd=None, estimated=True))
+        assert tab.spent(Stage.JUDGE).cost_usd is None
     found = stage_usage(reader, "t_1", Stage.JUDGE)
     assert (found.cost_usd, found.estimated) == (None, True)
     assert spent(reader) is None
@@ -111,15 +116,15 @@ async def test_characters_a_token_are_learned_and_old_ones_fade(path: Path, read
     async with GroupCommit(path) as commits:
         ledger = Ledger(commits)
         ledger.record(call(1, chars=400))
-        await ledger.flush()
+        await committed(commits)
         assert chars_per_token(reader, "m") == 4.0
         ledger.record(call(2, chars=90_000, estimated=True))
         ledger.record(call(3))
-        await ledger.flush()
+        await committed(commits)
         assert chars_per_token(reader, "m") == 4.0
         for number in range(10, 310):
             ledger.record(call(number, chars=300))
-        await ledger.flush()
+        await committed(commits)
         assert chars_per_token(reader, "m") == pytest.approx(3.0, abs=0.01)
 
 

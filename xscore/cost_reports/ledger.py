@@ -37,21 +37,10 @@ class Ledger:
 
     def __init__(self, commits: GroupCommit) -> None:
         self._commits = commits
-        self._so_far: dict[tuple[str, Stage], StageUsage] = {}
 
     def record(self, call: CallRecord) -> None:
         """Queue one attempt. Raises StoreError when an earlier commit failed: what cannot be recorded is not spent."""
         self._commits.post(partial(_insert, call))
-        key = (call.turn_id, call.stage)
-        self._so_far[key] = _plus(self._so_far.get(key, StageUsage()), call)
-
-    def so_far(self, turn_id: str, stage: Stage) -> StageUsage:
-        """Return what this ledger has recorded of a stage, committed or not; other processes' calls are not in it."""
-        return self._so_far.get((turn_id, stage), StageUsage())
-
-    async def flush(self) -> None:
-        """Return once everything recorded is committed."""
-        await self._commits.submit(lambda connection: None)
 
 
 def stage_usage(connection: sqlite3.Connection, turn_id: str, stage: Stage) -> StageUsage:
@@ -63,17 +52,6 @@ def stage_usage(connection: sqlite3.Connection, turn_id: str, stage: Stage) -> S
         usage=sum((Usage(**dict(zip(_USAGE, row[3:], strict=True))) for row in rows), Usage()),
         cost_usd=total(row[1] for row in rows),
         estimated=any(row[2] for row in rows),
-    )
-
-
-def _plus(past: StageUsage, call: CallRecord) -> StageUsage:
-    cost = None if past.cost_usd is None or call.cost_usd is None else past.cost_usd + call.cost_usd
-    return StageUsage(
-        calls=past.calls + (call.outcome == _OK),
-        attempts=past.attempts + 1,
-        usage=past.usage + call.usage,
-        cost_usd=cost,
-        estimated=past.estimated or call.estimated,
     )
 
 

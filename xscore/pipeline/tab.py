@@ -17,12 +17,12 @@ class Tab:
         """Enter one attempt; a call is an attempt that was answered. Raises what the ledger raises."""
         self.record(call)
         before = self.spent(call.stage)
-        unpriced = before.cost_usd is None or call.cost_usd is None
+        cost = None if before.cost_usd is None or call.cost_usd is None else before.cost_usd + call.cost_usd
         self.stages[call.stage] = StageUsage(
             calls=before.calls + (call.outcome == "ok"),
             attempts=before.attempts + 1,
             usage=before.usage + call.usage,
-            cost_usd=None if unpriced else before.cost_usd + call.cost_usd,  # type: ignore[operator]  # both priced
+            cost_usd=cost,
             estimated=before.estimated or call.estimated,
         )
 
