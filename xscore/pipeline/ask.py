@@ -118,6 +118,7 @@ class _Course:
                 opened.pool, judge, opened.turn, observer=parts.observer, spent=lambda: desk.tab.spent(Stage.JUDGE)
             )
         self.interrupted = settled.interrupted
+        self.warnings.extend(judge.remarks())
         return settled
 
     def _rank(self, settled: Settled) -> Ranking:
@@ -157,7 +158,7 @@ class _Course:
         coverage = account.coverage(settled.outcomes, len(opened.pool.candidates))
         self.warnings.extend(context.warnings)
         reasons = self._reasons((*selection.kept, *selection.near_misses))
-        show = parts.answerer is None or text is None or bool(self.wishes.bundle)
+        show = bool(self.wishes.bundle) or (self.wishes.answer and text is None)
         return Answer(
             turn_id=opened.turn.id,
             task=opened.turn.task,
@@ -181,7 +182,7 @@ class _Course:
                 for entry in selection.near_misses
             ),
             answer=text,
-            bundle=context.bundle.text if show and (self.wishes.answer or self.wishes.bundle) else "",
+            bundle=context.bundle.text if show else None,
             judge_usage=desk.tab.spent(Stage.JUDGE) if desk else StageUsage(),
             primary_usage=desk.tab.spent(Stage.PRIMARY) if desk and self._wants_answer() else None,
             latency=self.watch.latency(),
@@ -219,7 +220,7 @@ class _Course:
             self.parts.store.connection,
             answer.turn_id,
             state=states.get(answer.exit_code, turns.TurnState.FAILED),
-            receipt=json.dumps(to_json(replace(answer, bundle="")), ensure_ascii=False),
+            receipt=json.dumps(to_json(replace(answer, bundle=None)), ensure_ascii=False),
             answer=answer.answer,
             verdict=turns.Verdict(tuple(entry.candidate.id for entry in selection.kept), rejected),
             now=self.parts.clock(),

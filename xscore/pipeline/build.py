@@ -1,6 +1,6 @@
-"""The pipeline, put together: the only file that names concrete stores, judges and providers.
+"""The pipeline, put together: store, index, seats and desk (`seats` and `desk` name judges and what spending needs).
 
-`Pipeline` is the Python interface; the command line is built on nothing else. Opening it opens the store and nothing
+`Pipeline` is the Python interface, and every command but `trust` and `config` is one call to it. Opening it opens the store and nothing
 that costs time or money: an SDK is imported at the first call, numpy at the first lexical score.
 """
 
@@ -57,7 +57,8 @@ class Pipeline:
         """Open the repository around `path`; its store is made where there is none.
 
         settings: None reads the user's and the repository's files and the environment, as the command line does.
-        Raises StoreUntrusted, StoreDamaged, StoreError, and UsageError for settings that cannot be used.
+        Raises StoreUntrusted, StoreDamaged, StoreError, UsageError for settings that cannot be used, and NoUsableModel
+        where a model was asked for by name and cannot be had.
         """
         root = find_root(Path(path))
         loaded = settings if isinstance(settings, Loaded) else None
@@ -77,7 +78,8 @@ class Pipeline:
     async def ask(self, turn: Turn, *, answer: bool = True, all_scores: Path | None = None) -> Answer:
         """Judge every memory against the turn, then make one call to the answering model, where there is one.
 
-        Unjudged candidates are no error: they are in the receipt. Raises UsageError, StoreError.
+        Unjudged candidates are no error, nor is an answering call that failed: both are in the receipt
+        (`exit_code` says how the command would end). Raises UsageError, StoreError.
         """
         return await run_turn(self.parts, turn, Wishes(answer=answer, all_scores=all_scores))
 
@@ -133,16 +135,18 @@ def _parts(store: Store, settings: Settings, loaded: Loaded | None, observer: Ob
         warnings=(*warnings, *said),
         judge=judge,
         answerer=answerer,
-        index=lambda: _index(store, settings, now=clock()),
+        index=lambda: _index(store, settings, observer, now=clock()),
         open_desk=lambda turn_id: open_desk(store, settings, judge=judge, answerer=answerer, turn_id=turn_id),
         vectors=lambda: store.vectors(EMBEDDER),
         clock=clock,
     )
 
 
-def _index(store: Store, settings: Settings, *, now: float) -> IndexReport:
-    """Bring the index up to date, and record that it changed where it did."""
+def _index(store: Store, settings: Settings, observer: Observer, *, now: float) -> IndexReport:
+    """Bring the index up to date, tell what the user should know of it, and record that it changed where it did."""
     report = index(store.connection, store.root, settings.index, now=now)
+    for note in report.notes:
+        observer.note(note)
     changes = {"added": report.memories.added, "changed": report.memories.changed, "removed": report.memories.removed}
     if any(changes.values()):
         emit(store.connection, EventName.INDEXED, at=now, payload=changes)

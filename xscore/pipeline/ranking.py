@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from xscore.pipeline import account
 from xscore.pipeline.boosts import boost
 from xscore.pipeline.parts import Parts
-from xscore.pipeline.selection import is_about_tests, select
+from xscore.pipeline.selection import by_rank, is_about_tests, select
 from xscore.records import Outcome, Ranked, Selection, Turn
 
 
@@ -22,9 +22,7 @@ class Ranking:
 
     def in_order(self) -> list[Ranked]:
         """All judged candidates, best first, ties as the selection breaks them."""
-        return sorted(
-            self.ranked, key=lambda each: (-each.score, -each.judgment.score, -each.judgment.prior, each.candidate.id)
-        )
+        return sorted(self.ranked, key=by_rank)
 
 
 def rank(parts: Parts, outcomes: Sequence[Outcome], turn: Turn) -> Ranking:

@@ -73,7 +73,7 @@ def _answer(answer: Answer) -> dict[str, Json]:
     """Render the receipt; the bundle is there only where one was asked for."""
     own = ("judge_usage", "primary_usage", "latency", "bundle", "exit_code")
     body = {field.name: _plain(getattr(answer, field.name)) for field in fields(answer) if field.name not in own}
-    if answer.bundle:
+    if answer.bundle is not None:
         body["bundle"] = answer.bundle
     body["usage"] = {
         "judge": stage_usage(answer.judge_usage),

@@ -37,15 +37,15 @@ def select(
     threshold: `settings.threshold`, or the judge's own where its scale differs (`settings.lexical_threshold`).
     about_tests: the task is about tests, so they compete like anything else.
     """
-    passing = sorted((each for each in ranked if reaches(each.score, threshold)), key=_order)
+    passing = sorted((each for each in ranked if reaches(each.score, threshold)), key=by_rank)
     below = [each for each in ranked if not reaches(each.score, threshold)]
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
-    others = sorted([*over_quota, *beyond], key=_order) + _best(below, settings.min_keep + NEAR_MISSES)
+    others = sorted([*over_quota, *beyond], key=by_rank) + _best(below, settings.min_keep + NEAR_MISSES)
     missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
     filled, near = others[:missing], others[missing : missing + NEAR_MISSES]
     filled_ids = {each.candidate.id for each in filled}
     return Selection(
-        kept=tuple(sorted([*kept, *filled], key=_order)),
+        kept=tuple(sorted([*kept, *filled], key=by_rank)),
         filled=frozenset(each.candidate.id for each in filled if not reaches(each.score, threshold)),
         near_misses=tuple(near),
         below_threshold=sum(each.candidate.id not in filled_ids for each in below),
@@ -67,14 +67,15 @@ def is_about_tests(turn: Turn) -> bool:
     return in_test or bool(_ABOUT_TESTS.search(turn.task))
 
 
-def _order(ranked: Ranked) -> tuple[float, float, float, str]:
+def by_rank(ranked: Ranked) -> tuple[float, float, float, str]:
+    """Sort the best first; equal scores by raw score, lexical prior, id."""
     return (-ranked.score, -ranked.judgment.score, -ranked.judgment.prior, ranked.candidate.id)
 
 
 def _best(below: Sequence[Ranked], count: int) -> list[Ranked]:
     """The best of many, in order, without sorting them all."""
     least = min(nlargest(count, (each.score for each in below)), default=0.0)
-    return sorted((each for each in below if each.score >= least), key=_order)
+    return sorted((each for each in below if each.score >= least), key=by_rank)
 
 
 def _within(

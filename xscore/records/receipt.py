@@ -132,7 +132,8 @@ class Answer:
     selected: tuple[Selected, ...]
     near_misses: tuple[Selected, ...]
     answer: str | None
-    bundle: str
+    bundle: str | None
+    """The chosen memories as text: of `context` always, of `ask` where there is no answer to give; else None."""
     judge_usage: StageUsage
     primary_usage: StageUsage | None
     latency: Latency

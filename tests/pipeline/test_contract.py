@@ -1,0 +1,99 @@
+"""The JSON contract: the shape of every object, from real turns, held by snapshots."""
+
+import json
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from tests.pipeline.conftest import settings_for
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.scoring import table
+from xscore.errors import BrokenReceipt
+from xscore.pipeline.build import Pipeline
+from xscore.pipeline.receipt import money, to_json
+from xscore.records import Answer, Coverage, Scope, Turn
+
+TASK = Turn(task="The discount of total is taken twice; take it once.")
+FREE_KEYS = {"by_kind", "by_language", "by_layer", "by_folder", "by_cause", "by_reason", "edges"}
+"""Objects whose keys are data."""
+
+
+def shape(value: object, key: str = "") -> object:
+    """Replace every value by its type, and every list by the shape of its first element."""
+    if isinstance(value, dict):
+        if key in FREE_KEYS:
+            return {"…": shape(next(iter(value.values()), 0))}
+        return {name: shape(inner, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [shape(value[0])] if value else []
+    return type(value).__name__
+
+
+async def test_the_shape_of_every_object(shop: Path, server: OpenAIServer, snapshot: SnapshotAssertion) -> None:
+    """X25: schema 1 holds; fields may be added to a snapshot, never renamed or removed."""
+    server.score = table({"shop/prices.py::total": 95, "shop/prices.py::discount": 66})
+    (shop / "big.bin").write_bytes(b"\0" * 100)
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        found = {
+            "index": to_json(await pipeline.index()),
+            "estimate": to_json(await pipeline.estimate(TASK)),
+            "ask": to_json(await pipeline.ask(replace(TASK, file="shop/prices.py", scope=Scope(paths=("shop/",))))),
+            "context": to_json(await pipeline.context(TASK)),
+            "explain": to_json(await pipeline.explain("shop/prices.py::total")),
+            "status": to_json(pipeline.status()),
+            "doctor": to_json(await pipeline.doctor()),
+        }
+    assert all(next(iter(body)) == "schema" and body["schema"] == 1 for body in found.values())
+    assert json.loads(json.dumps(found)) == found
+    assert {name: shape(body) for name, body in found.items()} == snapshot
+
+
+async def test_a_context_that_chose_nothing_is_an_empty_bundle(shop: Path, server: OpenAIServer) -> None:
+    """`context` has a bundle even when it is empty; `ask` has one only where there is no answer."""
+    server.score = table({}, default=1)
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        assert to_json(await pipeline.context(TASK))["bundle"] == ""
+        assert "bundle" not in to_json(await pipeline.ask(TASK))
+        assert "bundle" not in to_json(await pipeline.ask(TASK, answer=False))
+
+
+async def test_counts_of_an_index_run_add_up(shop: Path, server: OpenAIServer) -> None:
+    """seen = indexed + unchanged + excluded, on the first run and on the next."""
+    (shop / "big.bin").write_bytes(b"\0" * 100)
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        for _ in range(2):
+            report = await pipeline.index()
+            kept_out = sum(report.files.excluded.by_reason.values())
+            assert report.files.seen == report.files.indexed + report.files.unchanged + kept_out
+            assert report.memories.total == sum(report.memories.by_kind.values())
+    assert report.files.indexed == 0
+    assert kept_out == 1
+
+
+@pytest.mark.parametrize(
+    ("amount", "written"),
+    [(None, None), ("0", "0"), ("0.10", "0.1"), ("1E-9", "0.000000001"), ("120", "120"), ("0E-7", "0")],
+)
+def test_money_is_a_plain_decimal_string(amount: str | None, written: str | None) -> None:
+    """No exponent, no trailing zeros; unpriced stays null."""
+    assert money(None if amount is None else Decimal(amount)) == written
+
+
+def test_a_receipt_that_does_not_add_up_cannot_exist() -> None:
+    """X03: a broken sum is an internal error, never an answer."""
+    with pytest.raises(BrokenReceipt) as caught:
+        Coverage(candidates=5, judged=2, cached=1, carried=0, unjudged=1)
+    assert caught.value.exit_code == 70
+
+
+async def test_a_stored_receipt_reads_back(shop: Path, server: OpenAIServer) -> None:
+    """What the store keeps of a turn is what the command printed, without the bundle."""
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        answer: Answer = await pipeline.context(TASK)
+        row = pipeline.parts.store.connection.execute(
+            "SELECT body FROM receipt WHERE turn_id = ?", (answer.turn_id,)
+        ).fetchone()
+    assert json.loads(row[0]) == json.loads(json.dumps(to_json(replace(answer, bundle=None))))

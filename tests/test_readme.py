@@ -1,0 +1,63 @@
+"""The README is executed: its commands parse, its example runs, its links lead somewhere."""
+
+import asyncio
+import re
+import shlex
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MakeRepo
+from tests.pipeline.conftest import FILES
+from xscore.cli.main import xscore
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
+
+
+def commands() -> list[str]:
+    """Every `xscore …` that the README shows, without redirections, pipes and comments."""
+    found = []
+    for _, block in BLOCKS:
+        for line in block.splitlines():
+            shown = line.removeprefix("$ ").split("  #")[0]
+            match = re.search(r"(?:^|=\S+ )xscore (.*)", shown)
+            if match and not shown.startswith(("from ", "import ")):
+                found.append(re.split(r"\s[|<]\s", match[1])[0].strip())
+    return found
+
+
+@pytest.mark.parametrize("line", commands())
+def test_every_command_shown_parses(line: str) -> None:
+    """Commands and options in the README exist."""
+    name, *arguments = shlex.split(line)
+    command = xscore.get_command(xscore.make_context("xscore", ["status"]), name)
+    assert command is not None
+    command.make_context(name, arguments)
+
+
+def test_the_readme_shows_commands() -> None:
+    """The tests above are not empty."""
+    assert len(commands()) >= 6
+
+
+def test_the_python_example_runs(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example runs as written, in a repository of its own, without a key."""
+    monkeypatch.chdir(make_repo(FILES))
+    block = next(code for language, code in BLOCKS if language == "python")
+    imports, _, body = block.partition("\n\n")
+    namespace: dict[str, object] = {}
+    exec(f"{imports}\nasync def example():\n{textwrap.indent(body, '    ')}", namespace)
+    example = namespace["example"]
+    assert callable(example)
+    asyncio.run(example())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every relative link of the documents names a file that is there."""
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text("utf-8")):
+        assert (page.parent / target).exists(), target
