@@ -34,6 +34,10 @@ class _Silent:
         for candidate in candidates:
             yield Unjudged(candidate.content_hash, Cause.PROVIDER)
 
+    def remarks(self) -> tuple[str, ...]:
+        """Say nothing."""
+        return ()
+
     def stop(self, cause: Cause) -> None: ...
 
 

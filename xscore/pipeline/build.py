@@ -1,7 +1,7 @@
 """The pipeline, put together: store, index, seats and desk (`seats` and `desk` name judges and what spending needs).
 
-`Pipeline` is the Python interface, and every command but `trust` and `config` is one call to it. Opening it opens the store and nothing
-that costs time or money: an SDK is imported at the first call, numpy at the first lexical score.
+`Pipeline` is the Python interface, and every command but `trust` and `config` is one call to it. Opening it opens the
+store and nothing that costs time or money: an SDK is imported at the first call, numpy at the first lexical score.
 """
 
 import asyncio

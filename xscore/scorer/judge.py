@@ -20,6 +20,10 @@ class Judge(Protocol):
         """Yield exactly one result for each distinct content hash among the candidates."""
         ...
 
+    def remarks(self) -> tuple[str, ...]:
+        """Say what was wrong with replies so far, for the receipt's warnings."""
+        ...
+
     def stop(self, cause: Cause) -> None:
         """Send nothing more; what is in flight still settles, and the rest is yielded as unjudged with this cause."""
         ...

@@ -62,6 +62,10 @@ class LexicalJudge:
         for judgment in self.judgments(turn, candidates):
             yield judgment
 
+    def remarks(self) -> tuple[str, ...]:
+        """Say nothing: it has no replies."""
+        return ()
+
     def stop(self, cause: Cause) -> None:
         """Do nothing: it has finished before anyone can ask."""
 

@@ -42,6 +42,13 @@ class Faults:
     asked_again: int = 0
     """Prompts sent beyond the first of each pack."""
 
+    def in_words(self) -> str:
+        """`2 replies mended, 1 scores void; 3 prompts asked again`; empty where nothing was wrong."""
+        counts = ((self.mended, "replies mended"), (self.foreign, "scores for unknown ids"), (self.void, "scores void"))
+        wrong = ", ".join(f"{count:,} {what}" for count, what in counts if count)
+        again = f"{self.asked_again:,} prompts asked again" if self.asked_again else ""
+        return "; ".join(part for part in (wrong, again) if part)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -80,6 +87,11 @@ class ModelJudge:
         self._slots, self._priors = slots, priors
         self._concurrency, self._context = concurrency, context
         self._stop = Stop()
+
+    def remarks(self) -> tuple[str, ...]:
+        """Say what was wrong with replies so far, for the receipt's warnings."""
+        said = self.faults.in_words()
+        return (f"the judge's replies needed mending: {said}",) if said else ()
 
     def stop(self, cause: Cause) -> None:
         """Send nothing more; what is in flight still settles, and the rest is yielded as unjudged with this cause."""
