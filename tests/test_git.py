@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import MakeRepo, git
 from xscore.git import ask_git, branch, recent_commits, working_diff
 
@@ -30,6 +32,89 @@ def test_a_configured_filter_hook_or_monitor_does_not_run(make_repo: MakeRepo, t
     working_diff(root)
     ask_git(root, "ls-files", "-co", "--exclude-standard", "-z")
     recent_commits(root)
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize("name", [b"a=b", b"\xff\xfe"], ids=["equals", "bytes"])
+def test_a_filter_of_an_odd_name_does_not_run(make_repo: MakeRepo, tmp_path: Path, name: bytes) -> None:
+    """A filter whose name a command line cannot carry as it is stays off too."""
+    root = make_repo({"a.py": "one = 1\n"})
+    trap = tmp_path / "trap"
+    with (root / ".git" / "config").open("ab") as config:
+        config.write(b'[filter "%b"]\n\tclean = touch %b; cat\n' % (name, bytes(trap)))
+    (root / ".gitattributes").write_bytes(b"*.py filter=%b\n" % name)
+    (root / "a.py").write_text("one = 3\n")
+    working_diff(root)
+    assert not trap.exists()
+
+
+def test_a_filter_of_the_worktree_alone_does_not_run(make_repo: MakeRepo, tmp_path: Path) -> None:
+    """Git reads a second file of settings where the first says so; filters in it stay off as well."""
+    root = make_repo({"a.py": "one = 1\n", ".gitattributes": "*.py filter=evil\n"})
+    trap = tmp_path / "trap"
+    git(root, "config", "extensions.worktreeConfig", "true")
+    git(root, "config", "--worktree", "filter.evil.clean", f"touch {trap}; cat")
+    (root / "a.py").write_text("one = 3\n")
+    assert "+one = 3" in working_diff(root)
+    assert not trap.exists()
+
+
+def test_a_submodule_runs_nothing_of_its_own(make_repo: MakeRepo, tmp_path: Path) -> None:
+    """A submodule brings settings of its own; the diff does not go into it."""
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "b.py").write_text("two = 2\n")
+    git(inner, "init", "-q")
+    git(inner, "add", ".")
+    git(inner, "commit", "-qm", "first")
+    root = make_repo({"a.py": "one = 1\n"})
+    git(root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "sub")
+    git(root, "commit", "-qm", "second")
+    trap = tmp_path / "trap"
+    git(root, "config", "diff.submodule", "diff")
+    git(root / "sub", "config", "diff.external", f"touch {trap}")
+    git(root / "sub", "config", "filter.evil.clean", f"touch {trap}; cat")
+    (root / ".git" / "modules" / "sub" / "info" / "attributes").write_text("*.py filter=evil\n")
+    (root / "sub" / "b.py").write_text("two = 3\n")
+    (root / "a.py").write_text("one = 3\n")
+    assert "+one = 3" in working_diff(root)
+    assert not trap.exists()
+
+
+def test_signatures_are_not_checked_by_a_program_of_the_repository(make_repo: MakeRepo, tmp_path: Path) -> None:
+    """`log.showSignature` would run the `gpg.program` of the repository on a signed commit."""
+    root = make_repo({"a.py": "one = 1\n"})
+    trap, program, commit = tmp_path / "trap", tmp_path / "evil.sh", tmp_path / "commit"
+    program.write_text(f"#!/bin/sh\ntouch {trap}\n")
+    program.chmod(0o755)
+    tree = git(root, "write-tree").strip()
+    people = "".join(f"{who} t <t@example.invalid> 1700000000 +0000\n" for who in ("author", "committer"))
+    signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n aaaa\n -----END PGP SIGNATURE-----\n"
+    commit.write_text(f"tree {tree}\n{people}{signature}\nsigned\n")
+    git(root, "update-ref", "HEAD", git(root, "hash-object", "-t", "commit", "-w", str(commit)).strip())
+    git(root, "config", "log.showSignature", "true")
+    git(root, "config", "gpg.program", str(program))
+    assert [path for _, path in recent_commits(root)] == ["a.py"]
+    assert not trap.exists()
+
+
+def test_a_missing_object_is_not_fetched(make_repo: MakeRepo, tmp_path: Path) -> None:
+    """A partial clone that allows every protocol makes git start no transport, which could be any program."""
+    root = make_repo({"a.py": "one = 1\n"})
+    trap = tmp_path / "trap"
+    blob = git(root, "rev-parse", "HEAD:a.py").strip()
+    for key, value in (
+        ("core.repositoryformatversion", "1"),
+        ("extensions.partialClone", "far"),
+        ("remote.far.promisor", "true"),
+        ("remote.far.url", str(tmp_path)),
+        ("remote.far.uploadpack", f"touch {trap}"),
+        ("protocol.file.allow", "always"),
+    ):
+        git(root, "config", key, value)
+    (root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    (root / "a.py").write_text("one = 3\n")
+    working_diff(root)
     assert not trap.exists()
 
 

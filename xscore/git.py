@@ -1,6 +1,6 @@
 """Ask git, safely: a fixed command line and environment; no hook, monitor, pager or filter of a repository runs.
 
-It never writes (`GIT_OPTIONAL_LOCKS=0`), never prompts, and answers None where git is missing or refuses, so that
+It never writes (`GIT_OPTIONAL_LOCKS=0`), fetches or prompts, and answers None where git is missing or refuses, so that
 everything built on it works in a plain folder too.
 """
 
@@ -12,7 +12,7 @@ SAFE = (
     "-c", "core.fsmonitor=false",
     "-c", "core.hooksPath=/dev/null",
     "-c", "core.quotePath=false",
-    "-c", "protocol.allow=never",
+    "-c", "log.showSignature=false",
     "-c", "submodule.recurse=false",
 )  # fmt: skip
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "SYSTEMROOT")
@@ -27,6 +27,7 @@ def ask_git(root: Path, *arguments: str) -> bytes | None:
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_PAGER": "cat",
         "GIT_LITERAL_PATHSPECS": "1",
+        "GIT_ALLOW_PROTOCOL": "none",  # outranks any `protocol.*.allow`: a missing object is not fetched
     }
     try:
         done = subprocess.run(
@@ -46,16 +47,19 @@ def ask_git(root: Path, *arguments: str) -> bytes | None:
 def working_diff(root: Path) -> str:
     """Return the uncommitted change against HEAD as a unified diff, made without external helpers.
 
-    A repository can configure clean filters, which git would run on changed files; they are switched off.
+    A repository can configure clean filters, which git would run on changed files; they are switched off. Submodules,
+    which bring a configuration of their own, are not looked into. Where a filter cannot be switched off: no diff.
     """
-    query = ("--local", "--includes", "--name-only", "--null", "--get-regexp")
-    listed = ask_git(root, "config", *query, r"^filter\.") or b""
-    names = {key.rsplit(".", 1)[0] for key in listed.decode("utf-8", "replace").split("\0") if key}
+    listed = ask_git(root, "config", "--includes", "--name-only", "--null", "--get-regexp", r"^filter\.") or b""
+    names = {key.rsplit(".", 1)[0] for key in listed.decode("utf-8", "surrogateescape").split("\0") if key}
+    if any("=" in name for name in names):  # `-c` ends a name there
+        return ""
     off = [
         part for name in sorted(names) for key in ("clean", "smudge", "process") for part in ("-c", f"{name}.{key}=")
     ]
     off += [part for name in sorted(names) for part in ("-c", f"{name}.required=false")]
-    diff = ask_git(root, *off, "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color", "--relative", "--", ".")
+    plain = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all", "--relative")
+    diff = ask_git(root, *off, "diff", "HEAD", *plain, "--", ".")
     return (diff or b"").decode("utf-8", "replace")
 
 

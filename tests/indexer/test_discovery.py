@@ -1,5 +1,6 @@
 """Which files are found."""
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -92,6 +93,18 @@ def test_a_hostile_repository_runs_nothing(make_repo: MakeRepo, tmp_path: Path) 
     git(root, "config", "core.fsmonitor", str(script))
     assert found(root) == ["a.py"]
     assert not witness.exists()
+
+
+def test_an_index_made_by_hand_cannot_reach_outside(make_repo: MakeRepo) -> None:
+    """Git prints whatever its index holds; a path that climbs out of the root, or into .git, is kept out."""
+    root = make_repo({"a.py": "", "zz/up.py": "", "zzzz/config": ""})
+    index = root / ".git" / "index"
+    data = index.read_bytes()[:-20].replace(b"zz/up.py", b"../up.py").replace(b"zzzz/config", b".git/config")
+    index.write_bytes(data + hashlib.sha1(data, usedforsecurity=False).digest())
+    (root.parent / "up.py").write_text("outside = 1\n")
+    listing = discover(find_root(root))
+    assert {"../up.py", ".git/config"}.isdisjoint(listing.paths)
+    assert {Excluded("../up.py", "outside"), Excluded(".git/config", "outside")} <= set(listing.excluded)
 
 
 def test_without_git_the_rules_are_read_by_hand(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """Which files are let in: by their name, by what the file system says, and by their bytes. Each refusal has a reason.
 
-Reasons: secret · symlink · submodule · nested_repository · not_a_file · unreadable · dependencies · not_included ·
-excluded · lockfile · catalogue · svg · minified · notebook · data · binary · too_large · long_lines.
+Reasons: secret · symlink · submodule · nested_repository · outside · not_a_file · unreadable · dependencies ·
+not_included · excluded · lockfile · catalogue · svg · minified · notebook · data · binary · too_large · long_lines.
 """
 
 import os

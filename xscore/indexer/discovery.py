@@ -25,6 +25,8 @@ PRUNED = frozenset(
 )
 """Folders of dependencies, caches and version control, left out of plain folders without a look inside."""
 _SILENT = frozenset({".git", ".hg", ".svn", ".jj", ".xscore", "__pycache__"})
+_NEVER = frozenset({"..", ".git"})
+"""Parts of a path that no honest index holds."""
 
 
 @dataclass(slots=True)
@@ -50,11 +52,16 @@ def discover(root: Root, *, git: bool = True) -> Listing:
 
 
 def _listed(printed: bytes) -> Listing:
-    """Sort git's answer: a trailing slash is a repository within; a path may occur twice while a merge is open."""
+    """Sort git's answer: a trailing slash is a repository within; a path may occur twice while a merge is open.
+
+    An index made by hand can name files outside the root, or git's own: git prints them as they are, so we look.
+    """
     listing = Listing()
     for name in dict.fromkeys(printed.decode("utf-8", "surrogateescape").split("\0")):
         if name.endswith("/"):
             listing.excluded.append(Excluded(portable(name), "nested_repository"))
+        elif not _NEVER.isdisjoint(name.lower().split("/")):
+            listing.excluded.append(Excluded(portable(name), "outside"))
         elif name and not name.startswith(".xscore/"):
             listing.paths.append(name)
     return listing
