@@ -1,11 +1,13 @@
 """Settings are layered, typos are refused, and a clone's file cannot reach a user's money or source."""
 
+import re
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
+import xscore
 from xscore.errors import UsageError
 from xscore.settings import Settings, all_names, load, repo_may_set
 
@@ -118,6 +120,27 @@ def test_lists_and_tables_fit_into_the_environment() -> None:
     environ = {"XSCORE_INDEX_EXCLUDE": "dist/, *.min.js", "XSCORE_BUNDLE_CEILINGS": "session=0.5,project=0.1"}
     settings = load(repo_root=None, user_file=None, environ=environ).settings
     assert settings.index.exclude == ("dist/", "*.min.js")
-    assert settings.bundle.ceilings == {"session": 0.5, "project": 0.1}
+    assert settings.bundle.ceilings == {"session": 0.5, "project": 0.1, "user": 0.1, "governance": 0.05}
     with pytest.raises(UsageError, match="XSCORE_BUNDLE_CEILINGS"):
         load(repo_root=None, user_file=None, environ={"XSCORE_BUNDLE_CEILINGS": "session"})
+
+
+def test_a_misspelt_layer_is_refused_and_a_layer_not_named_keeps_its_default(tmp_path: Path) -> None:
+    """A table names layers that exist, and says only what is to be other than the default."""
+    user = write(tmp_path / "user.toml", "[bundle.authority]\nvector = 0.9\n")
+    authority = load(repo_root=None, user_file=user, environ={}).settings.bundle.authority
+    assert (authority["vector"], authority["session"]) == (0.9, 1.0)
+    for text in ("[bundle.authority]\nvectors = 0.9\n", "[bundle.ceilings]\nvector = 0.1\n"):
+        write(user, text)
+        with pytest.raises(UsageError, match=r"user\.toml: bundle\."):
+            load(repo_root=None, user_file=user, environ={})
+
+
+def test_every_setting_is_read_somewhere() -> None:
+    """Outside of `settings` an attribute of each name is read, so that a forgotten setting is noticed."""
+    package = Path(xscore.__file__).parent
+    sources = [path.read_text("utf-8") for path in package.rglob("*.py") if "settings" not in path.parts]
+    unread = [
+        name for name in all_names() if not any(re.search(rf"\.{name.split('.')[1]}\b", text) for text in sources)
+    ]
+    assert unread == []

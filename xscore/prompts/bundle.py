@@ -109,8 +109,6 @@ def _fitting(ordered: Sequence[BundleEntry], max_tokens: int, settings: BundleSe
     chosen: set[str] = set()
     spent = 0
     for layer, ceiling in settings.ceilings.items():
-        if layer in CODE_LAYERS:
-            continue
         own = [entry for entry in ordered if entry.memory.layer == layer]
         spent += _fill(own, int(ceiling * max_tokens), chosen)
     _fill([entry for entry in ordered if entry.memory.layer in CODE_LAYERS], max_tokens - spent, chosen)

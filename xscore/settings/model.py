@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
 
 DEFAULT_JUDGE = "openai:gpt-6-luna"
 """Small, current: $0.10 / $0.01 cached / $0.50 per million tokens (genai-prices 0.2.3, November 2026)."""
@@ -18,7 +18,11 @@ REPO: dict[str, Any] = {"repo": True}
 """Marks a setting that a repository's own file may set."""
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[int, Field(ge=1)]
+Ceiled = Literal["session", "project", "user", "governance"]
+"""Layers that could crowd out code and documents."""
+LayerName = Literal["session", "project", "user", "governance", "graph", "vector"]
 
 
 class Part(BaseModel):
@@ -120,7 +124,9 @@ class BoostSettings(Part):
         0.05, description="Calls a candidate whose raw score passes; damped by degree.", json_schema_extra=REPO
     )
     hub_degree: Positive = Field(
-        10, description="Callers and callees an entity may have before its dependency boosts shrink.", json_schema_extra=REPO
+        10,
+        description="Callers and callees an entity may have before its dependency boosts shrink.",
+        json_schema_extra=REPO,
     )
     test_link: Share = Field(
         0.10, description="Subject of a passing test, or a test of what is being edited.", json_schema_extra=REPO
@@ -144,24 +150,30 @@ class BundleSettings(Part):
         description="Token budget of `xscore context` and of the memories in the answer prompt.",
         json_schema_extra=REPO,
     )
-    w_rel: float = Field(
-        1.0, ge=0, description="Weight of the final score in the order of the bundle.", json_schema_extra=REPO
+    w_rel: Weight = Field(
+        1.0, description="Weight of the final score in the order of the bundle.", json_schema_extra=REPO
     )
-    w_rec: float = Field(0.1, ge=0, description="Weight of recency, exp(-λ·days).", json_schema_extra=REPO)
-    w_auth: float = Field(0.1, ge=0, description="Weight of the layer's authority.", json_schema_extra=REPO)
-    w_conf: float = Field(0.05, ge=0, description="Weight of confidence.", json_schema_extra=REPO)
-    w_imp: float = Field(0.05, ge=0, description="Weight of importance.", json_schema_extra=REPO)
-    decay_per_day: float = Field(0.02, ge=0, description="λ of the recency term.", json_schema_extra=REPO)
-    ceilings: dict[str, Share] = Field(
-        default={"session": 0.40, "project": 0.20, "user": 0.10, "vector": 0.15, "graph": 0.10, "governance": 0.05},
-        description="Share of the memory text a layer may take; unspent share flows to code.",
+    w_rec: Weight = Field(0.1, description="Weight of recency, exp(-λ·days).", json_schema_extra=REPO)
+    w_auth: Weight = Field(0.1, description="Weight of the layer's authority.", json_schema_extra=REPO)
+    w_conf: Weight = Field(0.05, description="Weight of confidence.", json_schema_extra=REPO)
+    w_imp: Weight = Field(0.05, description="Weight of importance.", json_schema_extra=REPO)
+    decay_per_day: Weight = Field(0.02, description="λ of the recency term.", json_schema_extra=REPO)
+    ceilings: dict[Ceiled, Share] = Field(
+        default={"session": 0.40, "project": 0.20, "user": 0.10, "governance": 0.05},
+        description="Share of the memory text a layer may take; what is left, unspent shares included, is for code and documents (graph, vector). A layer not named keeps its default.",
         json_schema_extra=REPO,
     )
-    authority: dict[str, Share] = Field(
+    authority: dict[LayerName, Share] = Field(
         default={"session": 1.0, "project": 0.85, "user": 0.7, "governance": 0.6, "graph": 0.5, "vector": 0.4},
-        description="Authority of each layer.",
+        description="Authority of each layer. A layer not named keeps its default.",
         json_schema_extra=REPO,
     )
+
+    @field_validator("ceilings", "authority", mode="before")
+    @classmethod
+    def _over_the_defaults(cls, given: object, info: ValidationInfo) -> object:
+        default = cls.model_fields[str(info.field_name)].default
+        return {**default, **given} if isinstance(given, dict) else given
 
 
 class IndexSettings(Part):
