@@ -2,7 +2,7 @@
 
 `final = min(1, raw + Σ)` with Σ at most the cap, only where the raw score reaches the floor, in one pass from raw
 scores: a boosted candidate boosts nobody. Raw scores stay untouched beside the final ones, and each boost says why.
-A booster is a bare callable; more can be handed in. It does not fetch edges (`memory.store` does) and does not select.
+A booster is a bare callable, found by name in `boosters`. It does not fetch edges (`memory.store` does), nor select.
 Its trade-off: only the best of a candidate's neighbours counts, so ten callers are worth no more than the closest one.
 """
 

@@ -20,6 +20,7 @@ from xscore.memory.terms import EMBEDDER
 from xscore.paths import find_root, user_config_file, user_data_dir
 from xscore.pipeline import seats
 from xscore.pipeline.ask import Wishes, run_turn
+from xscore.pipeline.boosters import boosters
 from xscore.pipeline.desk import open_desk
 from xscore.pipeline.doctor import diagnose
 from xscore.pipeline.explain import explain
@@ -137,6 +138,7 @@ def _parts(store: Store, settings: Settings, loaded: Loaded | None, observer: Ob
         answerer=answerer,
         index=lambda: _index(store, settings, observer, now=clock()),
         open_desk=lambda turn_id: open_desk(store, settings, judge=judge, answerer=answerer, turn_id=turn_id),
+        boosters=boosters(settings.boosts.boosters),
         vectors=lambda: store.vectors(EMBEDDER),
         clock=clock,
     )

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from xscore.memory.store import Store
 from xscore.paths import Root
+from xscore.pipeline.boosts import Booster
 from xscore.pipeline.pool import Pool
 from xscore.pipeline.tab import Tab
 from xscore.providers.provider import Provider
@@ -81,6 +82,8 @@ class Parts:
     index: Callable[[], IndexReport]
     open_desk: Callable[[str], AbstractAsyncContextManager[Desk]]
     """Turn id -> what the turn spends through."""
+    boosters: tuple[Booster, ...]
+    """Who may lift a raw score."""
     vectors: Callable[[], Iterable[tuple[str, bytes]]]
     """Memory id and term vector of the pool, for lexical scores."""
     clock: Callable[[], float]

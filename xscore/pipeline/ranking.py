@@ -42,6 +42,7 @@ def rank(parts: Parts, outcomes: Sequence[Outcome], turn: Turn) -> Ranking:
         settings=settings.boosts,
         threshold=parts.judge.threshold,
         now=parts.clock(),
+        boosters=parts.boosters,
     )
     selection = select(
         ranked,

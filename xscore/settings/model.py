@@ -115,6 +115,10 @@ class SelectionSettings(Part):
 class BoostSettings(Part):
     """What may be added to a raw score, from links and recency."""
 
+    boosters: tuple[str, ...] = Field(
+        ("dependency", "test_link", "recency", "locality"),
+        description="Who may lift a score; a name beside these four is an entry point `xscore.boosters` of a package you installed.",
+    )
     cap: Share = Field(0.15, description="Most that all boosts together may add.", json_schema_extra=REPO)
     floor: Share = Field(0.4, description="Lowest raw score that is boosted at all.", json_schema_extra=REPO)
     dependency: Share = Field(
