@@ -97,4 +97,6 @@ def _write(text: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise UsageError(f"standard output cannot be written: {error.strerror}") from error
+        raise UsageError(
+            f"standard output cannot be written: {error.strerror}", hint="Send it elsewhere, or make room on the disk."
+        ) from error

@@ -79,7 +79,7 @@ def facts_from_json(attrs: str) -> CodeFacts:
 def memories(connection: sqlite3.Connection, where: str, parameters: Iterable[object]) -> list[Memory]:
     """Read whole memories by a condition of ours, in the order of path and line."""
     rows = connection.execute(
-        f"SELECT {MEMORY_COLUMNS} FROM memory WHERE {where} ORDER BY path, start_line, id",  # noqa: S608
+        f"SELECT {MEMORY_COLUMNS} FROM memory WHERE {where} ORDER BY path, start_line, id",  # noqa: S608  the condition is ours, its values are parameters
         tuple(parameters),
     )
     return [memory(row) for row in rows.fetchall()]

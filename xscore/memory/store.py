@@ -76,7 +76,7 @@ class Store:
     def texts(self, candidates: Sequence[Candidate], *, tests: Tests = "cards") -> dict[str, str]:
         """Return what the judge is shown of each candidate: id -> text."""
         found = self.connection.execute(
-            f"SELECT id, status, card, text FROM memory WHERE id {_AMONG}",  # noqa: S608
+            f"SELECT id, status, card, text FROM memory WHERE id {_AMONG}",  # noqa: S608  names are ours
             (json.dumps([candidate.id for candidate in candidates]),),
         )
         return {
@@ -108,7 +108,7 @@ class Store:
         """Return the edges that have one of these memories or files at either end, sorted."""
         ends = json.dumps(list(ids))
         found = self.connection.execute(
-            f"SELECT source, target, relation, weight FROM edge WHERE source {_AMONG}"  # noqa: S608
+            f"SELECT source, target, relation, weight FROM edge WHERE source {_AMONG}"  # noqa: S608  names are ours
             f" UNION SELECT source, target, relation, weight FROM edge WHERE target {_AMONG} ORDER BY 1, 3, 2",
             (ends, ends),
         )
@@ -178,11 +178,11 @@ class Store:
         )
 
     def _count(self, table: str) -> int:
-        with closing(self.connection.execute(f"SELECT count(*) FROM {table}")) as found:  # noqa: S608
+        with closing(self.connection.execute(f"SELECT count(*) FROM {table}")) as found:  # noqa: S608  names are ours
             return int(found.fetchone()[0])
 
     def _count_by(self, table: str, column: str) -> dict[str, int]:
         found = self.connection.execute(
-            f"SELECT {column}, count(*) FROM {table} WHERE {column} <> '' GROUP BY 1 ORDER BY 1"  # noqa: S608
+            f"SELECT {column}, count(*) FROM {table} WHERE {column} <> '' GROUP BY 1 ORDER BY 1"  # noqa: S608  names are ours
         )
         return dict(found.fetchall())

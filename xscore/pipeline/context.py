@@ -27,7 +27,10 @@ def complete(turn: Turn, root: Root, *, use_git: bool, now: float) -> Turn:
             "the task is empty", hint='Say what you want to do, e.g. xscore ask "why does login fail twice?"'
         )
     if len(task) > MAX_TASK_CHARS:
-        raise UsageError(f"the task has {len(task):,} characters; at most {MAX_TASK_CHARS:,} are taken")
+        raise UsageError(
+            f"the task has {len(task):,} characters; at most {MAX_TASK_CHARS:,} are taken",
+            hint="Put logs and traces into --errors, of which the end is kept.",
+        )
     file = _inside(turn.file, root) if turn.file else ""
     diff, changed = _work(root, now) if use_git and root.is_git else ("", ())
     return replace(

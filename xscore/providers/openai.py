@@ -89,7 +89,10 @@ class OpenAIProvider:
             async with asyncio.timeout(MODELS_TIMEOUT_S):
                 response = await client.get("/models", cast_to=httpx2.Response)
         except TimeoutError as error:
-            raise CallTimedOut(f"{self.host} did not list its models within {MODELS_TIMEOUT_S:g} s") from error
+            raise CallTimedOut(
+                f"{self.host} did not list its models within {MODELS_TIMEOUT_S:g} s",
+                hint=f"Check that a server listens at {self.host} (openai.base_url).",
+            ) from error
         except self._caught as error:
             raise translate(error, host=self.host, model="", secret=self._key, prompt=()) from error
         listed = self._json(response, "").get("data")
