@@ -8,6 +8,7 @@ import pytest
 
 from tests.conftest import MakeRepo, git
 from tests.indexer.conftest import RunIndex
+from xscore.errors import UsageError
 from xscore.indexer.admission import Refused, by_name, decoded, read_bytes
 
 
@@ -131,3 +132,12 @@ def test_the_users_globs(make_repo: MakeRepo, run_index: RunIndex, connection: s
     root = make_repo({"src/a.py": "a", "src/b.js": "b", "doc/c.md": "c", "src/x.po": "po", "src/.env": "E=1"})
     run_index(root, include=("src/**",), exclude=("*.js", "!*.po", "!.env"))
     assert {row[0] for row in connection.execute("SELECT path FROM file")} == {"src/a.py", "src/x.po"}
+
+
+@pytest.mark.parametrize("glob", ["!", "[z-a]", "a\\"])
+def test_a_glob_that_is_none_is_said(make_repo: MakeRepo, run_index: RunIndex, glob: str) -> None:
+    """Settings with a broken glob are a usage error that shows it; a broken line of a .gitignore is no one's."""
+    root = make_repo({"a.py": "a = 1", ".gitignore": glob})
+    with pytest.raises(UsageError, match="is no glob"):
+        run_index(root, exclude=(glob,))
+    assert run_index(root, git=False).files.indexed == 2

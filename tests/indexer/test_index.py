@@ -62,7 +62,7 @@ def test_a_first_run_fills_layers_and_counts(
     )
     row = rows(
         connection,
-        "SELECT layer, kind, language, start_line, end_line, text, attrs, updated_at FROM memory WHERE entity = 'first'",
+        "SELECT layer, kind, language, start_line, end_line, text, attrs FROM memory WHERE entity = 'first'",
     )[0]
     assert row[:5] == ("graph", "function", "python", 4, 6)
     assert row[5] == 'def first(x):\n    """Say it."""\n    return os.fspath(x)'
@@ -263,6 +263,25 @@ def test_large_runs_parse_in_processes_with_the_same_result(
         index(other, find_root(root), keep, now=time.time() + 3600)
     assert rows(other, "SELECT id, content_hash, text FROM memory ORDER BY id") == apart
     other.close()
+
+
+def test_large_files_are_parsed_apart(make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection) -> None:
+    """A single large file goes to a process of its own, and one that nests beyond reason is noted in the report."""
+    functions = "".join(f"def f{i}(x):\n    return x + {i}\n\n\n" for i in range(3000))
+    root = make_repo({"large.py": functions, "deep.json": "[" * 300 + "]" * 300, "small.py": "def g():\n    pass\n"})
+    report = run_index(root)
+    assert report.memories.by_kind == {"function": 3001, "text": 1}
+    assert report.notes == ("deep.json: it nests more than 200 deep; cut into windows of lines",)
+
+
+def test_after_a_crash_files_are_parsed_apart(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """A run that died while parsing leaves its mark; the next parses in processes, and takes the mark away."""
+    root = make_repo(FILES)
+    connection.execute("INSERT INTO meta VALUES ('index_parsing', '1')")
+    assert run_index(root).memories.total == 7
+    assert rows(connection, "SELECT * FROM meta WHERE key = 'index_parsing'") == []
 
 
 def test_a_killed_run_is_taken_up_where_it_stopped(

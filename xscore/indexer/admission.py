@@ -5,10 +5,12 @@ not_included · excluded · lockfile · catalogue · svg · minified · notebook
 """
 
 import os
+import re
 import stat
 from functools import cache
 from typing import TYPE_CHECKING
 
+from xscore.errors import UsageError
 from xscore.memory.redact import is_secret_file
 
 if TYPE_CHECKING:
@@ -80,7 +82,12 @@ def _spec(globs: tuple[str, ...]) -> "GitIgnoreSpec | None":
         return None
     from pathspec import GitIgnoreSpec
 
-    return GitIgnoreSpec.from_lines(globs)
+    try:
+        return GitIgnoreSpec.from_lines(globs)
+    except (ValueError, re.error) as error:
+        raise UsageError(
+            f"index.include or index.exclude: {' '.join(globs)} is no glob: {error}", hint="Globs are as in .gitignore."
+        ) from error
 
 
 def _by_type(mode: int) -> str:

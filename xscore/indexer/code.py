@@ -5,6 +5,7 @@ for each member that is a piece of its own. Every row of the file ends up in the
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 from xscore.indexer import purpose
@@ -155,7 +156,8 @@ def _blocks(
 ) -> list[Piece]:
     lines = source.lines
     spans = [part for run in runs for part in _parts(lines, run, found.statements, source.window_lines)]
-    names = numbered([f"module:{_block_name(found, span, entities)}" for span in spans])
+    called = _BlockNames(found, entities)
+    names = numbered([f"module:{called.name(*span)}" for span in spans])
     starts = _row_bytes(lines)
     pieces: list[Piece] = []
     for name, (start, end) in zip(names, spans, strict=True):
@@ -185,23 +187,33 @@ def _parts(lines: Sequence[str], run: tuple[int, int], statements: Sequence[int]
     start, end = run
     parts = []
     while end - start + 1 > window:
-        fitting = [row for row in statements if start < row <= start + window]
-        border = fitting[-1] if fitting else start + window
+        last = bisect_right(statements, start + window) - 1
+        border = statements[last] if last >= 0 and statements[last] > start else start + window
         parts.append(trimmed(lines, start, border - 1))
         start = border
     parts.append(trimmed(lines, start, end))
     return [part for part in parts if part[0] <= part[1]]
 
 
-def _block_name(found: Syntax, span: tuple[int, int], entities: Sequence[Entity]) -> str:
-    start, end = span
-    if any(start <= i.row <= end for i in found.imports):
-        return "imports"
-    constants = [name for row, name in found.constants if start <= row <= end]
-    if constants:
-        return constants[0]
-    before = [e.name.partition("#")[0] for e in entities if e.parent is None and e.end < start]
-    return f"after {before[-1]}" if before else "start"
+class _BlockNames:
+    """Names blocks by their imports, by what they define, or by the entity above them."""
+
+    def __init__(self, found: Syntax, entities: Sequence[Entity]) -> None:
+        self._imports = sorted(i.row for i in found.imports)
+        self._constants = found.constants
+        tops = sorted((e.end, e.name.partition("#")[0]) for e in entities if e.parent is None)
+        self._ends, self._tops = [end for end, _ in tops], [name for _, name in tops]
+
+    def name(self, start: int, end: int) -> str:
+        """Name the block of these rows."""
+        at = bisect_left(self._imports, start)
+        if at < len(self._imports) and self._imports[at] <= end:
+            return "imports"
+        at = bisect_left(self._constants, (start, ""))
+        if at < len(self._constants) and self._constants[at][0] <= end:
+            return self._constants[at][1]
+        above = bisect_left(self._ends, start) - 1
+        return f"after {self._tops[above]}" if above >= 0 else "start"
 
 
 def _row_bytes(lines: Sequence[str]) -> list[int]:

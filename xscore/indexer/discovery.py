@@ -5,6 +5,7 @@ Names come as the file system has them; `paths.portable` writes them as text.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -117,7 +118,7 @@ def _rules(top: Path, folder: str, entries: "list[os.DirEntry[str]]") -> "Iterat
             try:
                 lines = (top / folder / ".gitignore").read_text("utf-8", "replace").splitlines()
                 yield folder, GitIgnoreSpec.from_lines(lines)
-            except (OSError, ValueError):
+            except (OSError, ValueError, re.error):  # of the file, or of a glob in it
                 return
 
 

@@ -32,6 +32,8 @@ INDEX_VERSION = "1"
 """Raise it when the same bytes would be cut, named or linked differently: every file is parsed again."""
 MANY_FILES = 400
 """From here on, starting parsing processes pays."""
+LARGE_BYTES = 64_000
+"""A file above this is parsed in a process of its own kind at any rate: what a grammar can do to it is not bounded."""
 BATCH = 64
 """Files a transaction."""
 MAX_PROCESSES = 8
@@ -95,15 +97,17 @@ def _remove_absent(
 
 def _take_in(connection: sqlite3.Connection, intake: Intake, found: Survey, *, tally: _Tally) -> None:
     died = bool(index_rows.read_meta(connection, _PARSING))
-    jobs = intake.jobs(found)
-    first = next(jobs, None)
-    if first is not None:
-        if died or len(found.changed) > MANY_FILES:
-            results = _apart(chain((first,), jobs), intake.settings)
-        else:
+    if died or len(found.changed) > MANY_FILES:
+        _write(connection, _apart(intake.jobs(found.changed), intake.settings), tally=tally)
+    else:
+        small = [changed for changed in found.changed if changed[2].st_size <= LARGE_BYTES]
+        large = [changed for changed in found.changed if changed[2].st_size > LARGE_BYTES]
+        if small:
             index_rows.write_meta(connection, _PARSING, "1")
-            results = _here(chain((first,), jobs))
-        _write(connection, results, tally=tally)
+            _write(connection, _here(intake.jobs(small)), tally=tally)
+            index_rows.write_meta(connection, _PARSING, "")
+        _write(connection, _apart(intake.jobs(large), intake.settings, count=1), tally=tally)
+    if died:
         index_rows.write_meta(connection, _PARSING, "")
     tally.changes += intake.settle(connection)
     tally.touched += len(intake.touched)
@@ -111,10 +115,14 @@ def _take_in(connection: sqlite3.Connection, intake: Intake, found: Survey, *, t
     tally.excluded += intake.excluded
 
 
-def _apart(jobs: "Iterator[Job]", settings: "IndexSettings") -> "Iterator[Done]":
+def _apart(jobs: "Iterator[Job]", settings: "IndexSettings", *, count: int | None = None) -> "Iterator[Done]":
+    first = next(jobs, None)
+    if first is None:
+        return
     from xscore.indexer.workers import in_processes
 
-    return in_processes(jobs, count=settings.workers or min(os.cpu_count() or 1, MAX_PROCESSES))
+    count = count or settings.workers or min(os.cpu_count() or 1, MAX_PROCESSES)
+    yield from in_processes(chain((first,), jobs), count=count)
 
 
 def _here(jobs: "Iterator[Job]") -> "Iterator[Done]":
@@ -145,9 +153,7 @@ def _link(connection: sqlite3.Connection) -> None:
         due = index_rows.links_due(connection)
         paths = None if due.everything else due.paths | index_rows.paths_mentioning(connection, due.names)
         languages = index_rows.file_languages(connection)
-        rows = index_rows.definitions(connection)
-        targets = (links.Target(row.id, row.path, row.entity, row.kind, row.language) for row in rows)
-        known = links.repository(targets, languages, index_rows.imports(connection))
+        known = links.repository(index_rows.definitions(connection), languages, index_rows.imports(connection))
         mentions = index_rows.mentions_of(connection, paths)
         stated = languages.keys() if paths is None else paths & languages.keys()
         edges = [

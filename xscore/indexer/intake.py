@@ -5,14 +5,14 @@ What need not be parsed is set aside and written by `settle` in one transaction,
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from xscore.database import transaction
 from xscore.hashing import file_digest
 from xscore.indexer import admission
-from xscore.indexer.survey import Survey, stamp_of
+from xscore.indexer.survey import Changed, stamp_of
 from xscore.memory import index_rows
 from xscore.paths import Root
 from xscore.records import Excluded, FileStamp
@@ -34,13 +34,13 @@ class Intake:
     """Same bytes at another time."""
     refused: list[FileStamp] = field(default_factory=list)
 
-    def jobs(self, found: Survey) -> "Iterator[Job]":
+    def jobs(self, changed: Iterable[Changed]) -> "Iterator[Job]":
         """Yield the files to parse, opened one at a time."""
         from xscore.indexer.memories import Job
 
         top = os.open(self.root.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            for path, name, info in found.changed:
+            for path, name, info in changed:
                 read = self._read(top, path, name, info=info)
                 if read is not None:
                     stamp, text = read

@@ -23,27 +23,12 @@ from xscore.hashing import file_id
 from xscore.indexer.facts import AMBIENT
 from xscore.indexer.languages import by_name, family_of, is_test_path
 from xscore.indexer.modules import Modules
+from xscore.memory.index_rows import EntityRow
 from xscore.records import Edge, Kind, Mention, Relation
 
 REEXPORT_STEPS = 5
 """How many re-exports are followed from an import to a definition."""
 _CALLABLE = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST})
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """An entity that a mention may mean."""
-
-    id: str
-    path: str
-    entity: str
-    kind: Kind
-    language: str
-
-    @property
-    def plain(self) -> str:
-        """Without the number that tells repeated names apart."""
-        return self.entity.partition("#")[0]
 
 
 @dataclass(slots=True)
@@ -53,14 +38,14 @@ class Repository:
     modules: Modules
     languages: Mapping[str, str]
     imports: Mapping[str, Sequence[Mention]]
-    in_file: dict[str, dict[str, Target]] = field(default_factory=dict)
+    in_file: dict[str, dict[str, EntityRow]] = field(default_factory=dict)
     """path -> entity -> its last definition there."""
-    named: dict[str, list[Target]] = field(default_factory=dict)
+    named: dict[str, list[EntityRow]] = field(default_factory=dict)
     """Last part of the name -> definitions anywhere."""
 
     def unique(
         self, name: str, importer: str, *, kinds: frozenset[Kind] = _CALLABLE, within: str = ""
-    ) -> Target | None:
+    ) -> EntityRow | None:
         """The one entity of this name that code in `importer` could mean; None where there is none or several."""
         family = family_of(self.languages.get(importer, ""))
         found = [
@@ -74,7 +59,7 @@ class Repository:
 
 
 def repository(
-    targets: Iterable[Target], languages: Mapping[str, str], imports: Mapping[str, Sequence[Mention]]
+    targets: Iterable[EntityRow], languages: Mapping[str, str], imports: Mapping[str, Sequence[Mention]]
 ) -> Repository:
     """Lay out definitions for lookup by file and by name."""
     known = Repository(Modules(languages), languages, imports)
@@ -101,7 +86,7 @@ def _last(entity: str) -> str:
     return entity.rpartition(" > ")[2].rpartition(".")[2]
 
 
-def _belonging(path: str, own: Mapping[str, Target]) -> list[Edge]:
+def _belonging(path: str, own: Mapping[str, EntityRow]) -> list[Edge]:
     edges = []
     for target in {t.id: t for t in own.values()}.values():
         if target.entity.startswith("module:"):
@@ -126,7 +111,7 @@ def _test_of(path: str, known: Repository) -> list[Edge]:
     return [Edge(file_id(path), file_id(found), Relation.TESTS)]
 
 
-def _edges(path: str, mention: Mention, source: Target | None, known: Repository) -> list[Edge]:
+def _edges(path: str, mention: Mention, source: EntityRow | None, known: Repository) -> list[Edge]:
     kind, _, rest = mention.hint.partition(":")
     if kind == "import":
         target = _imported_file(mention.name, rest, path, known)
@@ -160,7 +145,7 @@ def _named_file(place: str, path: str, known: Repository) -> str:
     return ending[0] if len(ending) == 1 else ""
 
 
-def _documented(name: str, owner: str, known: Repository) -> Target | None:
+def _documented(name: str, owner: str, known: Repository) -> EntityRow | None:
     found = [t for t in known.named.get(name, ()) if t.kind is not Kind.TEST]
     if owner:
         owned = [t for t in found if t.plain == f"{owner}.{name}"]
@@ -172,7 +157,7 @@ def _documented(name: str, owner: str, known: Repository) -> Target | None:
     return found[-1] if len({(t.path, t.plain) for t in found}) == 1 else None
 
 
-def _resolved(mention: Mention, path: str, known: Repository) -> Target | None:
+def _resolved(mention: Mention, path: str, known: Repository) -> EntityRow | None:
     kind, _, rest = mention.hint.partition(":")
     own, name = known.in_file.get(path, {}), mention.name
     match kind:
@@ -189,19 +174,19 @@ def _resolved(mention: Mention, path: str, known: Repository) -> Target | None:
             return _unique_attribute(name, path, known)
 
 
-def _unique_bare(name: str, path: str, known: Repository) -> Target | None:
+def _unique_bare(name: str, path: str, known: Repository) -> EntityRow | None:
     found = known.unique(name, path, kinds=frozenset({Kind.FUNCTION, Kind.CLASS}))
     return found if found is not None and "." not in found.plain else None
 
 
-def _unique_attribute(name: str, path: str, known: Repository) -> Target | None:
+def _unique_attribute(name: str, path: str, known: Repository) -> EntityRow | None:
     if name in AMBIENT:
         return None
     found = known.unique(name, path, kinds=frozenset({Kind.METHOD, Kind.FUNCTION}))
     return found if found is not None and "." in found.plain else None
 
 
-def _method(owner: str, name: str, path: str, known: Repository) -> Target | None:
+def _method(owner: str, name: str, path: str, known: Repository) -> EntityRow | None:
     """A method called on the object itself: of its class, else the only one of that name (it may be inherited)."""
     own = known.in_file.get(path, {})
     while owner:
@@ -211,12 +196,12 @@ def _method(owner: str, name: str, path: str, known: Repository) -> Target | Non
     return None if name in AMBIENT else known.unique(name, path, kinds=frozenset({Kind.METHOD, Kind.FUNCTION}))
 
 
-def _of_class(head: str, name: str, path: str, known: Repository) -> Target | None:
+def _of_class(head: str, name: str, path: str, known: Repository) -> EntityRow | None:
     holder = known.unique(head, path, kinds=frozenset({Kind.CLASS}))
     return known.in_file[holder.path].get(f"{holder.plain}.{name}") if holder else None
 
 
-def _starred(name: str, path: str, known: Repository) -> Target | None:
+def _starred(name: str, path: str, known: Repository) -> EntityRow | None:
     for imported in known.imports.get(path, ()):
         if imported.name == "*":
             target = imported.hint.removeprefix("import:")
@@ -226,7 +211,7 @@ def _starred(name: str, path: str, known: Repository) -> Target | None:
     return None
 
 
-def _in_module(name: str, hint: str, path: str, known: Repository) -> Target | None:
+def _in_module(name: str, hint: str, path: str, known: Repository) -> EntityRow | None:
     target, _, held_by = hint.partition("#")
     language = known.languages.get(path, "")
     file = known.modules.resolve(target, importer=path, language=language)
@@ -241,7 +226,7 @@ def _in_module(name: str, hint: str, path: str, known: Repository) -> Target | N
     return _default_export(name, file, known) if held_by else _exported(name, file, known)
 
 
-def _exported(name: str, file: str, known: Repository) -> Target | None:
+def _exported(name: str, file: str, known: Repository) -> EntityRow | None:
     """What a module means by a name: its own entity, or the one that it imports under that name from elsewhere."""
     seen: set[str] = set()
     package = file.rpartition("/")[0]
@@ -269,7 +254,7 @@ def _reexporter(name: str, file: str, known: Repository) -> str:
     return starred
 
 
-def _default_export(alias: str, file: str, known: Repository) -> Target | None:
+def _default_export(alias: str, file: str, known: Repository) -> EntityRow | None:
     """What `import alias from file` means: `default`, the same name, or the only entity at the top of the file."""
     own = known.in_file.get(file, {})
     for name in ("default", alias, "module.exports"):

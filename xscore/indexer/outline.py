@@ -12,6 +12,8 @@ from xscore.indexer.syntax import Definition, Lead, Syntax
 
 LEAD_ROWS = 60
 """A comment above an entity is taken along up to this many rows; longer ones are a text of their own."""
+MAX_NESTING = 12
+"""What is nested deeper is part of what holds it."""
 _CLOSED = frozenset({"function", "test", "type", "overload"})
 """Nothing inside these is an entity of its own."""
 _NAMELESS = frozenset({"module.exports", "exports", "default"})
@@ -57,6 +59,8 @@ def _nested(found: Syntax, lines: Sequence[str]) -> list[Entity]:
         while stack and stack[-1].definition.end_byte <= definition.start_byte:
             stack.pop()
         parent = stack[-1] if stack else None
+        if len(stack) >= MAX_NESTING:
+            continue
         if parent is not None and parent.definition.kind in _CLOSED:
             _take_inner_name(parent, definition)
             continue

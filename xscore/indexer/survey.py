@@ -19,13 +19,17 @@ COARSE_GRAIN_NS = 2_000_000_000
 """The same on one that counts seconds."""
 
 
+Changed = tuple[str, str, os.stat_result]
+"""Text path, native name, stat."""
+
+
 @dataclass(slots=True)
 class Survey:
     """Every file seen, once, in exactly one of these."""
 
     unchanged: int = 0
-    changed: list[tuple[str, str, os.stat_result]] = field(default_factory=list)
-    """(text path, native name, stat): new, or no longer as its stamp says."""
+    changed: list[Changed] = field(default_factory=list)
+    """New, or no longer as their stamps say."""
     excluded: list[Excluded] = field(default_factory=list)
     present: set[str] = field(default_factory=set)
     """Paths whose stamps still stand or are about to be replaced."""

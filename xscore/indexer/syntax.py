@@ -5,10 +5,11 @@ rest as records with rows and bytes. Trees are never walked: nesting is recovere
 depth of nesting can exhaust the stack. It decides nothing about memories.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from time import monotonic
+from time import thread_time
 from typing import TYPE_CHECKING
 
 from xscore.indexer.languages import Language
@@ -16,9 +17,19 @@ from xscore.indexer.languages import Language
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Query
 
-PARSE_SECONDS = 5.0
-"""Deadline for one file; what takes longer is cut into windows of lines."""
+PARSE_SECONDS = 1.0
+"""Processor time that any file may take; what takes longer is cut into windows of lines."""
+PARSE_BYTES_PER_SECOND = 100_000
+"""And what it may take beyond, by size: a fiftieth of the usual speed."""
 READ_BYTES = 1 << 16
+MAX_DEPTH = 200
+"""Brackets, list marks or indentations within one another; from 250 on the YAML grammar crashes the interpreter."""
+CALL_BYTES = 200
+"""As much of a called name as is kept."""
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"()[]{}")
+_MARK_RUN = re.compile(rb"(?:[-?>:][ \t]*){%d}" % MAX_DEPTH)
+_INDENT = re.compile(rb"^[ \t]+", re.MULTILINE)
+_DEEP_INDENT = re.compile(rb"^[ \t]{%d}" % MAX_DEPTH, re.MULTILINE)
 _ENTITY_CAPTURES = ("function", "class", "scope", "test", "suite", "type", "overload", "section", "subsection")
 
 
@@ -87,16 +98,34 @@ def read(data: bytes, language: Language) -> Syntax:
     """Find everything that the language's queries name in these bytes (UTF-8, `\\n` line ends)."""
     from tree_sitter import QueryCursor
 
+    if _is_too_deep(data):
+        raise GaveUp(f"it nests more than {MAX_DEPTH} deep")
     parser, query = _loaded(language)
-    deadline = monotonic() + PARSE_SECONDS
+    deadline = thread_time() + PARSE_SECONDS + len(data) / PARSE_BYTES_PER_SECOND
     parser.reset()
     try:
-        tree = parser.parse(_reader(data), progress_callback=lambda _at, _error: monotonic() > deadline)
+        tree = parser.parse(_reader(data), progress_callback=lambda _at, _error: thread_time() > deadline)
     except ValueError as error:
-        raise GaveUp(f"{language.name} grammar gave up after {PARSE_SECONDS:g} s") from error
+        raise GaveUp(f"the {language.name} grammar took too long") from error
     # no progress callback here: `matches` with one crashes the interpreter (tree-sitter 0.26.1)
     matches = QueryCursor(query).matches(tree.root_node)
     return _sorted(_collect(data, matches))
+
+
+def _is_too_deep(data: bytes) -> bool:
+    """Whether brackets or marks nest beyond all that people write, by counting alone."""
+    if _MARK_RUN.search(data):
+        return True
+    if _DEEP_INDENT.search(data) and len(set(map(len, _INDENT.findall(data)))) > MAX_DEPTH:
+        return True
+    if data.count(b"(") + data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+        return False
+    depth = 0
+    for bracket in data.translate(None, _NOT_BRACKETS):
+        depth = depth + 1 if bracket in b"([{" else max(0, depth - 1)
+        if depth > MAX_DEPTH:
+            return True
+    return False
 
 
 def _reader(data: bytes) -> Callable[[int, object], bytes]:
@@ -188,7 +217,7 @@ def _note(found: Syntax, data: bytes, captures: "dict[str, list[Node]]") -> None
         for node in nodes:
             match name:
                 case "call":
-                    found.calls.append((node.start_byte, _text(data, node)))
+                    found.calls.append((node.start_byte, _called(data, node)))
                 case "branch":
                     found.branches.append(node.start_byte)
                 case "statement":
@@ -217,6 +246,13 @@ def _sorted(found: Syntax) -> Syntax:
     found.branches.sort()
     found.statements = sorted(set(found.statements))
     return found
+
+
+def _called(data: bytes, node: "Node") -> str:
+    """A called name; of a long chain its end, since every link of the chain is a call of its own."""
+    start = max(node.start_byte, node.end_byte - CALL_BYTES)
+    written = data[start : node.end_byte].decode("utf-8", "replace")
+    return written if start == node.start_byte else "?()." + written.rpartition(".")[2]
 
 
 def _text(data: bytes, node: "Node") -> str:

@@ -19,7 +19,7 @@ from xscore.indexer.memories import Done, Job, remember, remember_by_windows
 
 BUNDLE = 16
 """Files sent to a process at once."""
-HANG_SECONDS = 20.0
+HANG_SECONDS = 30.0
 """A file that takes longer is taken from its process, and the process ended."""
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]);"

@@ -55,10 +55,15 @@ class EntityRow:
     kind: Kind
     language: str
 
+    @property
+    def plain(self) -> str:
+        """The entity without the number that tells repeated names apart."""
+        return self.entity.partition("#")[0]
+
 
 def stamps(connection: sqlite3.Connection) -> dict[str, FileStamp]:
     """How each known file looked when it was last indexed or found unfit."""
-    rows = connection.execute("SELECT path, size, mtime_ns, file_hash, language, excluded FROM file")
+    rows = connection.execute("SELECT path, size, mtime_ns, file_hash, language, excluded FROM file").fetchall()
     return {row[0]: FileStamp(*row) for row in rows}
 
 
@@ -104,7 +109,8 @@ def links_due(connection: sqlite3.Connection) -> LinksDue:
 
 def definitions(connection: sqlite3.Connection) -> list[EntityRow]:
     """Every entity of source code in the store."""
-    rows = connection.execute("SELECT id, path, entity, kind, language FROM memory WHERE layer = ?", (Layer.GRAPH,))
+    query = "SELECT id, path, entity, kind, language FROM memory WHERE layer = ?"
+    rows = connection.execute(query, (Layer.GRAPH,)).fetchall()
     kinds = {kind.value: kind for kind in Kind}
     return [EntityRow(id_, path, entity, kinds[kind], language) for id_, path, entity, kind, language in rows]
 
@@ -131,9 +137,8 @@ def mentions_of(connection: sqlite3.Connection, paths: Iterable[str] | None) -> 
 def imports(connection: sqlite3.Connection) -> dict[str, list[Mention]]:
     """The import statements of every file."""
     found: dict[str, list[Mention]] = {}
-    for path, source, name, hint in connection.execute(
-        "SELECT path, source, name, hint FROM mention WHERE relation = ?", (Relation.IMPORTS,)
-    ):
+    query = "SELECT path, source, name, hint FROM mention WHERE relation = ?"
+    for path, source, name, hint in connection.execute(query, (Relation.IMPORTS,)).fetchall():
         found.setdefault(path, []).append(Mention(source, Relation.IMPORTS, name, hint))
     return found
 

@@ -1,0 +1,39 @@
+"""Files that no grammar should see, or survives."""
+
+import pytest
+
+from tests.indexer.conftest import unseen_lines
+from xscore.indexer.cut import cut, source_file
+from xscore.records import Kind
+
+DEEP = {
+    "brackets.py": "x = " + "(\n" * 50_000 + ")" * 50_000,
+    "arrays.json": "[\n" * 30_000 + "]\n" * 30_000,
+    "staircase.yaml": "".join(" " * depth + "a:\n" for depth in range(400)),
+    "marks.yaml": "- " * 1_000 + "x",
+    "quotes.md": "> " * 2_000 + "x",
+    "templates.js": "`${" * 300 + "}`" * 300,
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_nesting_beyond_reason_keeps_its_lines_and_says_so(name: str) -> None:
+    """Nesting that would crash or stall a grammar is seen beforehand: the file becomes windows, with a note."""
+    pieces, _, note = cut(source_file(name, DEEP[name], window_lines=60))
+    assert "nests more than" in note
+    assert {piece.kind for piece in pieces} <= {Kind.TEXT, Kind.DOC}
+    assert unseen_lines(name, DEEP[name]) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["a+\n" * 15_000 + "1", "x = " + "!\n" * 15_000 + "1", "a" + "\n.b()" * 12_000, "a = " * 10_000 + "1"]
+)
+def test_long_chains_take_seconds_at_most(text: str) -> None:
+    """Chains as deep as a file of the size that is parsed in this process can hold are no trouble."""
+    assert unseen_lines("a.js", text) == []
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "   \n\t"])
+def test_blank_files_have_no_memories(text: str) -> None:
+    """A file without a word in it is indexed and has no memory."""
+    assert cut(source_file("a.py", text, window_lines=60)) == ([], [], "")
