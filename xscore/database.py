@@ -32,7 +32,8 @@ _REASONS = {
     sqlite3.SQLITE_IOERR: ("cannot be read or written", "Check the disk."),
     sqlite3.SQLITE_FULL: ("has no room to grow: the disk is full", "Free some space, then run it again."),
 }
-_REBUILD = "Set it aside and build it anew with `xscore trust --rebuild`; judgments in it are paid again."
+REBUILD = "Set it aside and build it anew with `xscore trust --rebuild`; judgments in it are paid again."
+"""What to do about a store that is damaged."""
 
 
 class Cursor(sqlite3.Cursor):
@@ -207,7 +208,7 @@ def _checked_version(connection: sqlite3.Connection, path: Path, newest: int) ->
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
     if (owner != APPLICATION_ID) if tables else (version != 0):
-        raise StoreDamaged(f"{path} is not a store of xscore", hint=_REBUILD)
+        raise StoreDamaged(f"{path} is not a store of xscore", hint=REBUILD)
     if version > newest:
         raise StoreDamaged(
             f"{path} was written by a newer xscore (schema {version}, this one knows {newest})",
@@ -243,7 +244,7 @@ def _translate(error: sqlite3.Error) -> NoReturn:
     missing = code == sqlite3.SQLITE_ERROR and re.match(r"no such (table|column)|malformed", str(error))
     undecodable = str(error).startswith("Could not decode to UTF-8")
     if code in _DAMAGED or missing or undecodable:
-        raise StoreDamaged(f"the store is damaged: {error}", hint=_REBUILD) from error
+        raise StoreDamaged(f"the store is damaged: {error}", hint=REBUILD) from error
     if code in _REASONS:
         what, hint = _REASONS[code]
         raise StoreError(f"the store {what}: {error}", hint=hint) from error

@@ -58,9 +58,7 @@ class Judgments:
         try:
             return dict(zip([row[0] for row in rows], starmap(Judgment, rows), strict=True))
         except (ValueError, TypeError) as error:
-            raise StoreDamaged(
-                f"the store is damaged: {error}", hint="Set it aside with `xscore trust --rebuild`."
-            ) from error
+            raise StoreDamaged(f"the store is damaged: {error}", hint=database.REBUILD) from error
 
     def reasons(self, turn_key: str, judge: str, hashes: Iterable[str], *, sample: int = 0) -> dict[str, str]:
         """Return the reasons kept for these contents, by content hash, where there are any. judge: its key."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any
 
+from xscore.database import REBUILD
 from xscore.errors import StoreDamaged
 from xscore.records import Candidate, CodeFacts, Kind, Layer, Memory, MemoryScope, Source, Status
 
@@ -100,7 +101,4 @@ def _twins(rows: list[Row]) -> tuple[dict[str, tuple[str, ...]], set[str]]:
 
 
 def _unknown_word(error: Exception) -> StoreDamaged:
-    return StoreDamaged(
-        f"the store is damaged: a memory in it makes no sense ({error})",
-        hint="Set it aside and build it anew with `xscore trust --rebuild`.",
-    )
+    return StoreDamaged(f"the store is damaged: a memory in it makes no sense ({error})", hint=REBUILD)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Literal, Self
 
 from xscore import database
-from xscore.hashing import file_id
 from xscore.memory import door, rows, trust, user_secret
 from xscore.paths import Root
 from xscore.records import Candidate, Edge, Memory, Relation, StoreStatus
@@ -151,10 +150,6 @@ class Store:
                 " ON CONFLICT (profile, memory_id) DO UPDATE SET pack = excluded.pack, position = excluded.position",
                 [(profile, identifier, *slot) for identifier, slot in slots.items() if known.get(identifier) != slot],
             )
-
-    def file_edges(self, path: str) -> list[Edge]:
-        """Return the edges of a file itself."""
-        return self.edges_touching([file_id(path)])
 
     def status(self, *, trusted: bool, spent_usd: Decimal | None) -> StoreStatus:
         """Count what the store holds. Counting a million judgments takes some tens of milliseconds."""

@@ -142,12 +142,6 @@ def abandon_turn(connection: sqlite3.Connection, turn_id: str) -> None:
     connection.execute("UPDATE turn SET state = 'failed' WHERE id = ? AND state = 'running'", (turn_id,))
 
 
-def receipt(connection: sqlite3.Connection, turn_id: str) -> str | None:
-    """Return the JSON body of a turn's receipt; None: no such turn, or it has not finished."""
-    row = connection.execute("SELECT body FROM receipt WHERE turn_id = ?", (turn_id,)).fetchone()
-    return str(row[0]) if row else None
-
-
 def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | None:
     """Return a turn by its id, or the latest one; None: there is none."""
     row = connection.execute(

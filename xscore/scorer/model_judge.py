@@ -56,9 +56,7 @@ class Plan:
 
     calls: int
     input_tokens: int
-    reserved_input_tokens: int
     output_tokens: int
-    max_output_tokens: int
 
 
 class ModelJudge:
@@ -135,14 +133,12 @@ class ModelJudge:
 
     def plan(self, turn: Turn, candidates: Sequence[Candidate]) -> Plan:
         """Add up what `judge` would send."""
-        calls = tokens = reserved = output = most = 0
+        calls = tokens = output = 0
         for request in self.requests(turn, candidates):
             calls += 1
             tokens += request.input_tokens
-            reserved += request.reserved_input_tokens
             output += self._drafts.expected_output(request.candidates)
-            most += request.max_output_tokens
-        return Plan(calls, tokens, reserved, output, most)
+        return Plan(calls, tokens, output)
 
     def _packs(self, candidates: Sequence[Candidate]) -> list[Pack]:
         """Group the distinct contents into packs, the most promising pack first."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from xscore.hashing import digest
 from xscore.records import Candidate
 from xscore.scorer.shelf import Shelf
-from xscore.scorer.slots import Profile, Slot, chunks, natural_order, profile
+from xscore.scorer.slots import Profile, Slot, in_groups, natural_order, profile
 
 __all__ = ["Assignment", "Pack", "Profile", "Slot", "assign", "profile", "throwaway", "to_send"]
 
@@ -82,5 +82,5 @@ def throwaway(misses: Iterable[Candidate], profile: Profile) -> list[Pack]:
     """Pack memories for one turn only, as full as the limits allow; the stored assignment is not touched."""
     ordered = sorted(misses, key=natural_order)
     groups = [[miss] for miss in ordered if miss.tokens > profile.tokens]
-    groups += chunks([miss for miss in ordered if miss.tokens <= profile.tokens], profile.tokens, profile.size)
+    groups += in_groups([miss for miss in ordered if miss.tokens <= profile.tokens], profile.tokens, profile.size)
     return [Pack("x_" + digest(*(member.id for member in group))[:16], tuple(group)) for group in groups]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from xscore.hashing import digest
 from xscore.records import Candidate
-from xscore.scorer.slots import FILL, FILL_SIZE, OVERFULL, Profile, Slot, chunks, cost, natural_order
+from xscore.scorer.slots import FILL, FILL_SIZE, OVERFULL, Profile, Slot, cost, in_groups, natural_order
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class Shelf:
             roomy = next(
                 (box for box in neighbours if self._fits(box, run, self.profile.tokens, self.profile.size)), None
             )
-            groups = chunks(run, *self._fill)
+            groups = in_groups(run, *self._fill)
             if roomy is not None:
                 self._join(roomy, run)
             elif neighbours and len(groups) == 1 and self._is_small(run):
@@ -137,7 +137,7 @@ class Shelf:
         members = sorted(box.members, key=natural_order)
         groups = _halves(members)
         if any(len(group) > 1 and self._is_overfull(group) for group in groups):
-            groups = chunks(members, *self._fill)
+            groups = in_groups(members, *self._fill)
         keep = max(groups, key=len)
         box.members, box.tokens, box.touched, box.known_order = [], 0, True, False
         for group in groups:

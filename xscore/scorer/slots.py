@@ -75,7 +75,7 @@ def cost(candidate: Candidate) -> int:
     return candidate.tokens + ENTRY_TOKENS
 
 
-def chunks(members: Sequence[Candidate], tokens: int, size: int) -> list[list[Candidate]]:
+def in_groups(members: Sequence[Candidate], tokens: int, size: int) -> list[list[Candidate]]:
     """Cut a sequence in order into groups within the limits, at the end of a file where one is nearly full."""
     groups: list[list[Candidate]] = []
     filled = 0
