@@ -16,7 +16,7 @@ assert TO_MEND in EXIT_CODES
 
 
 @click.command()
-@click.option("--probe", is_flag=True, help="Make one small call to each model; it may cost a fraction of a cent.")
+@click.option("--probe", is_flag=True, help="Make one small call to the judge; it may cost a fraction of a cent.")
 @options(MODELS, OUTPUT)
 def doctor(probe: bool, flags: Flags) -> int:
     """Check models, keys, hosts, store and settings, and say what to mend.

@@ -1,6 +1,6 @@
 """Open the pipeline for one command: settings read at the door, one event loop, Ctrl-C in two steps.
 
-This and nothing else hands the environment to the settings. It decides nothing about a turn.
+On the command line, this and nothing else hands the environment to the settings. It decides nothing about a turn.
 """
 
 import os

@@ -48,7 +48,7 @@ def assemble(parts: Parts, selection: Selection, *, form: str, max_tokens: int |
     said = (
         f"{len(bundle.omitted)} of {len(entries)} chosen memories do not fit into {budget:,} tokens and are only named"
     )
-    return Context(bundle, (f"{said}. Raise --max-tokens to show them.",))
+    return Context(bundle, (f"{said}. Raise bundle.max_tokens (`context --max-tokens`) to show them.",))
 
 
 async def ask_primary(parts: Parts, provider: Provider, turn: Turn, context: Context) -> Answered:
