@@ -106,6 +106,16 @@ def test_what_a_repository_may_set_changes_no_destination() -> None:
     assert not allowed & {"index.workers", "index.git"}
 
 
+@pytest.mark.parametrize("value", ["[" * 100_000, "9" * 5_000], ids=["nested", "huge"])
+def test_a_file_made_to_break_the_reader_is_a_clear_message(tmp_path: Path, value: str) -> None:
+    """Endless nesting and endless numbers are unreadable files, not faults of ours; a foreign one is left alone."""
+    write(tmp_path / "pyproject.toml", f"a = {value}\n")
+    assert load(repo_root=tmp_path, user_file=None, environ={}).settings == Settings()
+    write(tmp_path / ".xscore.toml", f"a = {value}\n")
+    with pytest.raises(UsageError, match=r"\.xscore\.toml cannot be read"):
+        load(repo_root=tmp_path, user_file=None, environ={})
+
+
 def test_a_broken_file_is_a_clear_message(tmp_path: Path) -> None:
     """TOML that does not parse names the file; a foreign pyproject.toml that does not parse is left alone."""
     user = write(tmp_path / "user.toml", "[judge\n")

@@ -43,7 +43,14 @@ def test_no_git() -> None:
 
 @pytest.mark.parametrize(
     ("given", "file", "line"),
-    [("a.py", "a.py", 0), ("a.py:12", "a.py", 12), ("a.py:x", "a.py:x", 0), ("b:7", "b:7", 0), (None, "", 0)],
+    [
+        ("a.py", "a.py", 0),
+        ("a.py:12", "a.py", 12),
+        ("a.py:x", "a.py:x", 0),
+        ("b:7", "b:7", 0),
+        ("a:" + "9" * 30, "a:" + "9" * 30, 0),
+        (None, "", 0),
+    ],
 )
 def test_file_and_line(
     given: str | None, file: str, line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -53,6 +60,11 @@ def test_file_and_line(
     (tmp_path / "b:7").touch()
     turn = flags(file=given).turn("x")
     assert (turn.file, turn.line) == (file, line)
+
+
+def test_bytes_of_the_command_line_are_written_as_in_listings() -> None:
+    """A glob with a byte that is not UTF-8 meets the paths as the store writes them; other text stays as typed."""
+    assert flags(path=("b\udcff/*.py", "ü%FF")).turn("x").scope.paths == ("b%FF/*.py", "ü%FF")
 
 
 def test_task_from_stdin(monkeypatch: pytest.MonkeyPatch) -> None:

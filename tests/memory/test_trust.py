@@ -51,6 +51,18 @@ def test_a_store_put_in_the_place_of_ones_own_is_refused(tmp_path: Path, user_di
         open_at(tmp_path / "mine", user_dir)
 
 
+@pytest.mark.parametrize("name", [".xscore", ".xscore/memory.db", ".xscore/memory.db-wal"])
+def test_what_is_no_store_at_all_is_refused(tmp_path: Path, user_dir: Path, name: str) -> None:
+    """A pipe where the folder or a file of the store should be is refused at once, not waited for."""
+    place = tmp_path / "planted" / name
+    place.parent.mkdir(parents=True)
+    os.mkfifo(place)
+    with pytest.raises(StoreUntrusted, match="is not what a store has there"):
+        open_at(tmp_path / "planted", user_dir)
+    with pytest.raises(StoreUntrusted, match="is not what a store has there"):
+        trust.accept(tmp_path / "planted" / ".xscore", user_data_dir=user_dir)
+
+
 def test_a_refused_store_is_not_touched(tmp_path: Path, user_dir: Path) -> None:
     """Refusal reads nothing into and writes nothing to what was refused."""
     open_at(tmp_path / "planted", tmp_path / "other_user")

@@ -4,7 +4,7 @@ import click
 
 from xscore.cli.figures import place
 from xscore.cli.opening import in_pipeline, read_settings
-from xscore.cli.options import OUTPUT, Flags, options
+from xscore.cli.options import OUTPUT, Flags, as_listed, options
 from xscore.cli.progress import Watch
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import bold, echo, print_json
@@ -23,7 +23,7 @@ def explain(memory: str, turn: str, flags: Flags) -> None:
     """
     terminal = flags.terminal
     watch = Watch(terminal)
-    found = in_pipeline(lambda open_: open_.explain(memory, turn_id=turn), read_settings(), watch)
+    found = in_pipeline(lambda open_: open_.explain(as_listed(memory), turn_id=as_listed(turn)), read_settings(), watch)
     if terminal.as_json:
         print_json(to_json(found))
     else:

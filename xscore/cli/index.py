@@ -10,6 +10,7 @@ from xscore.cli.options import MOMENT, OUTPUT, Flags, options
 from xscore.cli.progress import Watch
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import echo, print_json
+from xscore.errors import UsageError
 from xscore.pipeline.receipt import to_json
 from xscore.records import IndexReport
 
@@ -24,6 +25,8 @@ def index(path: Path, flags: Flags) -> None:
 
     Only what changed is read and parsed. `ask` and `context` do this by themselves.
     """
+    if not path.is_dir():  # click lets a device pass
+        raise UsageError(f"{path} is not a folder", hint="Name a folder of the repository.")
     terminal = flags.terminal
     watch = Watch(terminal)
     report = in_pipeline(lambda open_: open_.index(), read_settings(flags.overrides, start=path), watch, start=path)

@@ -13,6 +13,7 @@ import click
 
 from xscore.cli.catalogue import COMMANDS
 from xscore.cli.failures import exit_code_of
+from xscore.errors import UsageError
 
 COMPLETE_VARIABLE = "_XSCORE_COMPLETE"
 COLLECT_AFTER = 200_000
@@ -72,7 +73,12 @@ def xscore(directory: str | None) -> None:
     with one call, to a strong model. Without a key a lexical judge does the scoring on this machine.
     """
     if directory is not None:
-        os.chdir(directory)
+        try:
+            os.chdir(directory)
+        except OSError as error:
+            raise UsageError(
+                f"--directory: {directory} cannot be entered: {error.strerror}", hint="Name a folder you may enter."
+            ) from error
 
 
 def run() -> NoReturn:

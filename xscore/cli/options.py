@@ -5,6 +5,7 @@ option is read anywhere but here.
 """
 
 import functools
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -163,7 +164,9 @@ class Flags:
             file=file,
             line=line,
             recent=tuple(self.given["recent"]),
-            scope=Scope(tuple(self.given["path"]), tuple(self.given["kind"]), tuple(self.given["layer"])),
+            scope=Scope(
+                tuple(map(as_listed, self.given["path"])), tuple(self.given["kind"]), tuple(self.given["layer"])
+            ),
         )
 
 
@@ -188,7 +191,7 @@ def options(*groups: Mapping[str, Option]) -> Callable[[Command], Command]:
 def _file_and_line(given: str) -> tuple[str, int]:
     """Split `F:LINE`; a file whose very name ends so wins."""
     name, colon, line = given.rpartition(":")
-    if not colon or not line.isascii() or not line.isdigit() or Path(given).exists():
+    if not colon or not re.fullmatch(r"[0-9]{1,9}", line) or Path(given).exists():
         return given, 0
     return name, int(line)
 
@@ -201,7 +204,16 @@ def _from_file(path: Path) -> str:
     try:
         return path.read_text("utf-8", errors="replace")
     except OSError as error:
-        raise UsageError(f"--errors: {path} cannot be read: {error.strerror}") from error
+        raise UsageError(
+            f"--errors: {path} cannot be read: {error.strerror}", hint="Name a readable file, or - for standard input."
+        ) from error
+
+
+def as_listed(name: str) -> str:
+    """Write bytes of the command line that are not UTF-8 as listings write them in paths; other text stays."""
+    from xscore.paths import portable
+
+    return name if name.isascii() or name == _readable(name) else portable(name)
 
 
 def _readable(text: str) -> str:

@@ -81,12 +81,16 @@ def set_aside(store_dir: Path) -> Path | None:
 
 
 def refuse_links(store_dir: Path) -> None:
-    """Raise StoreUntrusted if the folder or a file in it is a link, or a journal stands there without its database."""
+    """Raise StoreUntrusted if the folder or a file in it is a link, or no such thing, or a journal stands alone."""
     for place in (store_dir, *map(store_dir.joinpath, (STORE_FILE, *_sides()))):
         if place.is_symlink():
             raise StoreUntrusted(
                 f"{place} is a symbolic link and may point anywhere",
                 hint=f"Remove it: `rm {place}`, then run it again.",
+            )
+        if os.path.lexists(place) and not (place.is_dir() if place == store_dir else place.is_file()):
+            raise StoreUntrusted(
+                f"{place} is not what a store has there", hint="Move it away, then run it again: a new store is made."
             )
     if not (store_dir / STORE_FILE).exists() and any((store_dir / side).exists() for side in _sides()):
         raise StoreUntrusted(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from xscore.cache.judgments import Judgments
 from xscore.cache.keys import judge_key
-from xscore.errors import XscoreError
+from xscore.errors import UsageError, XscoreError
 from xscore.memory import turns
 from xscore.pipeline import account
 from xscore.pipeline.answering import Context, ask_primary, assemble
@@ -22,7 +22,7 @@ from xscore.pipeline.opening import Opened, confirm, open_turn
 from xscore.pipeline.parts import Desk, Parts
 from xscore.pipeline.ranking import Ranking, rank
 from xscore.pipeline.receipt import to_json
-from xscore.pipeline.score_file import write_scores
+from xscore.pipeline.score_file import check_place, write_scores
 from xscore.pipeline.stopwatch import Stopwatch
 from xscore.prompts.judge import saw
 from xscore.records import (
@@ -56,6 +56,8 @@ class Wishes:
 
 async def run_turn(parts: Parts, turn: Turn, wishes: Wishes) -> Answer:
     """Take one turn from task to receipt. Raises XscoreError only where there is nothing to account for."""
+    if wishes.all_scores is not None:
+        check_place(wishes.all_scores)
     watch = Stopwatch()
     opened = open_turn(parts, turn, watch)
     confirm(parts, opened, answers=wishes.answer and parts.answerer is not None)
@@ -93,10 +95,7 @@ class _Course:
             text = await self._answer(desk, context, settled)
         answer = self._receipt(desk, settled, selection, context, text)
         self._finish(answer, selection)
-        if self.wishes.all_scores is not None:
-            reasons = self._reasons(ranking.ranked)
-            write_scores(self.wishes.all_scores, account.score_lines(settled.outcomes, ranking.in_order(), reasons))
-        return answer
+        return self._with_scores_written(answer, settled, ranking)
 
     async def _desk(self, stack: AsyncExitStack) -> Desk | None:
         """Open what spending needs only when something may be spent: a fully cached turn opens nothing."""
@@ -189,6 +188,18 @@ class _Course:
             excluded_files=sum(opened.index.files.excluded.by_reason.values()),
             exit_code=self._exit_code(coverage, selection),
         )
+
+    def _with_scores_written(self, answer: Answer, settled: Settled, ranking: Ranking) -> Answer:
+        """Write `--all-scores`; where that fails after all, the answer was paid for and is given, with a warning."""
+        if self.wishes.all_scores is None:
+            return answer
+        lines = account.score_lines(settled.outcomes, ranking.in_order(), self._reasons(ranking.ranked))
+        try:
+            write_scores(self.wishes.all_scores, lines)
+        except UsageError as error:
+            warnings = (*answer.warnings, f"--all-scores: {error.message}")
+            return replace(answer, warnings=warnings, exit_code=answer.exit_code or error.exit_code)
+        return answer
 
     def _reasons(self, shown: Sequence[Ranked]) -> dict[str, str]:
         cached = [entry.candidate.content_hash for entry in shown if entry.origin is not Origin.JUDGED]

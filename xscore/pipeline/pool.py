@@ -3,6 +3,7 @@
 It judges nothing and drops nobody: what a narrowing leaves out is counted.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -58,4 +59,9 @@ def _path_test(globs: Sequence[str]) -> Callable[[str], bool]:
         return lambda path: True
     from pathspec import PathSpec
 
-    return PathSpec.from_lines("gitignore", globs).match_file
+    try:
+        return PathSpec.from_lines("gitignore", globs).match_file
+    except (ValueError, re.error) as error:
+        raise UsageError(
+            f"--path: {' '.join(globs)} is no glob: {error}", hint="Globs are as in .gitignore."
+        ) from error

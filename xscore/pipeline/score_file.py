@@ -1,4 +1,8 @@
-"""`--all-scores`: one JSON line a candidate, written aside and moved into place whole."""
+"""`--all-scores`: one JSON line a candidate, written aside and moved into place whole.
+
+What stands there and is no file of its own (a link, a pipe, a device) is written into, never replaced. The place is
+tried before the turn, so that a misspelt folder costs nothing.
+"""
 
 import json
 import os
@@ -10,16 +14,36 @@ from xscore.pipeline.receipt import to_json
 from xscore.records import ScoreLine
 
 
+def check_place(path: Path) -> None:
+    """Raise UsageError where no file of this name can be written, before anything is spent."""
+    folder = path.parent
+    if not path.name or path.is_dir() or not folder.is_dir():
+        raise UsageError(
+            f"--all-scores: {path} names no file in a folder that is there", hint="Make the folder first."
+        )
+    written = path if path.exists() and not _is_replaceable(path) else folder
+    if not os.access(written, os.W_OK):
+        raise UsageError(f"--all-scores: {path} cannot be written", hint="Name a file in a folder of yours.")
+
+
 def write_scores(path: Path, lines: Iterable[ScoreLine]) -> None:
     """Write the lines. Raises UsageError where the file cannot be written; the turn itself is kept."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    whole = _is_replaceable(path)
+    target = path.with_name(f".{path.name}.{os.getpid()}") if whole else path
     try:
-        with aside.open("w", encoding="utf-8") as file:
+        with target.open("w", encoding="utf-8") as file:
             for line in lines:
                 body = to_json(line)
                 del body["schema"]
                 file.write(json.dumps(body, ensure_ascii=False) + "\n")
-        aside.replace(path)
+        if whole:
+            target.replace(path)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        if whole:
+            target.unlink(missing_ok=True)
         raise UsageError(f"{path} cannot be written: {error.strerror}", hint="The turn itself is kept.") from error
+
+
+def _is_replaceable(path: Path) -> bool:
+    """Whether nothing stands there, or a plain file."""
+    return not os.path.lexists(path) or (path.is_file() and not path.is_symlink())

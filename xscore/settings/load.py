@@ -4,7 +4,8 @@ A repository's file (`.xscore.toml`, or `[tool.xscore]` in `pyproject.toml`) com
 what is marked `REPO`: globs, thresholds, quotas, boosts. Hosts, models, keys, budgets and limits are the user's alone;
 found in a repository's file they are ignored and reported. A misspelt name is an error everywhere.
 
-No other room reads the environment, and this one only what it is handed.
+Settings reach the other rooms by hand only, and this room reads no environment but the one it is given. (What a
+terminal says of itself, `cli.terminal`, and what git needs to run, `git`, are no settings.)
 """
 
 import tomllib
@@ -114,7 +115,7 @@ def _repo_sources(root: Path, warnings: list[str]) -> list[tuple[str, dict[str, 
 def _read_toml(path: Path, *, tolerant: bool = False) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # of bytes, of TOML, of its numbers, of its nesting
         if tolerant:
             return {}
         raise UsageError(f"{path} cannot be read: {error}", hint="Mend the file, or move it away.") from error
@@ -122,7 +123,7 @@ def _read_toml(path: Path, *, tolerant: bool = False) -> dict[str, object]:
 
 def _flatten(data: object, source: str) -> dict[str, object]:
     if not isinstance(data, dict):
-        raise UsageError(f"{source}: settings are tables, such as [judge]")
+        raise UsageError(f"{source}: settings are tables, such as [judge]", hint="Write [section], then name = value.")
     flat: dict[str, object] = {}
     for section, values in data.items():
         if not isinstance(values, dict):

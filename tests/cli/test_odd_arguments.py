@@ -1,0 +1,70 @@
+"""Arguments no one types by intent, and places that are not what they seem: words and exit codes, never a fault."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.cli.test_commands import FILES, SCRIPT, TASK, script_flags
+from tests.conftest import MakeRepo
+
+
+@pytest.fixture
+def shop(make_repo: MakeRepo) -> Path:
+    """A committed repository of a few files."""
+    return make_repo(FILES)
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> tuple[str, ...]:
+    """Flags that name a scripted judge and answerer."""
+    return script_flags(tmp_path / "script.json", SCRIPT)
+
+
+@pytest.mark.parametrize("place", ["", ".", "gone/scores.jsonl"])
+def test_all_scores_to_nowhere_is_said_before_anything_is_spent(
+    xscore: Run, shop: Path, scripted: tuple[str, ...], place: str
+) -> None:
+    """A place where no file can be is a usage error, and no turn is begun."""
+    done = xscore("ask", TASK, *scripted, "--all-scores", place, cwd=shop)
+    assert done.returncode == 2, done.stderr
+    assert json.loads(xscore("status", "--json", cwd=shop).stdout)["turns"] == 0
+
+
+def test_all_scores_never_replaces_what_is_no_file(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """A link is written through, and stays a link: `/dev/stdout` and `/dev/null` survive."""
+    (shop / "link.jsonl").symlink_to(shop / "there.jsonl")
+    assert xscore("ask", TASK, *scripted, "--all-scores", "link.jsonl", cwd=shop).returncode == 0
+    assert (shop / "link.jsonl").is_symlink()
+    assert (shop / "there.jsonl").read_text().startswith("{")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_scores_that_cannot_be_written_after_all_cost_no_answer(
+    xscore: Run, shop: Path, scripted: tuple[str, ...]
+) -> None:
+    """On a full disk the answer is given all the same; a warning and the exit code tell of the scores."""
+    done = xscore("ask", TASK, *scripted, "--all-scores", "/dev/full", "--json", cwd=shop)
+    answer = json.loads(done.stdout)
+    assert done.returncode == 2
+    assert answer["answer"]
+    assert any("/dev/full cannot be written" in warning for warning in answer["warnings"])
+
+
+@pytest.mark.parametrize("arguments", [("index", "/dev/null"), ("-C", "/dev/null", "status")])
+def test_a_device_is_no_folder(xscore: Run, arguments: tuple[str, ...]) -> None:
+    """What is neither file nor folder is refused in words."""
+    done = xscore(*arguments)
+    assert done.returncode == 2
+    assert "/dev/null" in done.stderr
+
+
+def test_a_name_that_is_not_utf8_can_be_asked_for(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """Bytes of the command line find the file that is called so, and never break a command."""
+    os.close(os.open(os.fsencode(shop) + b"/b\xff.py", os.O_CREAT | os.O_WRONLY))
+    (shop / os.fsdecode(b"b\xff.py")).write_text("def odd(): pass\n")
+    done = xscore("ask", TASK, "--path", os.fsdecode(b"b\xff*"), *scripted, "--json", cwd=shop)
+    assert json.loads(done.stdout)["coverage"]["candidates"] == 1
+    assert xscore("explain", os.fsdecode(b"b\xff.py::odd"), cwd=shop).returncode == 0
