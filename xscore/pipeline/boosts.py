@@ -6,7 +6,7 @@ A booster is a bare callable, found by name in `boosters`. It does not fetch edg
 Its trade-off: only the best of a candidate's neighbours counts, so ten callers are worth no more than the closest one.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xscore.records import Boost, Candidate, Edge, Judgment, Kind, Outcome, Ranked, Relation, Turn
@@ -150,50 +150,45 @@ def _surroundings(
     threshold: float,
     now: float,
 ) -> Surroundings:
-    calls: dict[str, list[str]] = {}
-    callers: dict[str, list[str]] = {}
-    tests: dict[str, list[str]] = {}
-    tested_by: dict[str, list[str]] = {}
-    inside = {id_ for candidate in liftable for id_ in (candidate.id, *candidate.duplicates)}
-    ends: set[str] = set()
-    for edge in edges:
-        if edge.source not in inside and edge.target not in inside:
-            continue
-        if edge.relation is Relation.CALLS:
-            forward, back = calls, callers
-        elif edge.relation is Relation.TESTS:
-            forward, back = tests, tested_by
-        else:
-            continue
-        forward.setdefault(edge.source, []).append(edge.target)
-        back.setdefault(edge.target, []).append(edge.source)
-        ends.update((edge.source, edge.target))
-    known: dict[str, tuple[Candidate, float]] = {}
-    for outcome, judgment in judged:
-        candidate = outcome.candidate
-        if candidate.id in ends:
-            known[candidate.id] = (candidate, judgment.score)
-        for id_ in candidate.duplicates:
-            if id_ in ends:
-                known[id_] = (candidate, judgment.score)
+    inside = {id_ for candidate in liftable for id_ in _ids(candidate)}
+    near = [edge for edge in edges if edge.source in inside or edge.target in inside]
+    calls = [(edge.source, edge.target) for edge in near if edge.relation is Relation.CALLS]
+    tests = [(edge.source, edge.target) for edge in near if edge.relation is Relation.TESTS]
+    ends = {end for pair in (*calls, *tests) for end in pair}
     return Surroundings(
         turn=turn,
         settings=settings,
         threshold=threshold,
         now=now,
-        known=known,
-        calls=calls,
-        callers=callers,
-        tested_by=tested_by,
-        tests=tests,
+        known={
+            id_: (outcome.candidate, judgment.score)
+            for outcome, judgment in judged
+            for id_ in _ids(outcome.candidate)
+            if id_ in ends
+        },
+        calls=_grouped(calls),
+        callers=_grouped((target, source) for source, target in calls),
+        tests=_grouped(tests),
+        tested_by=_grouped((target, source) for source, target in tests),
         degrees=degrees,
         ages_days={changed.path: changed.age_days for changed in reversed(turn.changed)},
     )
 
 
+def _ids(candidate: Candidate) -> tuple[str, ...]:
+    return (candidate.id, *candidate.duplicates)
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for one, other in pairs:
+        groups.setdefault(one, []).append(other)
+    return groups
+
+
 def _neighbours(candidate: Candidate, links: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
     """Pairs of (own id, other id), in an order that no permutation of the input changes."""
-    return sorted({(own, other) for own in (candidate.id, *candidate.duplicates) for other in links.get(own, ())})
+    return sorted({(own, other) for own in _ids(candidate) for other in links.get(own, ())})
 
 
 def _is_edited(subject: Candidate, turn: Turn) -> bool:
