@@ -195,10 +195,8 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         return
     with transaction(connection):
         version = _checked_version(connection, path, newest)
-        for number, script in steps:
-            if number > version:
-                for statement in _statements(script):
-                    connection.execute(statement)
+        for statement in (each for number, script in steps if number > version for each in _statements(script)):
+            connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {newest}")
 

@@ -114,9 +114,7 @@ class ModelJudge:
         async with aclosing(batches):
             async for batch in batches:
                 for result in batch:
-                    if result.content_hash not in waiting:
-                        raise XscoreError(f"{result.content_hash} was settled twice", hint="Please report it.")
-                    waiting.remove(result.content_hash)
+                    _cross_off(waiting, result)
                     yield result
         if waiting:
             raise XscoreError(f"{len(waiting)} candidates were not settled", hint="Please report it.")
@@ -229,6 +227,12 @@ class ModelJudge:
         self.faults.mended += reply.mended
         self.faults.foreign += reply.foreign
         self.faults.void += reply.void
+
+
+def _cross_off(waiting: set[str], result: Result) -> None:
+    if result.content_hash not in waiting:
+        raise XscoreError(f"{result.content_hash} was settled twice", hint="Please report it.")
+    waiting.remove(result.content_hash)
 
 
 @dataclass(slots=True)
