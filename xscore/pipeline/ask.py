@@ -17,7 +17,7 @@ from xscore.errors import UsageError, XscoreError
 from xscore.memory import turns
 from xscore.pipeline import account
 from xscore.pipeline.answering import Context, ask_primary, assemble
-from xscore.pipeline.judging import Settled, settle
+from xscore.pipeline.judging import Settled, forgive, settle
 from xscore.pipeline.opening import Opened, confirm, open_turn
 from xscore.pipeline.parts import Desk, Parts
 from xscore.pipeline.ranking import Ranking, rank
@@ -139,9 +139,7 @@ class _Course:
                 answered = await ask_primary(self.parts, desk.primary(), self.opened.turn, context)
             except asyncio.CancelledError:
                 self.interrupted = True
-                task = asyncio.current_task()
-                if task is not None:
-                    task.uncancel()
+                forgive(asyncio.current_task())
                 return None
             except XscoreError as error:
                 self.primary_failed = True

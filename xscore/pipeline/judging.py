@@ -54,7 +54,7 @@ async def settle(pool: Pool, judge: Judge | None, turn: Turn, *, observer: Obser
             if work.cancelled():
                 raise
             interrupted = True
-            _forgive(asyncio.current_task())
+            forgive(asyncio.current_task())
             judge.stop(Cause.INTERRUPTED)
             await asyncio.wait([work], timeout=GRACE_S)
             work.cancel()
@@ -68,8 +68,8 @@ async def _consume(judge: Judge, turn: Turn, misses: Sequence[Candidate], tally:
         tally.add(result)
 
 
-def _forgive(task: "asyncio.Task[object] | None") -> None:
-    """Take back the cancellation: the turn goes on to select and report from what it has."""
+def forgive(task: "asyncio.Task[object] | None") -> None:
+    """Take back a cancellation: the turn goes on to select and report from what it has."""
     if task is not None:
         task.uncancel()
 
