@@ -18,9 +18,7 @@ def check_place(path: Path) -> None:
     """Raise UsageError where no file of this name can be written, before anything is spent."""
     folder = path.parent
     if not path.name or path.is_dir() or not folder.is_dir():
-        raise UsageError(
-            f"--all-scores: {path} names no file in a folder that is there", hint="Make the folder first."
-        )
+        raise UsageError(f"--all-scores: {path} names no file in a folder that is there", hint="Make the folder first.")
     written = path if path.exists() and not _is_replaceable(path) else folder
     if not os.access(written, os.W_OK):
         raise UsageError(f"--all-scores: {path} cannot be written", hint="Name a file in a folder of yours.")
