@@ -26,7 +26,7 @@ SATURATION = 1.2
 """BM25's k1."""
 LENGTH = 0.4
 """BM25's b for a long task; short questions ask for more, up to `LENGTH + LENGTH_SHORT / 4`."""
-LENGTH_SHORT = 1.0
+LENGTH_SHORT = 1.6
 FIELDS = ((NAME, 0.35), (WHOLE_NAME, 0.1), (OWNER, 0.25), (FILE, 0.25), (FOLDER, 0.05), (HEADING, 0.05))
 """Share of a term's idf that each field adds, for a long task."""
 FIELDS_SHORT = 4.0
@@ -35,7 +35,7 @@ REPEATED = 0.3
 """A term that the task has n times weighs 1 + this · ln n."""
 JOINED = 0.3
 """Weight of a term pieced together from two neighbouring words."""
-SAME_FILE = 0.1
+SAME_FILE = 0.15
 """Share of the idf of the words that stand anywhere in its file, for a memory with evidence of its own."""
 ENOUGH_WORDS = 3
 """Evidence from fewer distinct words than this (or than the task has) is worth the square root of their share."""
