@@ -117,7 +117,7 @@ def download(release: Release) -> list[str]:
         if shutil.which("npm") is None:
             pytest.skip(f"{release.file} is an npm package, and npm is not installed")
         wanted = f"{release.package}@{release.version}"
-        return ["npm", "pack", "--silent", "--ignore-scripts", wanted, "--pack-destination", str(ARTIFACTS)]
+        return ["npm", "pack", "--loglevel=error", "--ignore-scripts", wanted, "--pack-destination", str(ARTIFACTS)]
     if find_spec("unearth") is None:
         pytest.skip("unearth is not installed; `make verify` installs it")
     wanted = f"{release.package}=={release.version}"
