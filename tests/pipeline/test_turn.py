@@ -15,7 +15,7 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.errors import UsageError
+from xscore.errors import StoreDamaged, UsageError
 from xscore.pipeline.build import Pipeline, ask_sync
 from xscore.pipeline.desk import open_desk
 from xscore.pipeline.parts import Desk
@@ -158,7 +158,6 @@ async def priced(pipeline: Pipeline, usd_a_call: str) -> AsyncIterator[Pipeline]
         opened = open_desk(
             parts.store,
             parts.settings,
-            judge=parts.judge,
             answerer=parts.answerer,
             turn_id=turn_id,
             price_of=lambda *_: Decimal(usd_a_call),
@@ -257,6 +256,8 @@ async def test_an_estimate_is_what_is_then_sent(shop: Path, server: OpenAIServer
 class Declines(Silent):
     """Watches nothing and declines every estimate."""
 
+    can_confirm = True
+
     def confirm(self, estimate: Estimate) -> bool:
         """Say no."""
         return False
@@ -299,6 +300,21 @@ async def test_every_memory_can_be_explained(shop: Path, server: OpenAIServer) -
     assert near.outcome == "near_miss" and "short of the threshold" in near.words
     assert below.outcome in {"near_miss", "below_threshold"} and below.memory is not None
     assert outside.outcome == "out_of_scope"
+
+
+async def test_a_receipt_of_a_later_version_is_read_and_a_broken_one_is_a_clear_error(
+    shop: Path, server: OpenAIServer
+) -> None:
+    """Fields may be added within a schema; a receipt that makes no sense is damage, not an internal error."""
+    server.score = table({"shop/prices.py::total": 95})
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        await pipeline.ask(TASK, answer=False)
+        connection = pipeline.parts.store.connection
+        connection.execute("UPDATE receipt SET body = json_set(body, '$.selected[0].colour', 'blue')")
+        assert (await pipeline.explain("shop/prices.py::total")).outcome == "selected"
+        connection.execute("UPDATE receipt SET body = json_remove(body, '$.selected')")
+        with pytest.raises(StoreDamaged, match="makes no sense"):
+            await pipeline.explain("shop/prices.py::total")
 
 
 async def test_secrets_reach_neither_host_nor_store(shop: Path, server: OpenAIServer) -> None:

@@ -71,9 +71,14 @@ class Watch:
         except BrokenPipeError:
             self._reader_left = True
 
+    @property
+    def can_confirm(self) -> bool:
+        """Whether someone is there to ask and has not agreed beforehand; a script goes on within its cap."""
+        return self._terminal.can_ask and not self._agreed
+
     def confirm(self, estimate: Estimate) -> bool:
-        """Ask whether to go on, where someone is there to ask; a script goes on within its cap."""
-        if self._agreed or not self._terminal.can_ask:
+        """Ask whether to go on."""
+        if not self.can_confirm:
             return True
         self.close()
         return _asked(estimate)

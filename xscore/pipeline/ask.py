@@ -112,7 +112,7 @@ class _Course:
         with self.watch.stage("judge"):
             if desk is None:
                 return await settle(opened.pool, None, opened.turn, observer=parts.observer, spent=StageUsage)
-            judge = desk.judge(opened.turn, opened.pool, opened.key)
+            judge = parts.judge.open(desk, opened.turn, opened.pool, opened.key)
             settled = await settle(
                 opened.pool, judge, opened.turn, observer=parts.observer, spent=lambda: desk.tab.spent(Stage.JUDGE)
             )

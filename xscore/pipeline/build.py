@@ -137,7 +137,7 @@ def _parts(store: Store, settings: Settings, loaded: Loaded | None, observer: Ob
         judge=judge,
         answerer=answerer,
         index=lambda: _index(store, settings, observer, now=clock()),
-        open_desk=lambda turn_id: open_desk(store, settings, judge=judge, answerer=answerer, turn_id=turn_id),
+        open_desk=lambda turn_id: open_desk(store, settings, answerer=answerer, turn_id=turn_id),
         boosters=boosters(settings.boosts.boosters),
         vectors=lambda: store.vectors(EMBEDDER),
         clock=clock,

@@ -3,7 +3,7 @@
 It is opened only when something may be sent or must be scored; closing it commits what is queued and lets the hosts go.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -12,10 +12,7 @@ from xscore.cache.writer import JudgmentWriter
 from xscore.cost_reports.budget import TurnBudget
 from xscore.cost_reports.ledger import Ledger
 from xscore.memory.store import Store
-from xscore.memory.terms import EMBEDDER
-from xscore.pipeline.parts import AnswerSeat, Desk, JudgeSeat
-from xscore.pipeline.pool import Pool
-from xscore.pipeline.seats import ModelSeat
+from xscore.pipeline.parts import AnswerSeat, Desk
 from xscore.pipeline.tab import Tab
 from xscore.providers.limits import Limited
 from xscore.providers.metered import Metered
@@ -23,10 +20,8 @@ from xscore.providers.prices import Price, price
 from xscore.providers.provider import Provider
 from xscore.providers.retrying import Retrying
 from xscore.providers.spec import Spec, connect
-from xscore.records import Turn
-from xscore.scorer.judge import Judge
-from xscore.scorer.lexical import LexicalJudge, priors
-from xscore.scorer.model_judge import ModelJudge
+from xscore.records import JudgeIdentity
+from xscore.scorer.model_judge import Write
 from xscore.settings import Settings
 
 
@@ -35,7 +30,6 @@ async def open_desk(
     store: Store,
     settings: Settings,
     *,
-    judge: JudgeSeat,
     answerer: AnswerSeat | None,
     turn_id: str,
     price_of: Price = price,
@@ -44,7 +38,7 @@ async def open_desk(
     async with GroupCommit(store.path) as commits:
         budget = TurnBudget(commits, turn_id=turn_id, cap=settings.budget.max_usd)
         tab = Tab(Ledger(commits).record)
-        desk = _Desk(store, settings, judge, answerer, commits, budget, tab, turn_id, price_of)
+        desk = _Desk(settings, answerer, commits, budget, tab, turn_id, price_of)
         try:
             yield desk
         finally:
@@ -54,9 +48,7 @@ async def open_desk(
 
 @dataclass(slots=True)
 class _Desk:
-    store: Store
     settings: Settings
-    seat: JudgeSeat
     answerer: AnswerSeat | None
     commits: GroupCommit
     budget: TurnBudget
@@ -65,53 +57,21 @@ class _Desk:
     price_of: Price
     opened: list[Provider] = field(default_factory=list)
 
-    def judge(self, turn: Turn, pool: Pool, turn_key: str) -> Judge:
-        if not isinstance(self.seat, ModelSeat):
-            return LexicalJudge(self._vectors, reasons_from=self.settings.judge.reasons_from)
-        seat, judging = self.seat, self.settings.judge
-        writer = JudgmentWriter(self.commits, turn_key=turn_key, judge=seat.identity)
-        return ModelJudge(
-            self._wrapped(
-                seat.provider,
-                attempts=judging.attempts,
-                rpm=judging.rpm,
-                tpm=judging.tpm,
-                concurrency=seat.concurrency,
-            ),
-            seat.drafts,
-            texts=seat.texts,
-            write=writer.write,
-            slots=seat.slots(pool),
-            priors=priors(turn, pool.candidates, self._vectors),
-            known_parts=lambda hashes: {part: pool.known[part] for part in hashes if part in pool.known},
-            concurrency=seat.concurrency,
-            context=judging.context,
-        )
+    def writer(self, turn_key: str, judge: JudgeIdentity) -> Write:
+        return JudgmentWriter(self.commits, turn_key=turn_key, judge=judge).write
 
     def primary(self) -> Provider:
         assert self.answerer is not None
         return self.wrap(connect(Spec(self.answerer.provider, self.answerer.model), self.settings))
 
-    def wrap(self, provider: Provider) -> Provider:
-        return self._wrapped(provider, attempts=self.settings.judge.attempts)
-
-    def _vectors(self) -> Iterable[tuple[str, bytes]]:
-        return self.store.vectors(EMBEDDER)
-
-    def _wrapped(
-        self,
-        provider: Provider,
-        *,
-        attempts: int,
-        rpm: int | None = None,
-        tpm: int | None = None,
-        concurrency: int | None = None,
+    def wrap(
+        self, provider: Provider, *, rpm: int | None = None, tpm: int | None = None, concurrency: int | None = None
     ) -> Provider:
         """Retries outside the limits: each attempt takes its own tokens, dollars and record."""
         metered = Metered(provider, turn_id=self.turn_id, record=self.tab.add, price=self.price_of)
         limited = Limited(
             metered, rpm=rpm, tpm=tpm, concurrency=concurrency, budget=self.budget, price_of=self.price_of
         )
-        whole = Retrying(limited, attempts=attempts)
+        whole = Retrying(limited, attempts=self.settings.judge.attempts)
         self.opened.append(whole)
         return whole

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from xscore.errors import ProviderError
+from xscore.pipeline.model_seat import ModelSeat
 from xscore.pipeline.parts import Parts
-from xscore.pipeline.seats import ModelSeat
 from xscore.prompts.judge import PackEntry, judging_request, turn_block
 from xscore.providers.catalog import declared
 from xscore.providers.hosts import is_loopback

@@ -6,11 +6,11 @@ memory is unchanged, and said to be changed when it is not.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from xscore.cache.judgments import Judgments
-from xscore.errors import UsageError
+from xscore.errors import StoreDamaged, UsageError
 from xscore.memory import turns
 from xscore.pipeline import account
 from xscore.pipeline.parts import Parts
@@ -54,8 +54,14 @@ def explain(parts: Parts, name: str, *, turn_id: str) -> Explanation:
     memories = parts.store.find(name)
     if not memories:
         raise UsageError(f"there is no memory `{name}`", hint="Name an id (m_…) or path::entity as `ask` shows them.")
-    receipt = json.loads(past.receipt)
-    memory, verdict = _from_receipt(memories, receipt) or _worked_out(parts, past, memories, receipt)
+    try:
+        receipt = json.loads(past.receipt)
+        memory, verdict = _from_receipt(memories, receipt) or _worked_out(parts, past, memories, receipt)
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreDamaged(
+            f"the receipt of turn {past.turn.id} makes no sense ({error!r})",
+            hint="Ask again, or explain another turn with --turn.",
+        ) from error
     return Explanation(
         turn_id=past.turn.id,
         task=past.turn.task,
@@ -186,6 +192,7 @@ def _ordinal(place: int) -> str:
 
 
 def _selected(entry: Mapping[str, Any]) -> Selected:
-    """Read a line of a receipt back."""
+    """Read a line of a receipt back; fields that a later version added are passed over."""
     boosts = tuple(Boost(one["name"], one["amount"], one["because"]) for one in entry["boosts"])
-    return Selected(**{**entry, "boosts": boosts})
+    known = {field.name: entry[field.name] for field in fields(Selected)}
+    return Selected(**{**known, "boosts": boosts})

@@ -54,7 +54,8 @@ def confirm(parts: Parts, opened: Opened, *, answers: bool) -> None:
 
     answers: the turn is to end with a call to the answering model.
     """
-    if not (answers or (parts.judge.is_model and opened.pool.misses)):
+    spends = answers or (parts.judge.is_model and opened.pool.misses)
+    if not (spends and parts.observer.can_confirm):
         return
     estimate = _estimate(parts, opened, answers=answers)
     cost = estimate.cost_usd

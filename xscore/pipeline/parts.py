@@ -13,6 +13,7 @@ from xscore.pipeline.tab import Tab
 from xscore.providers.provider import Provider
 from xscore.records import Estimate, IndexReport, JudgeIdentity, Observer, Turn
 from xscore.scorer.judge import Judge
+from xscore.scorer.model_judge import Write
 from xscore.settings import Settings
 
 
@@ -21,16 +22,18 @@ class Desk(Protocol):
 
     tab: Tab
 
-    def judge(self, turn: Turn, pool: Pool, turn_key: str) -> Judge:
-        """Return the judge of this turn; a model's judgments are written through before it yields them."""
+    def writer(self, turn_key: str, judge: JudgeIdentity) -> Write:
+        """Return what keeps the judgments of a turn: awaited, they are committed."""
         ...
 
     def primary(self) -> Provider:
         """Return the answering model, within the turn's budget."""
         ...
 
-    def wrap(self, provider: Provider) -> Provider:
-        """Return a connected provider with retries, budget and ledger around it."""
+    def wrap(
+        self, provider: Provider, *, rpm: int | None = None, tpm: int | None = None, concurrency: int | None = None
+    ) -> Provider:
+        """Return a connected provider with retries, limits, budget and ledger around it."""
         ...
 
 
@@ -50,6 +53,10 @@ class JudgeSeat(Protocol):
     @property
     def threshold(self) -> float:
         """The lowest final score that is kept, on this judge's scale."""
+        ...
+
+    def open(self, desk: Desk, turn: Turn, pool: Pool, turn_key: str) -> Judge:
+        """Return the judge of this turn; a model's judgments are committed before it yields them."""
         ...
 
     def estimate(self, turn: Turn, pool: Pool) -> Estimate:

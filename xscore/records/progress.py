@@ -52,6 +52,11 @@ class Observer(Protocol):
         """A piece of the answer arrived."""
         ...
 
+    @property
+    def can_confirm(self) -> bool:
+        """Whether anyone is there to be asked; where not, no estimate is drafted, and `max_usd` alone holds."""
+        ...
+
     def confirm(self, estimate: Estimate) -> bool:
         """The estimate is above the confirmation limit: go on?"""
         ...
@@ -59,6 +64,8 @@ class Observer(Protocol):
 
 class Silent:
     """Watches nothing and agrees to everything; the default of the Python interface."""
+
+    can_confirm = False
 
     def stage(self, name: str) -> None:
         """Say nothing."""
