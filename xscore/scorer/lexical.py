@@ -37,7 +37,7 @@ MOST_TERMS = 400
 """Terms read of one task; a pasted log has no more to say."""
 
 STEEPNESS = 3.0
-HALF = 1.0
+HALF = 1.06
 """Scale of h; set so that the default threshold stands at 0.5."""
 HALF_BY_ASKED = 0.3
 """h grows with this power of the idf of all the task's words."""
