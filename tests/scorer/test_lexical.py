@@ -3,7 +3,6 @@
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -174,7 +173,7 @@ def test_a_memory_without_a_vector_is_not_lost() -> None:
 def test_tests_stand_back_unless_asked_for() -> None:
     """The same words count less in a test, and fully when the task speaks of tests (X22)."""
     candidates, vectors = made(("parse", "parse the receipt header"), ("other", "x"))
-    as_test = [replace(candidates[0], kind=Kind.TEST), candidates[1]]
+    as_test = [candidates[0]._replace(kind=Kind.TEST), candidates[1]]
     plain, tested = "parse the receipt header", "tests that parse the receipt header"
     assert scores((as_test, vectors), plain)["m0"] < scores((candidates, vectors), plain)["m0"]
     assert scores((as_test, vectors), tested)["m0"] == scores((candidates, vectors), tested)["m0"]
@@ -184,7 +183,7 @@ def test_ten_thousand_memories_are_fast(click_tree: Store) -> None:
     """10,000 memories are scored in some tens of milliseconds of CPU; the bound leaves room for slow machines."""
     pool, vectors = click_tree.pool(), list(click_tree.vectors(EMBEDDER))
     times = range(10_000 // len(pool) + 1)
-    many = [replace(c, id=f"{n}{c.id}", content_hash=f"{n}{c.content_hash}") for n in times for c in pool][:10_000]
+    many = [c._replace(id=f"{n}{c.id}", content_hash=f"{n}{c.content_hash}") for n in times for c in pool][:10_000]
     wide = [(f"{n}{name}", vector) for n in times for name, vector in vectors]
     judge = LexicalJudge(lambda: wide)
     turn = Turn(task="where is the terminal width worked out for wrapped help text?")

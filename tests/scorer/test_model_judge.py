@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -162,7 +161,7 @@ async def test_one_edit_judges_one_memory(code: Code) -> None:
     bench = Bench(code, ScriptedProvider(score=by_length))
     whole = [request.content[0] for request in bench.judge().requests(TURN, bench.candidates)]
     made, text = next(iter(code.values()))
-    edited = replace(made, content_hash="edited")
+    edited = made._replace(content_hash="edited")
     after = Bench({**code, made.id: (edited, text + "\n    # edited")}, bench.provider)
     (only,) = after.judge().requests(TURN, [edited])
     assert only.candidates == 1 and "# edited" in only.content[0]
@@ -194,7 +193,7 @@ async def test_equal_contents_are_judged_once(code: Code) -> None:
     """One result for each distinct content hash."""
     bench = Bench(code, ScriptedProvider(score=by_length))
     made = bench.candidates[0]
-    twin = replace(made, id="m_twin")
+    twin = made._replace(id="m_twin")
     assert len(await settle(bench.judge(), [*bench.candidates, twin])) == len(code)
 
 

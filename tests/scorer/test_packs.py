@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -37,7 +36,7 @@ def edit(pool: dict[str, Candidate], number: int, rng: random.Random) -> None:
             del pool[old.id]
         case _:
             tokens = max(5, int(old.tokens * rng.uniform(0.5, 2)))
-            pool[old.id] = replace(old, tokens=tokens, content_hash=f"{old.content_hash}{number}")
+            pool[old.id] = old._replace(tokens=tokens, content_hash=f"{old.content_hash}{number}")
 
 
 @pytest.mark.parametrize(("limits", "seed"), [(Profile(), 1), (Profile(tokens=4_600, size=60), 2)])
@@ -80,7 +79,7 @@ def test_moved_lines_change_no_pack() -> None:
     """Where a memory stands in its file is not shown, so it moves no slot."""
     pool = [made for made, _ in real_code()[:500]]
     slots = assign(pool, {}, Profile()).slots
-    pushed = [replace(made, start_line=10_000 - made.start_line) for made in pool]
+    pushed = [made._replace(start_line=10_000 - made.start_line) for made in pool]
     assert assign(pushed, slots, Profile()).moved == {}
 
 
@@ -98,7 +97,7 @@ def test_every_memory_has_one_slot_within_the_limits(
     limits = Profile(tokens=2_500, size=size)
     pool = [candidate(f"f{i // 7}.py", f"e{i}", str(i), line=i, tokens=tokens) for i, tokens in enumerate(sizes)]
     before = assign([one for one, keep in zip(pool, kept, strict=False) if keep], {}, limits).slots
-    now = [replace(one, tokens=max(1, int(one.tokens * by))) for one, by in zip(pool, grown, strict=False)]
+    now = [one._replace(tokens=max(1, int(one.tokens * by))) for one, by in zip(pool, grown, strict=False)]
     found = assign(now, before, limits)
     by_id = {one.id: one for one in now}
     assert found.slots.keys() == by_id.keys()
@@ -145,7 +144,7 @@ def test_one_edit_sends_one_memory_and_the_next_task_whole_packs() -> None:
     """X28: an edited memory is judged alone, and its pack is whole again for the next task."""
     pool = [candidate("a.py", f"e{i:02}", str(i), line=i, tokens=100) for i in range(30)]
     slots = assign(pool, {}, Profile()).slots
-    edited = replace(pool[4], content_hash="edited")
+    edited = pool[4]._replace(content_hash="edited")
     now = [*pool[:4], edited, *pool[5:]]
     after = assign(now, slots, Profile())
     assert after.moved == {}

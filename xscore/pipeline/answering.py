@@ -19,6 +19,10 @@ class Context:
     warnings: tuple[str, ...]
 
 
+NO_CONTEXT = Context(Bundle("", (), (), 0), ())
+"""Of a turn that ends with its selection."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answered:
     """The primary model's answer, and what should be said of it."""

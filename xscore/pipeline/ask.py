@@ -16,7 +16,7 @@ from xscore.cache.keys import judge_key
 from xscore.errors import UsageError, XscoreError
 from xscore.memory import turns
 from xscore.pipeline import account
-from xscore.pipeline.answering import Context, ask_primary, assemble
+from xscore.pipeline.answering import NO_CONTEXT, Context, ask_primary, assemble
 from xscore.pipeline.judging import Settled, forgive, settle
 from xscore.pipeline.opening import Opened, confirm, open_turn
 from xscore.pipeline.parts import Desk, Parts
@@ -126,6 +126,9 @@ class _Course:
             return rank(self.parts, settled.outcomes, self.opened.turn)
 
     def _assemble(self, selection: Selection) -> Context:
+        """Render the bundle where someone will see it."""
+        if not (self.wishes.answer or self.wishes.bundle):
+            return NO_CONTEXT
         with self.watch.stage("select"):
             form = self.wishes.bundle or "xml"
             return assemble(self.parts, selection, form=form, max_tokens=self.wishes.max_tokens)

@@ -3,13 +3,14 @@
 Everything that may leave the machine is redacted here, before it becomes part of a key or a prompt. It judges nothing.
 """
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 from xscore.errors import UsageError
 from xscore.git import recent_commits, working_diff
-from xscore.memory.redact import redact
-from xscore.paths import Root, portable
+from xscore.memory.redact import is_secret_file, redact
+from xscore.paths import Root, native, portable
 from xscore.records import ChangedFile, Turn
 
 MAX_TASK_CHARS = 100_000
@@ -17,6 +18,11 @@ MAX_FILE_CHARS = 60_000
 MAX_DIFF_CHARS = 20_000
 MAX_RECENT_DAYS = 30.0
 SECONDS_PER_DAY = 86_400.0
+
+_ROOM = 4
+"""So many times what is shown is looked at for secrets, so that none is cut in two and not seen for one."""
+_SECTION = re.compile(r"^(?=diff --git )", re.MULTILINE)
+_NAMES = re.compile(r'^(?:---|\+\+\+|rename from|rename to|copy from|copy to) "?(?:[ab]/)?(.+?)"?\t?$', re.MULTILINE)
 
 
 def complete(turn: Turn, root: Root, *, use_git: bool, now: float) -> Turn:
@@ -36,11 +42,11 @@ def complete(turn: Turn, root: Root, *, use_git: bool, now: float) -> Turn:
     return replace(
         turn,
         task=redact(task).text,
-        errors=redact(turn.errors[-MAX_TASK_CHARS:].strip()).text,
+        errors=redact(turn.errors[-_ROOM * MAX_TASK_CHARS :]).text[-MAX_TASK_CHARS:].strip(),
         file=file,
-        file_text=redact(_read(root.path / file)).text if file else "",
+        file_text=_file_text(file, root) if file else "",
         recent=tuple(dict.fromkeys(_inside(path, root) for path in turn.recent)),
-        diff=turn.diff or redact(diff[:MAX_DIFF_CHARS]).text,
+        diff=redact(_without_secret_files(turn.diff or diff)[: _ROOM * MAX_DIFF_CHARS]).text[:MAX_DIFF_CHARS],
         changed=turn.changed or changed,
     )
 
@@ -56,12 +62,23 @@ def _inside(path: str, root: Root) -> str:
     raise UsageError(f"{path} is not a file of {root.path}", hint="Give a path inside the repository.")
 
 
-def _read(path: Path) -> str:
-    """Read the current file for the answering model; a folder or unreadable file shows nothing."""
-    if not path.is_file():
+def _file_text(file: str, root: Root) -> str:
+    """Read the current file for the answering model; a folder, unreadable file or file of secrets shows nothing."""
+    path = root.path / native(file)
+    if is_secret_file(file) or not path.is_file():
         return ""
-    text = path.read_bytes()[: MAX_FILE_CHARS * 4].decode("utf-8", "replace")
+    try:
+        with path.open("rb") as opened:
+            text = redact(opened.read(_ROOM * MAX_FILE_CHARS).decode("utf-8", "replace")).text
+    except OSError:
+        return ""
     return text if len(text) <= MAX_FILE_CHARS else text[:MAX_FILE_CHARS] + "\n… (file goes on)"
+
+
+def _without_secret_files(diff: str) -> str:
+    """Leave out what the change does to files that hold nothing but secrets: those stay out of everything."""
+    parts = _SECTION.split(diff)
+    return "".join(part for part in parts if not any(map(is_secret_file, _NAMES.findall(part.partition("\n@@")[0]))))
 
 
 def _work(root: Root, now: float) -> tuple[str, tuple[ChangedFile, ...]]:

@@ -1,6 +1,7 @@
 """What is kept and why: boosts on raw scores, and the account of everything that was not kept."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from xscore.records.judgment import Judgment, Origin, Unjudged
 from xscore.records.memory import Candidate
@@ -15,9 +16,11 @@ class Boost:
     because: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """A judged candidate with its boosts; `score` is final, `judgment.score` is raw and untouched."""
+class Ranked(NamedTuple):
+    """A judged candidate with its boosts; `score` is final, `judgment.score` is raw and untouched.
+
+    A named tuple for the same reason as `Candidate`.
+    """
 
     candidate: Candidate
     judgment: Judgment
