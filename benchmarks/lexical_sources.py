@@ -13,13 +13,14 @@ import sys
 import tarfile
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from xscore.hashing import digest
 from xscore.indexer import index
 from xscore.memory.store import Store
 from xscore.memory.terms import EMBEDDER
-from xscore.paths import STORE_DIR, Root
+from xscore.paths import Root, find_root
 from xscore.records import Candidate, Kind
 from xscore.settings import IndexSettings
 
@@ -97,9 +98,13 @@ def unpack(archive: Path, tree: Path) -> None:
 
 
 def pool_of(tree: Path, cache: Path) -> Pool:
-    """Index a tree into a new store of its own and return its memories."""
-    shutil.rmtree(tree / STORE_DIR, ignore_errors=True)  # its vectors may be of an earlier way to read words
-    root = Root(path=tree.resolve(), is_git=False, git_dir=None, store_dir=tree.resolve() / STORE_DIR, read_only=False)
+    """Index a tree into a new store in the cache folder, never into the tree's own, and return its memories."""
+    place = tree.resolve()
+    store_dir = cache.resolve() / "stores" / digest(str(place))
+    shutil.rmtree(store_dir, ignore_errors=True)  # its vectors may be of an earlier way to read words
+    found = find_root(place)
+    plain = Root(path=place, is_git=False, git_dir=None, store_dir=store_dir, read_only=False)
+    root = replace(found, store_dir=store_dir) if found.path == place else plain
     with Store.open(root, user_data_dir=cache.resolve() / "user") as store:
-        index(store.connection, root, IndexSettings(git=False), now=time.time())
+        index(store.connection, root, IndexSettings(git=root.is_git), now=time.time())
         return Pool(store.pool(), store.vectors(EMBEDDER))
