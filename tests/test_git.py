@@ -1,11 +1,13 @@
 """Git is asked without ever running what a repository configures."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import MakeRepo, git
 from xscore.git import ask_git, branch, recent_commits, working_diff
+from xscore.paths import find_root
 
 
 def test_the_diff_is_the_uncommitted_change(make_repo: MakeRepo) -> None:
@@ -141,3 +143,20 @@ def test_the_branch_is_read_without_a_process(make_repo: MakeRepo) -> None:
     assert branch(root / ".git") == "main"
     git(root, "checkout", "-q", "--detach")
     assert len(branch(root / ".git")) == 40
+
+
+def test_a_pipe_in_the_place_of_head_is_not_waited_for(tmp_path: Path) -> None:
+    """A folder that only looks like a repository is a plain one, and has no branch."""
+    (tmp_path / ".git").mkdir()
+    os.mkfifo(tmp_path / ".git" / "HEAD")
+    assert branch(tmp_path / ".git") == ""
+    assert not find_root(tmp_path).is_git
+
+
+def test_the_diff_has_plain_prefixes_whatever_is_configured(make_repo: MakeRepo) -> None:
+    """Settings that change or drop `a/` and `b/` change nothing here: names are read from those lines."""
+    root = make_repo({"a.py": "one = 1\n"})
+    (root / "a.py").write_text("one = 11\n")
+    for key in ("diff.noprefix", "diff.mnemonicPrefix"):
+        git(root, "config", key, "true")
+        assert "\n--- a/a.py\n+++ b/a.py\n" in working_diff(root)

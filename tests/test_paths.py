@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import MakeRepo, git
 from xscore import database
+from xscore.errors import UsageError
 from xscore.paths import Root, find_root, native, portable, user_config_file, user_data_dir
 
 
@@ -103,6 +104,12 @@ def test_users_files_lie_where_the_platform_wants_them(own_home: Path, tmp_path:
     assert user_data_dir(tmp_path / "x") == tmp_path / "x"
     assert user_config_file().name == "config.toml"
     assert own_home in user_config_file().parents
+
+
+def test_a_home_of_no_one_is_said() -> None:
+    """`~name` of a user who does not exist is a usage error, and no folder of that name is made."""
+    with pytest.raises(UsageError, match="home of no one"):
+        user_data_dir(Path("~no-such-user/x"))
 
 
 @given(st.binary(max_size=40))

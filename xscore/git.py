@@ -58,8 +58,8 @@ def working_diff(root: Path) -> str:
         part for name in sorted(names) for key in ("clean", "smudge", "process") for part in ("-c", f"{name}.{key}=")
     ]
     off += [part for name in sorted(names) for part in ("-c", f"{name}.required=false")]
-    plain = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all", "--relative")
-    diff = ask_git(root, *off, "diff", "HEAD", *plain, "--", ".")
+    plain = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
+    diff = ask_git(root, *off, "diff", "HEAD", *plain, "--src-prefix=a/", "--dst-prefix=b/", "--relative", "--", ".")
     return (diff or b"").decode("utf-8", "replace")
 
 
@@ -78,6 +78,8 @@ def recent_commits(root: Path, *, commits: int = 30) -> tuple[tuple[float, str],
 
 def branch(git_dir: Path) -> str:
     """Name the branch by reading HEAD; a detached head is named by its commit."""
+    if not (git_dir / "HEAD").is_file():  # a pipe would be waited for
+        return ""
     try:
         head = (git_dir / "HEAD").read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError):

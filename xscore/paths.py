@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from xscore.errors import UsageError
 from xscore.hashing import digest
 
 STORE_DIR = ".xscore"
@@ -59,9 +60,14 @@ def find_root(start: Path) -> Root:
 
 
 def user_data_dir(chosen: Path | None) -> Path:
-    """Where the per-user secret and the user layer live: the setting, or the platform's place."""
+    """Where the per-user secret and the user layer live: the setting, or the platform's place. Raises UsageError."""
     if chosen is not None:
-        return chosen.expanduser().absolute()
+        try:
+            return chosen.expanduser().absolute()
+        except RuntimeError as error:
+            raise UsageError(
+                f"store.user_data_dir: {chosen} names the home of no one", hint="Write the path without `~`."
+            ) from error
     import platformdirs
 
     return Path(platformdirs.user_data_dir("xscore", appauthor=False))
@@ -101,7 +107,7 @@ def _root(path: Path, git_dir: Path | None) -> Root:
 
 def _git_dir(folder: Path) -> Path | None:
     marker = folder / ".git"
-    if (marker / "HEAD").exists():
+    if (marker / "HEAD").is_file():
         return marker
     if not marker.is_file():
         return None

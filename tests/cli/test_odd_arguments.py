@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,25 @@ def test_a_device_is_no_folder(xscore: Run, arguments: tuple[str, ...]) -> None:
     done = xscore(*arguments)
     assert done.returncode == 2
     assert "/dev/null" in done.stderr
+
+
+def test_a_folder_that_is_gone_is_said(xscore: Run, tmp_path: Path) -> None:
+    """A command in a folder that was removed meanwhile is a usage error."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = f"rmdir {gone}; exec {sys.executable} -P -m xscore status"
+    done = subprocess.run(["sh", "-c", command], cwd=gone, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "the current folder is gone" in done.stderr
+
+
+def test_a_key_that_no_header_can_carry_is_said(xscore: Run, shop: Path) -> None:
+    """A line break or a letter with an accent in the key ends in words, before anything is sent, and is not shown."""
+    for key in ("sk-one\ntwo", "sk-ünï"):
+        environ = {"OPENAI_API_KEY": key, "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+        done = xscore("ask", TASK, "--judge", "openai:m", cwd=shop, environ=environ)
+        assert done.returncode == 2, done.stderr
+        assert "OPENAI_API_KEY holds characters" in done.stderr and key not in done.stderr
 
 
 def test_a_name_that_is_not_utf8_can_be_asked_for(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:

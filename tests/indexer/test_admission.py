@@ -134,6 +134,16 @@ def test_the_users_globs(make_repo: MakeRepo, run_index: RunIndex, connection: s
     assert {row[0] for row in connection.execute("SELECT path FROM file")} == {"src/a.py", "src/x.po"}
 
 
+def test_a_file_whose_name_holds_a_secret_stays_out(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """A path is shown with every memory and cannot be redacted, since it says where; so the file is no memory."""
+    secret = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA3cE5"
+    root = make_repo({"a.py": "a = 1", f"dump_{secret}.py": "b = 1", f"{secret}/c.py": "c = 1"})
+    assert run_index(root).files.excluded.by_reason == {"secret": 2}
+    assert secret not in "\n".join(connection.iterdump())
+
+
 @pytest.mark.parametrize("glob", ["!", "[z-a]", "a\\"])
 def test_a_glob_that_is_none_is_said(make_repo: MakeRepo, run_index: RunIndex, glob: str) -> None:
     """Settings with a broken glob are a usage error that shows it; a broken line of a .gitignore is no one's."""

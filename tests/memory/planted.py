@@ -97,5 +97,9 @@ ASSIGNMENTS = [
     "https://me:{}@example.org/x.git",
     "postgresql://me:{}@db:5432/x",
     "//registry.npmjs.org/:_authToken={}",
+    "ENV API_TOKEN {}",
+    "log in with password: {}, then go on",
+    "* password: {}",
+    "curl -u me:{} https://example.org",
 ]
 """Ways to write down a secret that has no shape of its own."""

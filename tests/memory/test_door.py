@@ -36,6 +36,11 @@ def test_no_part_of_a_memory_carries_a_secret_in() -> None:
     assert found == 9
 
 
+def test_a_heading_deep_in_a_document_is_redacted_like_a_line() -> None:
+    """`## password: x` is a line of its own, also where it stands behind the headings above it."""
+    assert function("Setup > password: hunter2hunter2 > Next").entity == "Setup > password: <SECRET:password> > Next"
+
+
 def test_ids_and_hashes_remember_no_secret() -> None:
     """Two texts that differ in the secret alone are one content: nothing stored is computed from the secret."""
     one, two = (function(text=f"key = '{SECRET[:-1]}{last}'") for last in "Aw")

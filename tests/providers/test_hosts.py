@@ -2,6 +2,7 @@
 
 import pytest
 
+from xscore.errors import UsageError
 from xscore.providers.hosts import deadline_s, default_concurrency, host_of, is_loopback
 
 
@@ -17,6 +18,13 @@ from xscore.providers.hosts import deadline_s, default_concurrency, host_of, is_
 def test_a_host_is_name_and_port(url: str, host: str) -> None:
     """Only name and port are shown of a base URL."""
     assert host_of(url) == host
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "ftp://x", "http://", "http://a:99999/", "http://u:p@x/"])
+def test_what_is_no_base_url_is_said(url: str) -> None:
+    """Whatever stands there, it is a usage error in words."""
+    with pytest.raises(UsageError, match=r"openai\.base_url"):
+        host_of(url)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -79,6 +80,10 @@ def xscore(directory: str | None) -> None:
             raise UsageError(
                 f"--directory: {directory} cannot be entered: {error.strerror}", hint="Name a folder you may enter."
             ) from error
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise UsageError("the current folder is gone", hint="Go to one that is there.") from error
 
 
 def run() -> NoReturn:

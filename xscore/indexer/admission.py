@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from xscore.errors import UsageError
-from xscore.memory.redact import is_secret_file
+from xscore.memory.redact import is_secret_file, redact
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -63,7 +63,7 @@ class Rules:
         """Why a file stays out, going by its name and what the file system says; empty: let it in."""
         return (
             _by_type(info.st_mode)
-            or ("secret" if is_secret_file(path) else "")
+            or ("secret" if is_secret_file(path) or redact(path).count else "")
             or self._by_glob(path)
             or ("too_large" if info.st_size > self._max_bytes else "")
         )

@@ -20,6 +20,8 @@ from xscore.records import CodeFacts, Kind, Layer, Memory, MemoryScope, Source, 
 STALE_MARK = "[stale: the code this cites has changed since]\n"
 """Stands before the text of a stale memory wherever a judge sees it, and so is part of its content hash."""
 
+_WITHIN = " > "
+"""Between the headings, or the suites, of an entity."""
 _COLUMNS = (
     *("id", "layer", "kind", "scope", "status", "path", "entity", "start_line", "end_line", "language"),
     *("content_hash", "text_hash", "tokens", "text_tokens", "updated_at", "importance", "confidence", "thread", "key"),
@@ -137,7 +139,7 @@ class _Broom:
 
     def __init__(self, names: Iterable[str]) -> None:
         self.count = 0
-        self._names_are_clean = not redact("\n".join(names)).count
+        self._names_are_clean = not redact("\n".join(names).replace(_WITHIN, "\n")).count
 
     def sweep(self, text: str) -> str:
         if not text:
@@ -147,7 +149,8 @@ class _Broom:
         return found.text
 
     def sweep_name(self, name: str) -> str:
-        return name if self._names_are_clean else self.sweep(name)
+        """Sweep each heading of a path of headings by itself: a rule for the start of a line holds for all of them."""
+        return name if self._names_are_clean else _WITHIN.join(map(self.sweep, name.split(_WITHIN)))
 
 
 def _swept(facts: CodeFacts, broom: _Broom) -> CodeFacts:

@@ -15,6 +15,7 @@ LOOPBACK_CONCURRENCY = 4
 REMOTE_CONCURRENCY = 32
 LOOPBACK_PATIENCE = 5
 """A local model on a laptop answers more slowly than a farm; its deadline is so many times longer."""
+_LIKE = "Write it like https://api.openai.com/v1."
 
 
 def host_of(base_url: str) -> str:
@@ -22,9 +23,12 @@ def host_of(base_url: str) -> str:
 
     Raises UsageError for anything else, and for a URL that carries a user or password.
     """
-    parts = urlsplit(base_url)
+    try:
+        parts = urlsplit(base_url)
+    except ValueError as error:  # a bracket that is not closed
+        raise UsageError(f"openai.base_url cannot be read: {error}", hint=_LIKE) from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError("openai.base_url is not an http or https URL", hint="Write it like https://api.openai.com/v1.")
+        raise UsageError("openai.base_url is not an http or https URL", hint=_LIKE)
     if parts.username or parts.password:
         raise UsageError("openai.base_url carries a user or password", hint="Put the key into the environment instead.")
     name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname

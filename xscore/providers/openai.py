@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from xscore.errors import AuthenticationFailed, CallTimedOut, PromptTooLong, ProviderError
+from xscore.errors import AuthenticationFailed, CallTimedOut, PromptTooLong, ProviderError, UsageError
 from xscore.providers import openai_reply as reply
 from xscore.providers.catalog import declared
 from xscore.providers.hosts import host_of, is_loopback
@@ -40,7 +40,7 @@ MODELS_TIMEOUT_S = 10.0
 def connect(model: str, settings: Settings) -> "OpenAIProvider":
     """Return a provider for the host in the settings; nothing is sent yet.
 
-    Raises UsageError for a base URL that is none, AuthenticationFailed where a remote host would get no key.
+    Raises UsageError for a base URL or key that is none, AuthenticationFailed where a remote host would get no key.
     """
     host = host_of(settings.openai.base_url)
     key = settings.openai.api_key.get_secret_value()
@@ -48,6 +48,11 @@ def connect(model: str, settings: Settings) -> "OpenAIProvider":
         raise AuthenticationFailed(
             f"there is no key for {host}, asked to serve `{model}`",
             hint=f"Set {settings.openai.api_key_env}, or use --judge lexical and no key.",
+        )
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError(
+            f"the key in {settings.openai.api_key_env} holds characters that no key has",
+            hint="Look for a line break, a typographic quote or a space that came along when it was copied.",
         )
     return OpenAIProvider(base_url=settings.openai.base_url, api_key=key)
 

@@ -1,0 +1,57 @@
+"""What a turn is completed with: what the moment shows, less what must not leave the machine."""
+
+import os
+from pathlib import Path
+
+from tests.conftest import MakeRepo, git
+from xscore.paths import find_root
+from xscore.pipeline.context import MAX_DIFF_CHARS, MAX_FILE_CHARS, MAX_TASK_CHARS, complete
+from xscore.records import Turn
+
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA3cE5"
+
+
+def completed(root: Path, turn: Turn) -> Turn:
+    """The turn as it goes into prompts."""
+    return complete(turn, find_root(root), use_git=True, now=0.0)
+
+
+def test_a_file_of_secrets_is_shown_neither_as_current_file_nor_in_the_diff(make_repo: MakeRepo) -> None:
+    """`.env` and its like stay out whole, renamed ones too: no rule tells a plain word from a password."""
+    root = make_repo(
+        {"a.py": "one = 1\n", ".env": "FOO=plain\n", "my dir/prod.env": "FOO=plain\n" * 9, "key.pem": "x\n"}
+    )
+    (root / ".env").write_text("FOO=horse\n")
+    (root / "a.py").write_text("one = 2\n")
+    git(root, "mv", "my dir/prod.env", "settings.py")
+    git(root, "rm", "-q", "key.pem")
+    turn = completed(root, Turn(task="x", file=str(root / ".env")))
+    assert turn.file == ".env"
+    assert turn.file_text == ""
+    assert "+one = 2" in turn.diff
+    assert not any(word in turn.diff for word in ("horse", "plain", "key.pem"))
+
+
+def test_a_diff_that_is_handed_over_is_redacted_too(make_repo: MakeRepo) -> None:
+    """Who calls from Python gets the same care as the command line."""
+    turn = completed(make_repo({"a.py": ""}), Turn(task="x", diff=f"+key = '{TOKEN}'\n"))
+    assert turn.diff == "+key = '<SECRET:github_token>'\n"
+
+
+def test_no_secret_is_cut_in_two_and_not_seen_for_one(make_repo: MakeRepo) -> None:
+    """Long errors, files and diffs are looked at before they are shortened."""
+    file, diff = f"{'x ' * (MAX_FILE_CHARS // 2 - 5)}{TOKEN}", f"{'+ ' * (MAX_DIFF_CHARS // 2 - 5)}{TOKEN}"
+    root = make_repo({"a.py": file})
+    errors = TOKEN + " y" * (MAX_TASK_CHARS // 2 - 10)
+    turn = completed(root, Turn(task="x", errors=errors, diff=diff, file=str(root / "a.py")))
+    for text in (turn.errors, turn.file_text, turn.diff):
+        assert not any(TOKEN[at : at + 8] in text for at in range(len(TOKEN) - 7))
+
+
+def test_a_current_file_of_odd_name_is_read(make_repo: MakeRepo) -> None:
+    """A name that is not UTF-8, or has a percent sign, is found again on the disk."""
+    root = make_repo({"100%FF.py": "percent = 1\n"})
+    odd = os.fsdecode(b"b\xff.py")
+    (root / odd).write_text("odd = 1\n")
+    assert completed(root, Turn(task="x", file=str(root / odd))).file_text == "odd = 1\n"
+    assert completed(root, Turn(task="x", file=str(root / "100%FF.py"))).file_text == "percent = 1\n"
