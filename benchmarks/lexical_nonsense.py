@@ -5,7 +5,7 @@
 Each question of `lexical_nonsense.csv` (a data file, so that no index of this repository holds the questions), and as
 many rows of random words from all of them, is put to each tree, over every memory of it: code, tests, documents,
 configuration. Ends with 1 when a question keeps a memory at the default threshold. Rows of words are only shown: by
-chance one is made of words that code uses too (`free next jumps open`).
+chance one is made of words that code uses too.
 """
 
 import argparse
