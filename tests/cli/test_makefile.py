@@ -17,6 +17,13 @@ HOSTILE = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def outermost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be no child of the make that may be running these tests."""
+    for name in ("MAKELEVEL", "MAKEFLAGS", "MFLAGS"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A folder with the Makefile and an environment already made, whose `xscore` repeats its standard input."""
