@@ -35,6 +35,13 @@ def test_each_file_shows_its_header_once() -> None:
     assert bundle([entry(block, 0.8), entry(WRITE, 0.9)]).text.count("from pathlib import Path") == 1
 
 
+def test_a_header_never_crowds_out_the_memories() -> None:
+    """Under a small budget the header is left out and the memory stays."""
+    found = bundle([entry(WRITE, 0.9)], max_tokens=80)
+    assert found.included == (WRITE.id,)
+    assert "from pathlib import Path" not in found.text
+
+
 def test_a_class_repeats_no_signature_of_a_method_beside_it() -> None:
     """A carried method's stub leaves the class; the others stay."""
     text = bundle([entry(CLASS, 0.8), entry(WRITE, 0.9)]).text

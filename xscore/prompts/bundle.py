@@ -7,7 +7,7 @@ Its trade-off: a memory larger than the whole budget is only named, with its lin
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 
 from xscore import tokens
@@ -18,6 +18,8 @@ from xscore.settings import BundleSettings
 SECONDS_PER_DAY = 86_400.0
 _OWNER = re.compile(r"(?:\.| > )(?:(?!\.| > ).)+\Z")
 """The last part of a qualified name."""
+HEADER_SHARE = 0.1
+"""Most of the budget that one file's header may take."""
 CODE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
 """What other layers leave of their ceilings goes to these."""
 
@@ -54,7 +56,8 @@ def render(
 
     form: `xml`, `markdown` or `json`. now: unix seconds.
     """
-    ordered = sorted(entries, key=lambda entry: (-value(entry, settings, now), entry.memory.id))
+    affordable = [_with_affordable_header(entry, max_tokens) for entry in entries]
+    ordered = sorted(affordable, key=lambda entry: (-value(entry, settings, now), entry.memory.id))
     chosen = _fitting(ordered, max_tokens, settings)
     while True:
         included = _grouped([entry for entry in ordered if entry.memory.id in chosen])
@@ -65,6 +68,13 @@ def render(
             ids = tuple(entry.memory.id for entry in included)
             return Bundle(text, ids, tuple(entry.memory.id for entry in omitted), size)
         chosen.discard(min(included, key=lambda entry: (value(entry, settings, now), entry.memory.id)).memory.id)
+
+
+def _with_affordable_header(entry: BundleEntry, max_tokens: int) -> BundleEntry:
+    """Leave out a header that would take more than its share of the budget: memories come first."""
+    if _tokens(entry.memory, len(entry.header)) <= HEADER_SHARE * max_tokens:
+        return entry
+    return replace(entry, header="")
 
 
 def value(entry: BundleEntry, settings: BundleSettings, now: float) -> float:
