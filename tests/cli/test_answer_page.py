@@ -17,6 +17,7 @@ from xscore.records import (
     Selected,
     StageUsage,
     UnjudgedAccount,
+    UnjudgedSample,
     Usage,
 )
 
@@ -108,6 +109,18 @@ def test_unjudged_are_counted_by_cause() -> None:
     )
     assert "10 candidates of 812 unjudged (8 budget, 2 refused)" in answer_page.unjudged(partial)
     assert answer_page.unjudged(ANSWER) == ""
+
+
+def test_what_went_wrong_is_said_once() -> None:
+    """A refused key or a host that is not there is named in words, not only counted, and safe for a terminal."""
+    sample = tuple(
+        UnjudgedSample(f"m_{n}", "a.py", "f", "provider", "host:1 answered 401:\x1b[1m no") for n in range(9)
+    )
+    page = answer_page.unjudged(
+        replace(ANSWER, coverage=Coverage(9, 0, 0, 0, 9), unjudged=UnjudgedAccount({"provider": 9}, sample))
+    )
+    assert page.count("host:1 answered 401") == 1
+    assert "\x1b" not in page
 
 
 def test_beyond_k_is_another_hint() -> None:

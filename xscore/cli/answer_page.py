@@ -4,6 +4,7 @@ It shows every figure that `--json` has in short; it computes none but sums.
 """
 
 from decimal import Decimal
+from itertools import islice
 
 from xscore.cli.figures import counted, dollars, place, seconds, tokens
 from xscore.cli.safe_text import one_line
@@ -11,6 +12,7 @@ from xscore.cli.terminal import bold, faint
 from xscore.records import Answer, Selected, StageUsage
 
 MISSES_SHOWN = 3
+DETAILS_SHOWN = 3
 WITHIN_REACH = 0.7
 """Share of the threshold from which a miss is near enough to name."""
 EMPTY = "Nothing was chosen: there are no memories here to judge. `xscore index --verbose` says what was kept out."
@@ -47,13 +49,17 @@ def nothing_chosen(answer: Answer) -> str:
 
 
 def unjudged(answer: Answer) -> str:
-    """Count what has no score, by cause; empty where everything has one."""
+    """Count what has no score, by cause, and say what went wrong; empty where everything has one."""
     if not answer.coverage.unjudged:
         return ""
     causes = ", ".join(f"{count:,} {cause}" for cause, count in sorted(answer.unjudged.by_cause.items()))
-    return (
-        f"{counted(answer.coverage.unjudged, 'candidate')} of {answer.coverage.candidates:,} unjudged ({causes});"
-        " run the same command again to judge the rest."
+    details = dict.fromkeys(one_line(absent.detail) for absent in answer.unjudged.sample if absent.detail)
+    return "\n".join(
+        [
+            f"{counted(answer.coverage.unjudged, 'candidate')} of {answer.coverage.candidates:,} unjudged ({causes});"
+            " run the same command again to judge the rest.",
+            *(f"      {detail}" for detail in islice(details, DETAILS_SHOWN)),
+        ]
     )
 
 

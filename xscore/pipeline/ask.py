@@ -257,4 +257,4 @@ def _judge_info(parts: Parts, turn: Turn) -> JudgeInfo:
 
 
 def _said(message: str, hint: str) -> str:
-    return f"{message}. {hint}" if hint else message
+    return f"{message.rstrip('.')}. {hint}" if hint else message
