@@ -93,6 +93,35 @@ def test_another_programs_database_is_refused(tmp_path: Path) -> None:
         database.connect(tmp_path / "memory.db")
 
 
+def test_a_header_that_lost_its_version_is_damage(tmp_path: Path) -> None:
+    """Tables without a schema's number are not migrated over."""
+    connection = database.connect(tmp_path / "memory.db")
+    for version in (0, -5):
+        connection.execute(f"PRAGMA user_version = {version}")
+        with pytest.raises(StoreDamaged, match="not a store"):
+            database.connect(tmp_path / "memory.db")
+    connection.close()
+
+
+def test_a_file_format_from_nowhere_is_damage(tmp_path: Path) -> None:
+    """What SQLite calls a plain error of its own, for a byte of the header, is damage to us."""
+    database.connect(tmp_path / "memory.db").close()
+    data = bytearray((tmp_path / "memory.db").read_bytes())
+    data[44:48] = b"\0\0\0\x63"
+    (tmp_path / "memory.db").write_bytes(data)
+    with pytest.raises(StoreDamaged, match="unsupported file format"):
+        database.connect(tmp_path / "memory.db")
+
+
+def test_a_schema_that_is_no_text_is_damage(tmp_path: Path) -> None:
+    """Bytes that are not UTF-8 in SQLite's own message raise nothing of Python's."""
+    database.connect(tmp_path / "memory.db").close()
+    data = (tmp_path / "memory.db").read_bytes()
+    (tmp_path / "memory.db").write_bytes(data.replace(b"CREATE TABLE meta", b"CREATE TABLE \xff\xfe\xff ("))
+    with pytest.raises(StoreDamaged):
+        database.connect(tmp_path / "memory.db").execute("SELECT * FROM meta")
+
+
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     """A store of a newer xscore is left alone."""
     connection = database.connect(tmp_path / "memory.db")

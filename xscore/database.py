@@ -22,7 +22,7 @@ APPLICATION_ID = 0x78736372
 """`xscr`, in the header of every store."""
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG})
 _REASONS = {
     sqlite3.SQLITE_BUSY: ("is locked by another process", "Wait for the other xscore to finish, then run it again."),
     sqlite3.SQLITE_LOCKED: ("is locked by another process", "Wait for the other xscore to finish, then run it again."),
@@ -32,6 +32,10 @@ _REASONS = {
     sqlite3.SQLITE_IOERR: ("cannot be read or written", "Check the disk."),
     sqlite3.SQLITE_FULL: ("has no room to grow: the disk is full", "Free some space, then run it again."),
 }
+_UNUSABLE = re.compile("no such (table|column)|malformed|unsupported file format|unknown function")
+"""What SQLite calls a plain error, and is damage: our statements and schema are tried."""
+_FAILURES = (sqlite3.Error, UnicodeDecodeError)
+"""The latter where SQLite quotes damaged bytes in its message."""
 REBUILD = "Set it aside and build it anew with `xscore trust --rebuild`; judgments in it are paid again."
 """What to do about a store that is damaged."""
 
@@ -43,34 +47,34 @@ class Cursor(sqlite3.Cursor):
         """Run one statement."""
         try:
             return super().execute(sql, parameters)
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             _translate(error)
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> Self:
         """Run one statement once for each row of parameters."""
         try:
             return super().executemany(sql, parameters)
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             _translate(error)
 
     def __next__(self) -> Any:
         try:
             return super().__next__()
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             _translate(error)
 
     def fetchone(self) -> Any:
         """Return the next row, or None."""
         try:
             return super().fetchone()
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             _translate(error)
 
     def fetchall(self) -> list[Any]:
         """Return all remaining rows; the fast way."""
         try:
             return super().fetchall()
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             _translate(error)
 
 
@@ -134,6 +138,15 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+@contextmanager
+def making_sense(what: str) -> Iterator[None]:
+    """Read values that only we write: what cannot be one of them is damage. Raises StoreDamaged."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
+        raise StoreDamaged(f"the store is damaged: {what} makes no sense ({error})", hint=REBUILD) from error
 
 
 def _prepare(path: Path) -> None:
@@ -205,7 +218,7 @@ def _checked_version(connection: sqlite3.Connection, path: Path, newest: int) ->
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
-    if (owner != APPLICATION_ID) if tables else (version != 0):
+    if (owner != APPLICATION_ID or version < 1) if tables else (version != 0):
         raise StoreDamaged(f"{path} is not a store of xscore", hint=REBUILD)
     if version > newest:
         raise StoreDamaged(
@@ -232,16 +245,16 @@ def _statements(script: str) -> Iterator[str]:
 def _translated() -> Iterator[None]:
     try:
         yield
-    except sqlite3.Error as error:
+    except _FAILURES as error:
         _translate(error)
 
 
-def _translate(error: sqlite3.Error) -> NoReturn:
+def _translate(error: sqlite3.Error | UnicodeDecodeError) -> NoReturn:
     """Raise the leaf that this error is, or the error itself where it speaks of our own statement."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    missing = code == sqlite3.SQLITE_ERROR and re.match(r"no such (table|column)|malformed", str(error))
-    undecodable = str(error).startswith("Could not decode to UTF-8")
-    if code in _DAMAGED or missing or undecodable:
+    unusable = code == sqlite3.SQLITE_ERROR and _UNUSABLE.match(str(error))
+    undecodable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode to UTF-8")
+    if code in _DAMAGED or unusable or undecodable:
         raise StoreDamaged(f"the store is damaged: {error}", hint=REBUILD) from error
     if code in _REASONS:
         what, hint = _REASONS[code]

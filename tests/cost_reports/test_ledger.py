@@ -12,7 +12,8 @@ import pytest
 from xscore import database
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.writer import JudgmentWriter
-from xscore.cost_reports.ledger import Ledger, chars_per_token, spent, stage_usage
+from xscore.cost_reports.ledger import Ledger, chars_per_token, spent, stage_usage, total
+from xscore.errors import StoreDamaged
 from xscore.pipeline.tab import Tab
 from xscore.records import CallRecord, JudgeIdentity, Judgment, Stage, StageUsage, Usage
 
@@ -142,3 +143,9 @@ async def test_recording_costs_the_caller_little(path: Path) -> None:
             total += number
         anchor = time.thread_time() - start
     assert each <= 20e-6 * max(1.0, anchor / 0.030), f"{each * 1e6:.1f} µs"
+
+
+def test_a_cost_that_is_no_number_is_damage() -> None:
+    """A sum of money is exact, or not given at all."""
+    with pytest.raises(StoreDamaged, match="a cost makes no sense"):
+        total(["0.1", "0.\x002"])

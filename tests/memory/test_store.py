@@ -136,6 +136,17 @@ def test_a_word_no_memory_can_have_is_damage(store: Store) -> None:
         store.find("a.py::f")
 
 
+def test_an_edge_no_edge_can_be_is_damage(store: Store) -> None:
+    """The same holds for the word of an edge, where one came out of a damaged page."""
+    with database.transaction(store.connection):
+        store.connection.execute("PRAGMA ignore_check_constraints = ON")
+        store.connection.execute(
+            "INSERT INTO edge (source, target, relation, path) VALUES ('m_a', 'm_b', 'odd', 'a.py')"
+        )
+    with pytest.raises(StoreDamaged, match="an edge makes no sense"):
+        store.edges_touching(["m_a"])
+
+
 def test_ten_thousand_candidates_are_cheap(store: Store) -> None:
     """The pool of 10,000 memories costs no more than twice a plain loop of a million additions in this very run."""
     with database.transaction(store.connection):

@@ -6,6 +6,7 @@ import pytest
 
 from tests.memory.conftest import function
 from xscore import database
+from xscore.errors import StoreDamaged
 from xscore.memory import door, turns
 from xscore.memory.events import EventName, events
 from xscore.memory.store import Store
@@ -157,3 +158,11 @@ def test_a_turn_fails_whole_or_not_at_all(store: Store) -> None:
     running = turns.past_turn(store.connection, identifier)
     assert running is not None and running.state is TurnState.RUNNING
     assert store.pool() == ()
+
+
+def test_a_turn_that_makes_no_sense_is_damage(store: Store) -> None:
+    """What stands of an earlier turn is read as ours, or not at all."""
+    turns.begin_turn(store.connection, Turn(task="x"), turn_key="k", judge="j", now=1.0)
+    store.connection.execute("UPDATE turn SET moment = ?", ("[]",))
+    with pytest.raises(StoreDamaged, match="a turn makes no sense"):
+        turns.past_turn(store.connection)

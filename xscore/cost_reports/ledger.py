@@ -11,6 +11,7 @@ from decimal import Decimal
 from functools import partial
 
 from xscore.cache.group_commit import GroupCommit
+from xscore.database import making_sense
 from xscore.records import CallRecord, Stage, StageUsage, Usage
 
 _OK = "ok"
@@ -63,10 +64,11 @@ def spent(connection: sqlite3.Connection) -> Decimal | None:
 def total(costs: Iterable[str | None]) -> Decimal | None:
     """Add decimal strings exactly; None as soon as one is unpriced."""
     whole = Decimal(0)
-    for cost in costs:
-        if cost is None:
-            return None
-        whole += Decimal(cost)
+    with making_sense("a cost"):
+        for cost in costs:
+            if cost is None:
+                return None
+            whole += Decimal(cost)
     return whole
 
 

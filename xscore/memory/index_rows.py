@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from xscore.database import making_sense
 from xscore.hashing import file_id
 from xscore.memory import door
 from xscore.records import Edge, FileStamp, IndexedFile, Kind, Layer, Mention, Relation
@@ -64,7 +65,10 @@ class EntityRow:
 def stamps(connection: sqlite3.Connection) -> dict[str, FileStamp]:
     """How each known file looked when it was last indexed or found unfit."""
     rows = connection.execute("SELECT path, size, mtime_ns, file_hash, language, excluded FROM file").fetchall()
-    return {row[0]: FileStamp(*row) for row in rows}
+    found = {row[0]: FileStamp(*row) for row in rows}
+    with making_sense("the path of a file"):
+        "".join(found)  # text, all of them: a damaged row can lack it
+    return found
 
 
 def replace_files(connection: sqlite3.Connection, indexed: Sequence[IndexedFile], removed: Sequence[str]) -> Changes:

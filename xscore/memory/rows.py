@@ -10,9 +10,20 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any
 
-from xscore.database import REBUILD
+from xscore.database import REBUILD, making_sense
 from xscore.errors import StoreDamaged
-from xscore.records import Candidate, CodeFacts, Kind, Layer, Memory, MemoryScope, Source, Status
+from xscore.records import (
+    Candidate,
+    CodeFacts,
+    Edge,
+    Kind,
+    Layer,
+    Memory,
+    MemoryScope,
+    Relation,
+    Source,
+    Status,
+)
 
 MEMORY_COLUMNS = (
     "id, layer, kind, scope, status, path, entity, start_line, end_line, language, content_hash, text_hash,"
@@ -65,6 +76,13 @@ def memory(row: Row) -> Memory:
         return Memory(**values)
     except (KeyError, ValueError, TypeError) as error:
         raise _unknown_word(error) from error
+
+
+def edge(row: Row) -> Edge:
+    """Turn a row of source, target, relation and weight into an edge. Raises StoreDamaged."""
+    source, target, relation, weight = row
+    with making_sense("an edge"):
+        return Edge(source, target, Relation(relation), weight)
 
 
 def facts_from_json(attrs: str) -> CodeFacts:

@@ -16,7 +16,7 @@ from typing import Literal, Self
 from xscore import database
 from xscore.memory import door, rows, trust, user_secret
 from xscore.paths import Root
-from xscore.records import Candidate, Edge, Memory, Relation, StoreStatus
+from xscore.records import Candidate, Edge, Memory, StoreStatus
 
 Tests = Literal["cards", "full"]
 Slots = dict[str, tuple[str, int]]
@@ -111,7 +111,7 @@ class Store:
             f" UNION SELECT source, target, relation, weight FROM edge WHERE target {_AMONG} ORDER BY 1, 3, 2",
             (ends, ends),
         )
-        return [Edge(source, target, Relation(relation), weight) for source, target, relation, weight in found]
+        return list(map(rows.edge, found.fetchall()))
 
     def degrees(self, ids: Iterable[str]) -> dict[str, int]:
         """Return how many calls touch each of these memories, as caller or called; 0 where none do."""

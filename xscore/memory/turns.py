@@ -150,7 +150,8 @@ def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | N
         " ORDER BY started_at DESC, turn.id LIMIT 1",
         (turn_id, turn_id),
     ).fetchone()
-    return _past(row) if row else None
+    with database.making_sense("a turn"):
+        return _past(row) if row else None
 
 
 def _past(row: tuple[str, str, str, str, str, str, float, str, str, str]) -> PastTurn:
