@@ -63,6 +63,31 @@ def test_a_device_is_no_folder(xscore: Run, arguments: tuple[str, ...]) -> None:
     assert "/dev/null" in done.stderr
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_is_no_fault(xscore: Run, shop: Path, closed: str) -> None:
+    """Started without one of its streams, a command does its work and says so by its exit code."""
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -P -m xscore ask '{TASK}' {closed}"],
+        cwd=shop,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert ("Basket.total" in done.stdout) == (">&-" not in closed or closed == "2>&-")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_notes_that_no_one_can_read_stop_nothing(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
+    """A full disk behind standard error, or a reader of it who left, takes nothing from the result or the exit code."""
+    for away in ("2>/dev/full", "2>&1 >answer.txt | true; cat answer.txt"):
+        command = f"{sys.executable} -P -m xscore ask '{TASK}' {' '.join(scripted)} {away}"
+        done = subprocess.run(["sh", "-c", command], cwd=shop, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (0, f"{SCRIPT['answer']}\n")
+    command = f"{sys.executable} -P -m xscore ask --judge none:such x 2>/dev/full"
+    assert subprocess.run(["sh", "-c", command], cwd=shop, check=False).returncode == 2
+
+
 def test_a_folder_that_is_gone_is_said(xscore: Run, tmp_path: Path) -> None:
     """A command in a folder that was removed meanwhile is a usage error."""
     gone = tmp_path / "gone"

@@ -13,11 +13,13 @@ stdout. Anything else is a bug: one line, and the traceback under `--verbose`.
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import click
 
 from xscore.cli.safe_text import visible
-from xscore.cli.terminal import print_json
+from xscore.cli.terminal import let_go, print_json, tell_people
 from xscore.errors import XscoreError
 
 EXIT_CODES: dict[int, str] = {
@@ -40,12 +42,13 @@ GO_ON = "Judgments already paid for are kept; run the same command again to go o
 def exit_code_of(work: Callable[[], object], arguments: Sequence[str]) -> int:
     """Run the command and return what the process ends with; prints the error where there is one."""
     report = _Report(arguments)
+    _open_what_is_closed()
     try:
         _never_fail_to_encode()
         code = work()
         sys.stdout.flush()
     except BrokenPipeError:
-        _close_quietly()
+        let_go(sys.stdout)
         return 0
     except click.exceptions.Exit as end:  # --help, --version
         return end.exit_code
@@ -75,7 +78,7 @@ class _Report:
         if self.verbose:
             import traceback
 
-            sys.stderr.write(visible("".join(traceback.format_exception(error))))
+            tell_people(visible("".join(traceback.format_exception(error))))
         again = "Please report it with the lines above." if self.verbose else "Run again with --verbose and report it."
         text = f"internal error: {type(error).__name__}: {error}"
         return self.tell(INTERNAL, "internal", text, f"This is a bug of xscore. {again}")
@@ -84,7 +87,8 @@ class _Report:
         """Report a command line that click refused."""
         context = error.ctx if isinstance(error, click.UsageError) else None
         if not self.as_json:
-            error.show()
+            with suppress(OSError):
+                error.show()
             return error.exit_code
         return self.tell(
             error.exit_code, "usage", error.format_message(), f"See `{context.command_path} --help`." if context else ""
@@ -96,7 +100,7 @@ class _Report:
             body = {"code": code, "kind": kind, "message": message, "hint": hint}
             print_json({"schema": 1, "error": body})
         else:
-            sys.stderr.write(f"xscore: {visible(message)}\n" + (f"  {visible(hint)}\n" if hint else ""))
+            tell_people(f"xscore: {visible(message)}" + (f"\n  {visible(hint)}" if hint else ""))
         return code
 
 
@@ -109,13 +113,18 @@ def _ours(error: BaseException) -> XscoreError | None:
     return None
 
 
+def _open_what_is_closed() -> None:
+    """Give a process that was started without one of its streams (`>&-`) one that leads nowhere.
+
+    Without it, Python has None there, and the next file to be opened takes the number of the stream.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  for as long as we run
+
+
 def _never_fail_to_encode() -> None:
     """Let a character that the terminal's encoding lacks appear as an escape instead of raising."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-
-
-def _close_quietly() -> None:
-    """Whoever read us stopped reading: keep Python from complaining of it at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

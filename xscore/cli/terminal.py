@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TextIO
 
 import click
 
@@ -52,13 +53,13 @@ class Terminal:
     def lines(self, text: str) -> None:
         """Write a block made for people to stderr."""
         if not self.quiet and text:
-            click.echo(text, err=True, color=None if _may_colour() else False)
+            tell_people(text, color=None if _may_colour() else False)
 
     def note(self, message: str, *, say: Callable[[str], None] | None = None) -> None:
         """Say something the user should know, once, on one line of stderr; by `say` where a board is drawn there."""
         if not self.quiet and message not in self.said:
             self.said.add(message)
-            (say or _to_stderr)(one_line(message))
+            (say or tell_people)(one_line(message))
 
 
 def bold(text: str) -> str:
@@ -81,8 +82,19 @@ def echo(text: str) -> None:
     _write(text + "\n" if sys.stdout.isatty() and _may_colour() else click.unstyle(text) + "\n")
 
 
-def _to_stderr(line: str) -> None:
-    click.echo(line, err=True)
+def tell_people(text: str, *, color: bool | None = None) -> None:
+    """Write to stderr; a reader who left, or a full disk there, changes nothing of the work or its result."""
+    try:
+        click.echo(text, err=True, color=color)
+    except OSError:
+        let_go(sys.stderr)
+
+
+def let_go(stream: TextIO) -> None:
+    """Send what else is written to a stream nowhere, so that Python does not complain of it at exit either."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _may_colour() -> bool:

@@ -111,6 +111,7 @@ def _create(store_dir: Path, user_data_dir: Path) -> None:
         connection = database.connect(scratch)
         try:
             connection.execute("INSERT INTO meta (key, value) VALUES ('store_id', ?)", (store_id,))
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # only the database itself is moved, so all is in it
         finally:
             connection.close()
         user_secret.add_mark(user_data_dir, store_id, os.path.realpath(path))

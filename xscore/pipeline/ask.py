@@ -13,7 +13,7 @@ from pathlib import Path
 
 from xscore.cache.judgments import Judgments
 from xscore.cache.keys import judge_key
-from xscore.errors import UsageError, XscoreError
+from xscore.errors import StoreError, UsageError, XscoreError
 from xscore.memory import turns
 from xscore.pipeline import account
 from xscore.pipeline.answering import NO_CONTEXT, Context, ask_primary, assemble
@@ -94,7 +94,13 @@ class _Course:
             context = self._assemble(selection)
             text = await self._answer(desk, context, settled)
         answer = self._receipt(desk, settled, selection, context, text)
-        self._finish(answer, selection)
+        try:
+            self._finish(answer, selection)
+        except StoreError as error:  # a full disk, say: what was paid for is given all the same
+            if answer.answer is None:
+                raise
+            said = _said(f"this turn could not be kept: {error.message}", error.hint)
+            return replace(answer, warnings=(*answer.warnings, said), exit_code=error.exit_code)
         return self._with_scores_written(answer, settled, ranking)
 
     async def _desk(self, stack: AsyncExitStack) -> Desk | None:
