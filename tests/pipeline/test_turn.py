@@ -9,18 +9,16 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.errors import StoreDamaged, UsageError
+from xscore.errors import UsageError
 from xscore.pipeline.build import Pipeline, ask_sync
 from xscore.pipeline.desk import open_desk
 from xscore.pipeline.parts import Desk
-from xscore.records import Answer, Estimate, Scope, Silent, Turn
-from xscore.settings import JudgeSettings, OpenAISettings, PrimarySettings, Settings
+from xscore.records import Answer, Scope, Turn
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 
@@ -238,83 +236,6 @@ async def test_all_scores_has_a_line_for_every_candidate(shop: Path, server: Ope
         "cause",
     }
     assert [line["score"] for line in lines] == sorted((line["score"] for line in lines), reverse=True)
-
-
-async def test_an_estimate_is_what_is_then_sent(shop: Path, server: OpenAIServer) -> None:
-    """X13: calls and input tokens of the estimate equal those of the turn."""
-    async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        estimate = await pipeline.estimate(TASK)
-        assert server.counts.requests == 0
-        answer = await pipeline.ask(TASK, answer=False)
-        after = await pipeline.estimate(TASK)
-    assert estimate.judge.calls == answer.judge_usage.calls
-    assert estimate.judge.to_judge == answer.coverage.judged
-    assert sum(estimate.by_kind.values()) == sum(estimate.by_folder.values()) > 0
-    assert after.judge.calls == 0 and after.judge.binding_limit == "none"
-
-
-class Declines(Silent):
-    """Watches nothing and declines every estimate."""
-
-    can_confirm = True
-
-    def confirm(self, estimate: Estimate) -> bool:
-        """Say no."""
-        return False
-
-
-async def test_the_answering_call_is_estimated_and_confirmed_whoever_judges(shop: Path) -> None:
-    """A lexical judge is free, the answer is not: it is in the estimate, and asked for; a turn without it is not."""
-    settings = Settings(
-        judge=JudgeSettings(model="lexical"),
-        primary=PrimarySettings(model="openai:strong-1"),
-        openai=OpenAISettings(base_url="http://192.0.2.1/v1", api_key=SecretStr("k")),
-    )
-    async with Pipeline.open(shop, settings, observer=Declines()) as pipeline:
-        estimate = await pipeline.estimate(TASK)
-        with pytest.raises(UsageError, match="nothing was sent"):
-            await pipeline.ask(TASK)
-        context = await pipeline.context(TASK)
-    assert estimate.judge.calls == 0 and estimate.judge.cost_usd == 0
-    assert estimate.primary is not None and estimate.primary.host == "192.0.2.1"
-    assert estimate.cost_usd is None
-    assert context.exit_code == 0
-
-
-async def test_every_memory_can_be_explained(shop: Path, server: OpenAIServer) -> None:
-    """Chosen, near, below, out of scope, edited since: each is told in numbers and words."""
-    server.score = table({"shop/prices.py::total": 95, "shop/prices.py::discount": 50})
-    async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        answer = await pipeline.ask(TASK, answer=False)
-        chosen = await pipeline.explain("shop/prices.py::total")
-        near = await pipeline.explain("shop/prices.py::discount", turn_id=answer.turn_id)
-        below = await pipeline.explain("shop/cart.py::Cart.add")
-        await pipeline.ask(replace(TASK, scope=Scope(paths=("tests/",))), answer=False)
-        outside = await pipeline.explain("shop/cart.py::Cart.add")
-        with pytest.raises(UsageError, match="no memory `nothing`"):
-            await pipeline.explain("nothing")
-        with pytest.raises(UsageError, match="no turn t_0"):
-            await pipeline.explain("shop/prices.py::total", turn_id="t_0")
-    assert (chosen.outcome, chosen.rank) == ("selected", 1)
-    assert chosen.memory is not None and chosen.memory.raw_score == 0.95
-    assert near.outcome == "near_miss" and "short of the threshold" in near.words
-    assert below.outcome in {"near_miss", "below_threshold"} and below.memory is not None
-    assert outside.outcome == "out_of_scope"
-
-
-async def test_a_receipt_of_a_later_version_is_read_and_a_broken_one_is_a_clear_error(
-    shop: Path, server: OpenAIServer
-) -> None:
-    """Fields may be added within a schema; a receipt that makes no sense is damage, not an internal error."""
-    server.score = table({"shop/prices.py::total": 95})
-    async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        await pipeline.ask(TASK, answer=False)
-        connection = pipeline.parts.store.connection
-        connection.execute("UPDATE receipt SET body = json_set(body, '$.selected[0].colour', 'blue')")
-        assert (await pipeline.explain("shop/prices.py::total")).outcome == "selected"
-        connection.execute("UPDATE receipt SET body = json_remove(body, '$.selected')")
-        with pytest.raises(StoreDamaged, match="makes no sense"):
-            await pipeline.explain("shop/prices.py::total")
 
 
 async def test_secrets_reach_neither_host_nor_store(shop: Path, server: OpenAIServer) -> None:
