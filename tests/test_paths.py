@@ -55,6 +55,12 @@ def test_a_plain_folder_uses_the_store_above_it(tmp_path: Path) -> None:
     assert find_root(tmp_path / "sub" / "deep").path == tmp_path
 
 
+def test_a_git_file_with_a_null_byte_names_nothing(tmp_path: Path) -> None:
+    """What no path can hold is no path, and no fault."""
+    (tmp_path / ".git").write_bytes(b"gitdir: x\0y\n")
+    assert not find_root(tmp_path).is_git
+
+
 def test_a_git_folder_without_a_head_is_no_repository(tmp_path: Path) -> None:
     """An empty `.git` folder, or a `.git` file that names none, does not make a root."""
     (tmp_path / "a" / ".git").mkdir(parents=True)

@@ -116,6 +116,13 @@ def test_a_file_made_to_break_the_reader_is_a_clear_message(tmp_path: Path, valu
         load(repo_root=tmp_path, user_file=None, environ={})
 
 
+def test_a_size_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    """A clone cannot ask for more bytes than a read can take."""
+    write(tmp_path / ".xscore.toml", "[index]\nmax_file_bytes = 99999999999999999999\n")
+    with pytest.raises(UsageError, match=r"index\.max_file_bytes"):
+        load(repo_root=tmp_path, user_file=None, environ={})
+
+
 def test_a_broken_file_is_a_clear_message(tmp_path: Path) -> None:
     """TOML that does not parse names the file; a foreign pyproject.toml that does not parse is left alone."""
     user = write(tmp_path / "user.toml", "[judge\n")

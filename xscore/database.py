@@ -145,7 +145,7 @@ def making_sense(what: str) -> Iterator[None]:
     """Read values that only we write: what cannot be one of them is damage. Raises StoreDamaged."""
     try:
         yield
-    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError) as error:
         raise StoreDamaged(f"the store is damaged: {what} makes no sense ({error})", hint=REBUILD) from error
 
 

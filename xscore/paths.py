@@ -115,7 +115,7 @@ def _git_dir(folder: Path) -> Path | None:
         first = marker.read_bytes()[:4096].splitlines()[0]
     except (OSError, IndexError):
         return None
-    if not first.startswith(b"gitdir:"):
+    if not first.startswith(b"gitdir:") or b"\0" in first:
         return None
     return Path(os.path.realpath(folder / os.fsdecode(first.removeprefix(b"gitdir:").strip())))
 

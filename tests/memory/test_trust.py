@@ -148,7 +148,8 @@ def test_the_secret_file_is_private(tmp_path: Path, user_dir: Path) -> None:
 def test_a_secret_file_that_makes_no_sense_says_so(user_dir: Path) -> None:
     """A broken secret file is an error with a way on, never a new secret in silence."""
     user_dir.mkdir()
-    for content in ("", "[]", '{"secret": "zz", "stores": {}}', '{"secret": "00"}', '{"secret": "00", "stores": []}'):
+    broken = ("", "[]", '{"secret": "zz", "stores": {}}', '{"secret": "00"}', '{"secret": "00", "stores": []}')
+    for content in (*broken, "[" * 100_000):
         (user_dir / "trust.json").write_text(content)
         (user_dir / "trust.json").chmod(0o600)
         with pytest.raises(StoreError, match="cannot be understood"):

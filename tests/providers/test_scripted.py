@@ -127,6 +127,7 @@ async def test_a_script_is_a_file(judging: MakeRequest, tmp_path: Path, text: st
         "[1, 2]",
         '{"score": 1}\n7\n',
         '{"default": NaN}',
+        "[" * 100_000,
     ],
 )
 def test_a_script_that_is_wrong_is_a_usage_error(tmp_path: Path, text: str) -> None:

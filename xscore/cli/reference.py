@@ -156,7 +156,7 @@ def _bounds(metadata: list[Any]) -> str:
     """Say the bounds of a number."""
     signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
     bounds = [
-        f"{signs[name]} {limit:g}"
+        f"{signs[name]} {limit:,.12g}"
         for rule in metadata
         for name in signs
         if (limit := getattr(rule, name, None)) is not None

@@ -107,7 +107,7 @@ def _parse(path: Path, data: bytes) -> UserSecret:
     try:
         found = json.loads(data)
         return UserSecret(bytes.fromhex(found["secret"]), {str(k): str(v) for k, v in found["stores"].items()})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoreError(
             f"{path} cannot be understood", hint="Delete it; your stores then ask once for `xscore trust`."
         ) from error

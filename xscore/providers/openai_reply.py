@@ -15,13 +15,15 @@ from xscore.records import Completion, Finish, RateLimits, Request, Usage
 FINISH = {"length": Finish.LENGTH, "content_filter": Finish.REFUSAL}
 """`finish_reason` -> ours; every other is a stop."""
 OUTPUT_CHARS_PER_TOKEN = 4
+MAX_COUNT = 1_000_000_000_000
+"""A count above this counts nothing, and would not fit into the ledger."""
 
 
 def parse_json(data: bytes, content_type: str, *, host: str, model: str) -> dict[str, Any]:
     """Return the JSON object of a 200 reply, or raise UnreadableResponse without showing the body."""
     try:
         found = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         kind = content_type.split(";", maxsplit=1)[0].strip() or "no content type"
         raise _unreadable(host, model, f"{len(data)} bytes of {kind} that are not JSON") from error
     if not isinstance(found, dict):
@@ -112,7 +114,7 @@ def _text(content: object) -> str:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT else None
 
 
 def _details(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -121,7 +123,7 @@ def _details(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _header_count(value: str | None) -> int | None:
-    return int(value) if value and value.isdecimal() and int(value) > 0 else None
+    return int(value) if value and len(value) <= len(str(MAX_COUNT)) and value.isdecimal() and int(value) > 0 else None
 
 
 def _unreadable(host: str, model: str, what: str) -> ProviderError:

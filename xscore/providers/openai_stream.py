@@ -36,7 +36,7 @@ class StreamedReply:
         try:
             async for chunk in chunks:
                 self._take(chunk)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._unreadable("a stream whose events are not JSON") from error
         if self._finish is None:
             raise ConnectionFailed(

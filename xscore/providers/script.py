@@ -100,7 +100,7 @@ def read_script(path: Path) -> Script:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise UsageError(f"the script {path}: {place}: {first['msg']}", hint=hint) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"the script {path} is not JSON: {error}", hint=hint) from error
 
 

@@ -189,7 +189,9 @@ class IndexSettings(Part):
     exclude: tuple[str, ...] = Field(
         (), description="Globs (gitignore syntax) to keep out, beside the built-in ones.", json_schema_extra=REPO
     )
-    max_file_bytes: Positive = Field(1_000_000, description="Larger files stay out.", json_schema_extra=REPO)
+    max_file_bytes: int = Field(
+        1_000_000, ge=1, le=1_000_000_000, description="Larger files stay out.", json_schema_extra=REPO
+    )
     max_line_chars: Positive = Field(
         5_000, description="Files with a longer line stay out (minified or generated).", json_schema_extra=REPO
     )
