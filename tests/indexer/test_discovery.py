@@ -75,6 +75,17 @@ def test_a_repository_within_a_repository(make_repo: MakeRepo) -> None:
     assert listing.excluded == [Excluded("vendor/", "nested_repository")]
 
 
+def test_a_bare_repository_has_no_files(make_repo: MakeRepo, tmp_path: Path) -> None:
+    """What git keeps for itself is neither indexed nor entered: hooks, and a configuration that may hold passwords."""
+    root = make_repo({"a.py": ""})
+    git(root, "clone", "-q", "--bare", ".", str(tmp_path / "plain" / "bare.git"))
+    (tmp_path / "plain" / "b.py").write_text("")
+    assert discover(find_root(tmp_path / "plain" / "bare.git")).paths == []
+    listing = walk(tmp_path / "plain")
+    assert listing.paths == ["b.py"]
+    assert listing.excluded == [Excluded("bare.git/", "nested_repository")]
+
+
 def test_folders_behind_links_are_not_entered(tmp_path: Path) -> None:
     """A link to a folder, even in a circle, is listed as a link and not followed."""
     (tmp_path / "d").mkdir()

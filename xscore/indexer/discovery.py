@@ -46,6 +46,8 @@ def discover(root: Root, *, git: bool = True) -> Listing:
         printed = ask_git(root.path, "ls-files", "-co", "--exclude-standard", "-z")
         if printed is not None:
             return _listed(printed)
+    if _is_bare(root.path):
+        return Listing(notes=["this is git's own folder, or a bare repository: it holds no files to remember"])
     listing = walk(root.path)
     if root.is_git and git:
         listing.notes.append("git could not list the files of this repository; its ignore rules were read without it")
@@ -103,10 +105,15 @@ def _may_enter(top: Path, name: str, listing: Listing) -> bool:
         if base not in _SILENT:
             listing.excluded.append(Excluded(portable(name) + "/", "dependencies"))
         return False
-    if os.path.lexists(top / name / ".git"):
+    if os.path.lexists(top / name / ".git") or _is_bare(top / name):
         listing.excluded.append(Excluded(portable(name) + "/", "nested_repository"))
         return False
     return True
+
+
+def _is_bare(folder: Path) -> bool:
+    """Whether a folder is what git keeps for itself; its configuration and hooks are no one's memories."""
+    return (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
 
 
 def _rules(top: Path, folder: str, entries: "list[os.DirEntry[str]]") -> "Iterator[tuple[str, GitIgnoreSpec]]":
