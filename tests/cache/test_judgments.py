@@ -116,3 +116,10 @@ def _read(path: Path) -> str:
         return "damaged"
     true = {judgment.content_hash for judgment in judgments(0, 2000)}
     return "true" if all(one.score == 0.25 and digest in true for digest, one in found.items()) else "false"
+
+
+def test_a_turn_that_cannot_be_found_again_is_damage(connection: Connection) -> None:
+    """Where the index of turns is torn, judgments are refused rather than put under nothing."""
+    connection.execute("CREATE TRIGGER torn BEFORE INSERT ON query BEGIN SELECT RAISE(IGNORE); END")
+    with pytest.raises(StoreDamaged, match="the index of turns"):
+        Judgments(connection).write("turn", JUDGE, [Judgment("aa", 0.5)])

@@ -13,6 +13,7 @@ from textwrap import dedent
 from tests.conftest import MakeRepo, git
 from tests.indexer.conftest import RunIndex
 from xscore.database import connect
+from xscore.errors import StoreDamaged
 from xscore.indexer import index
 from xscore.paths import find_root
 from xscore.records import MemoryCounts
@@ -328,3 +329,14 @@ def test_a_folder_swapped_for_a_link_leads_nowhere(make_repo: MakeRepo, run_inde
     report = run_index(root)
     assert report.files.indexed == 1
     assert report.files.excluded.by_reason == {"symlink": 1, "unreadable": 1}
+
+
+def test_totals_that_make_no_sense_are_damage(
+    make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
+) -> None:
+    """Totals are kept between runs; torn ones are not believed."""
+    root = make_repo({"a.py": "a = 1\n"})
+    run_index(root)
+    connection.execute("UPDATE meta SET value = '[{' WHERE key = 'index_totals'")
+    with pytest.raises(StoreDamaged, match="a total makes no sense"):
+        run_index(root)

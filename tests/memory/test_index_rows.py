@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from xscore.database import connect, transaction
+from xscore.errors import StoreDamaged
 from xscore.memory import door, index_rows
 from xscore.records import Edge, FileStamp, IndexedFile, Kind, Layer, Memory, Mention, Relation, Source
 
@@ -144,3 +145,11 @@ def test_totals(connection: sqlite3.Connection) -> None:
     with transaction(connection):
         index_rows.replace_edges(connection, None, [("a.py", Edge("m_1", "m_2", Relation.CALLS))])
     assert index_rows.totals(connection) == ({"function": 2}, {"": 2}, {"calls": 1})
+
+
+@pytest.mark.parametrize("torn", ['{"paths": [', "[]", "5"])
+def test_a_list_that_makes_no_sense_is_damage(connection: sqlite3.Connection, torn: str) -> None:
+    """What stands of the files still to be linked is ours, or damage."""
+    index_rows.write_meta(connection, "links_due", torn)
+    with pytest.raises(StoreDamaged, match="to link makes no sense"):
+        index_rows.links_due(connection)

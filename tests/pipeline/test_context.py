@@ -32,6 +32,14 @@ def test_a_file_of_secrets_is_shown_neither_as_current_file_nor_in_the_diff(make
     assert not any(word in turn.diff for word in ("horse", "plain", "key.pem"))
 
 
+def test_a_file_whose_name_holds_a_secret_is_not_named(make_repo: MakeRepo) -> None:
+    """As current or recent file it is left out: names stand in prompts and in the store."""
+    root = make_repo({"a.py": "", f"dump_{TOKEN}.py": ""})
+    secret = str(root / f"dump_{TOKEN}.py")
+    turn = completed(root, Turn(task="x", file=secret, recent=(secret, str(root / "a.py"))))
+    assert (turn.file, turn.recent) == ("", ("a.py",))
+
+
 def test_a_diff_that_is_handed_over_is_redacted_too(make_repo: MakeRepo) -> None:
     """Who calls from Python gets the same care as the command line."""
     turn = completed(make_repo({"a.py": ""}), Turn(task="x", diff=f"+key = '{TOKEN}'\n"))

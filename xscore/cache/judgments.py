@@ -94,9 +94,9 @@ def insert(
         "INSERT INTO query (turn_key, judge, sample) VALUES (?, ?, ?) ON CONFLICT (turn_key, judge, sample) DO NOTHING",
         names,
     )
-    query = connection.execute(
-        "SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?", names
-    ).fetchone()[0]
+    row = connection.execute("SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?", names).fetchone()
+    with database.making_sense("the index of turns"):
+        query = row[0]
     connection.executemany(
         "INSERT INTO content (hash) VALUES (?) ON CONFLICT (hash) DO NOTHING",
         [(judgment.content_hash,) for judgment in judgments],

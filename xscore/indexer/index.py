@@ -15,7 +15,7 @@ from importlib.resources import files
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from xscore.database import transaction
+from xscore.database import making_sense, transaction
 from xscore.hashing import digest, file_digest
 from xscore.indexer import admission, discovery
 from xscore.indexer.intake import Intake
@@ -194,7 +194,8 @@ def _totals(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[str, i
     """Totals as kept since the last change; counted anew after one."""
     kept = index_rows.read_meta(connection, _TOTALS)
     if kept:
-        by_kind, by_language, edges = json.loads(kept)
+        with making_sense("a total"):
+            by_kind, by_language, edges = json.loads(kept)
         return by_kind, by_language, edges
     counted = index_rows.totals(connection)
     index_rows.write_meta(connection, _TOTALS, json.dumps(counted))

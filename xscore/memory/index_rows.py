@@ -107,8 +107,9 @@ def links_due(connection: sqlite3.Connection) -> LinksDue:
     written = read_meta(connection, _DUE)
     if not written:
         return LinksDue()
-    due = json.loads(written)
-    return LinksDue(set(due["paths"]), set(due["names"]), due["everything"])
+    with making_sense("the list of files to link"):
+        due = json.loads(written)
+        return LinksDue(set(due["paths"]), set(due["names"]), due["everything"])
 
 
 def definitions(connection: sqlite3.Connection) -> list[EntityRow]:
