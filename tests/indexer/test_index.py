@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from textwrap import dedent
 
+import pytest
+
 from tests.conftest import MakeRepo, git
 from tests.indexer.conftest import RunIndex
 from xscore.database import connect
