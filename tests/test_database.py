@@ -113,6 +113,16 @@ def test_a_file_format_from_nowhere_is_damage(tmp_path: Path) -> None:
         database.connect(tmp_path / "memory.db")
 
 
+def test_a_column_that_lost_its_name_is_damage(tmp_path: Path) -> None:
+    """A statement of ours that does not fit the schema it finds tells of damage, in reading and in writing."""
+    connection = database.connect(tmp_path / "memory.db")
+    connection.execute("ALTER TABLE meta RENAME COLUMN value TO valve")
+    for statement in ("SELECT value FROM meta", "INSERT INTO meta (key, value) VALUES ('a', 'b')"):
+        with pytest.raises(StoreDamaged, match="no.* column"):
+            connection.execute(statement)
+    connection.close()
+
+
 def test_a_schema_that_is_no_text_is_damage(tmp_path: Path) -> None:
     """Bytes that are not UTF-8 in SQLite's own message raise nothing of Python's."""
     database.connect(tmp_path / "memory.db").close()

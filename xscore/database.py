@@ -32,7 +32,9 @@ _REASONS = {
     sqlite3.SQLITE_IOERR: ("cannot be read or written", "Check the disk."),
     sqlite3.SQLITE_FULL: ("has no room to grow: the disk is full", "Free some space, then run it again."),
 }
-_UNUSABLE = re.compile("no such (table|column)|malformed|unsupported file format|unknown function")
+_UNUSABLE = re.compile(
+    "no such (table|column)|table \\S+ has no column|malformed|unsupported file format|unknown function"
+)
 """What SQLite calls a plain error, and is damage: our statements and schema are tried."""
 _FAILURES = (sqlite3.Error, UnicodeDecodeError)
 """The latter where SQLite quotes damaged bytes in its message."""

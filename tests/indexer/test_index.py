@@ -12,6 +12,8 @@ from textwrap import dedent
 
 import pytest
 
+import pytest
+
 from tests.conftest import MakeRepo, git
 from tests.indexer.conftest import RunIndex
 from xscore.database import connect
