@@ -118,7 +118,7 @@ def test_a_column_that_lost_its_name_is_damage(tmp_path: Path) -> None:
     connection = database.connect(tmp_path / "memory.db")
     connection.execute("ALTER TABLE meta RENAME COLUMN value TO valve")
     for statement in ("SELECT value FROM meta", "INSERT INTO meta (key, value) VALUES ('a', 'b')"):
-        with pytest.raises(StoreDamaged, match="no.* column"):
+        with pytest.raises(StoreDamaged, match=r"no.* column"):
             connection.execute(statement)
     connection.close()
 

@@ -12,8 +12,6 @@ from textwrap import dedent
 
 import pytest
 
-import pytest
-
 from tests.conftest import MakeRepo, git
 from tests.indexer.conftest import RunIndex
 from xscore.database import connect
