@@ -38,7 +38,7 @@ import importlib
 for name in open({listing!r}).read().split("\\n"):
     try:
         importlib.import_module(name)
-    except Exception:
+    except ImportError:  # `__main__` and other names that stand for no file
         pass
 """
 

@@ -39,5 +39,5 @@ def function(name: str = "f", *, text: str = "", path: str = "a.py", **more: obj
         "language": "python",
         "updated_at": 10.0,
     }
-    memory, _ = door.make(**(values | more))  # type: ignore[arg-type]
+    memory, _ = door.make(**(values | more))  # type: ignore[arg-type]  # any field may be given
     return memory

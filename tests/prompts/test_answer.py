@@ -31,7 +31,7 @@ def exchange(number: int, text: str) -> Memory:
 
 def request(turn: Turn = TURN, **more: object) -> Request:
     """A request for the bundle above."""
-    return answer_request(turn, BUNDLE, model="m", max_output_tokens=100, **more)  # type: ignore[arg-type]
+    return answer_request(turn, BUNDLE, model="m", max_output_tokens=100, **more)  # type: ignore[arg-type]  # any option
 
 
 def test_golden(snapshot: SnapshotAssertion) -> None:

@@ -78,7 +78,7 @@ HOSTILE = (
 def request(entries: tuple[PackEntry, ...] = ENTRIES, turn: Turn = TURN, **changes: object) -> Request:
     """Build a request with the changes a test is about."""
     options: dict[str, object] = {"model": "m", "max_output_tokens": 100} | changes
-    return judging_request(entries, turn_block(turn), **options)  # type: ignore[arg-type]
+    return judging_request(entries, turn_block(turn), **options)  # type: ignore[arg-type]  # any option
 
 
 def test_layout_is_pack_then_turn() -> None:
