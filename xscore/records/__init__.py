@@ -1,6 +1,18 @@
 """The vocabulary of the house: frozen records with their invariants. Pure: no I/O, no clock, no SDK."""
 
-from xscore.records.calls import CallRecord, Completion, Finish, RateLimits, Request, Stage, Usage
+from xscore.records.calls import (
+    CallRecord,
+    Capability,
+    Completion,
+    ConcurrencyStep,
+    Finish,
+    RateLimits,
+    ReplyForm,
+    Request,
+    Stage,
+    Traffic,
+    Usage,
+)
 from xscore.records.index import (
     Excluded,
     ExcludedCounts,
@@ -55,10 +67,12 @@ __all__ = [
     "Boost",
     "CallRecord",
     "Candidate",
+    "Capability",
     "Cause",
     "ChangedFile",
     "CodeFacts",
     "Completion",
+    "ConcurrencyStep",
     "Coverage",
     "Diagnosis",
     "Edge",
@@ -93,6 +107,7 @@ __all__ = [
     "Ranked",
     "RateLimits",
     "Relation",
+    "ReplyForm",
     "Request",
     "Scope",
     "ScoreLine",
@@ -105,6 +120,7 @@ __all__ = [
     "StageUsage",
     "Status",
     "StoreStatus",
+    "Traffic",
     "Turn",
     "Unjudged",
     "UnjudgedAccount",

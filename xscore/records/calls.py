@@ -33,6 +33,8 @@ class Request:
     """Parts of the one user message, in order; joined by a blank line where the dialect has no parts."""
     stable_parts: int = 0
     """How many leading parts are byte-identical over turns (for prefix caches)."""
+    prefix_ttl_s: int = 0
+    """How long a host that charges for keeping a prefix is to keep the stable parts; 0: it is not asked to."""
     reply_ids: tuple[str, ...] = ()
     """Ids that the reply must score; not empty: the reply is the judging object of `docs/protocol.md`."""
     max_output_tokens: int
@@ -77,6 +79,60 @@ class RateLimits:
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
+    """Input and output together."""
+    input_tokens_per_minute: int | None = None
+    """Where the host counts input apart; what its prefix cache serves is not counted."""
+    output_tokens_per_minute: int | None = None
+
+
+class ReplyForm(StrEnum):
+    """How a judging reply is asked for, strongest first."""
+
+    JSON_SCHEMA = "json_schema"
+    JSON_OBJECT = "json_object"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capability:
+    """What one host was found to do with one model; remembered, so that it is found out once."""
+
+    provider: str
+    host: str
+    model: str
+    probed_at: float
+    """Unix seconds; 0: never probed, known from ordinary replies alone."""
+    reply_form: ReplyForm = ReplyForm.JSON_SCHEMA
+    """The strongest form that gave a readable reply."""
+    without: tuple[str, ...] = ()
+    """Names of request fields that the host refused."""
+    reports_usage: bool = True
+    reports_cached_tokens: bool = False
+    context_tokens: int | None = None
+    """Longest input, where the host tells; None where it is silent."""
+    reasoning_tokens: int = 0
+    """Reasoning tokens a judgment that the probe cost."""
+    limits: RateLimits = field(default_factory=RateLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class ConcurrencyStep:
+    """A change of how many calls may be in flight."""
+
+    at_s: float
+    """Seconds since the first call."""
+    limit: int
+    because: str
+    """`start`, `doubled`, `grew`, `rate_limited`, `recovered`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """How the calls to one host went: the limits in force and the history of the calls in flight."""
+
+    limits: RateLimits = field(default_factory=RateLimits)
+    """What the host stated so far."""
+    concurrency: tuple[ConcurrencyStep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

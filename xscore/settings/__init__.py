@@ -2,6 +2,7 @@
 
 from xscore.settings.load import Loaded, all_names, load, repo_may_set, variable
 from xscore.settings.model import (
+    AnthropicSettings,
     BoostSettings,
     BudgetSettings,
     BundleSettings,
@@ -15,6 +16,7 @@ from xscore.settings.model import (
 )
 
 __all__ = [
+    "AnthropicSettings",
     "BoostSettings",
     "BudgetSettings",
     "BundleSettings",

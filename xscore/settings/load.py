@@ -19,6 +19,10 @@ from pydantic import SecretStr, ValidationError
 from xscore.errors import UsageError
 from xscore.settings.model import Part, Settings
 
+VENDORS = ("openai", "anthropic")
+"""Sections whose key comes from the environment alone."""
+KEYS = frozenset(f"{vendor}.api_key" for vendor in VENDORS)
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -51,11 +55,13 @@ def load(
             values[name] = value
             origins[name] = source if source != "environment" else f"environment {variable(name)}"
     settings = _validate(values, origins)
-    key = environ.get(settings.openai.api_key_env, "")
-    if key:
-        openai = settings.openai.model_copy(update={"api_key": SecretStr(key)})
-        settings = settings.model_copy(update={"openai": openai})
-        origins["openai.api_key"] = f"environment {settings.openai.api_key_env}"
+    for vendor in VENDORS:
+        part = getattr(settings, vendor)
+        key = environ.get(part.api_key_env, "")
+        if key:
+            with_key = part.model_copy(update={"api_key": SecretStr(key)})
+            settings = settings.model_copy(update={vendor: with_key})
+            origins[f"{vendor}.api_key"] = f"environment {part.api_key_env}"
     return Loaded(settings, {name: origins.get(name, "default") for name in all_names()}, tuple(warnings))
 
 
@@ -136,7 +142,11 @@ def _flatten(data: object, source: str) -> dict[str, object]:
 
 def variable(name: str) -> str:
     """Name the environment variable that sets `section.name`."""
-    special = {"openai.base_url": "OPENAI_BASE_URL", "store.trust": "XSCORE_TRUST_STORE"}
+    special = {
+        "openai.base_url": "OPENAI_BASE_URL",
+        "anthropic.base_url": "ANTHROPIC_BASE_URL",
+        "store.trust": "XSCORE_TRUST_STORE",
+    }
     return special.get(name, "XSCORE_" + name.replace(".", "_").upper())
 
 
@@ -144,7 +154,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
     return {
         name: _from_text(environ[variable(name)], part.model_fields[field].annotation)
         for name, (part, field) in all_names().items()
-        if name != "openai.api_key" and environ.get(variable(name), "") != ""
+        if name not in KEYS and environ.get(variable(name), "") != ""
     }
 
 
@@ -160,10 +170,10 @@ def _from_text(text: str, kind: object) -> object:
 def _check_names(values: Mapping[str, object], source: str) -> None:
     names = all_names()
     for name in values:
-        if name not in names or name == "openai.api_key":
+        if name not in names or name in KEYS:
             hint = "See `xscore config show` for every name."
-            if name == "openai.api_key":
-                hint = "Keys are read from the environment only; name the variable in openai.api_key_env."
+            if name in KEYS:
+                hint = f"Keys are read from the environment only; name the variable in {name}_env."
             raise UsageError(f"{source}: there is no setting `{name}`", hint=hint)
 
 

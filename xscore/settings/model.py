@@ -65,6 +65,10 @@ class JudgeSettings(Part):
         60.0, gt=0, description="Deadline of one judging call; five times that for a loopback host."
     )
     attempts: int = Field(5, ge=1, le=20, description="Tries of one call before its candidates are unjudged.")
+    probe: bool = Field(
+        True,
+        description="Find out with one small call what a host that is not the vendor's own can do, the first time it judges.",
+    )
 
 
 class PrimarySettings(Part):
@@ -90,6 +94,12 @@ class BudgetSettings(Part):
         ge=0,
         allow_inf_nan=False,
         description="On a terminal, ask before a turn whose estimate is above this.",
+    )
+    deadline_s: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds a turn may take, from the start of the command; what is not judged by then is unjudged.",
     )
 
 
@@ -216,6 +226,20 @@ class OpenAISettings(Part):
     api_key_env: str = Field("OPENAI_API_KEY", description="Name of the environment variable that holds the key.")
 
 
+class AnthropicSettings(Part):
+    """Where the Anthropic dialect goes."""
+
+    base_url: str = Field(
+        "https://api.anthropic.com",
+        description="The host of the Anthropic dialect; `ANTHROPIC_BASE_URL` in the environment.",
+    )
+    api_key: SecretStr = Field(
+        SecretStr(""),
+        description="From the environment: `ANTHROPIC_API_KEY`, or the variable named in `api_key_env`. Never from a file.",
+    )
+    api_key_env: str = Field("ANTHROPIC_API_KEY", description="Name of the environment variable that holds the key.")
+
+
 class StoreSettings(Part):
     """Where the store is and whether to believe it."""
 
@@ -237,4 +261,5 @@ class Settings(Part):
     bundle: BundleSettings = Field(default_factory=BundleSettings)
     index: IndexSettings = Field(default_factory=IndexSettings)
     openai: OpenAISettings = Field(default_factory=OpenAISettings)
+    anthropic: AnthropicSettings = Field(default_factory=AnthropicSettings)
     store: StoreSettings = Field(default_factory=StoreSettings)

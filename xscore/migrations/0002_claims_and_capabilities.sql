@@ -1,0 +1,25 @@
+-- Who is judging what just now, and what hosts were found to do.
+
+CREATE TABLE runner (                           -- a process at work on this store; its claims go with it
+    id      TEXT PRIMARY KEY,
+    pid     INTEGER NOT NULL,
+    place   TEXT NOT NULL,                      -- host and process namespace: only there does the pid mean anything
+    seen_at REAL NOT NULL                       -- unix seconds of its latest sign of life
+) WITHOUT ROWID;
+
+CREATE TABLE claim (                            -- contents that a runner is paying for; gone when judged or given up
+    query_id INTEGER NOT NULL,
+    content  TEXT NOT NULL,                     -- content hash
+    runner   TEXT NOT NULL REFERENCES runner (id) ON DELETE CASCADE,
+    PRIMARY KEY (query_id, content)
+) WITHOUT ROWID;
+CREATE INDEX claim_by_runner ON claim (runner);
+
+CREATE TABLE capability (                       -- what a host does with a model, found out once
+    provider TEXT NOT NULL,
+    host     TEXT NOT NULL,
+    model    TEXT NOT NULL,
+    body     TEXT NOT NULL CHECK (json_valid(body)),
+    at       REAL NOT NULL,
+    PRIMARY KEY (provider, host, model)
+) WITHOUT ROWID;
