@@ -16,7 +16,8 @@ from xscore.errors import (
     RequestRejected,
     UnknownModel,
 )
-from xscore.providers.openai_errors import ECHO_CHARS, SDK_ERRORS, from_body, shown_message, translate
+from xscore.providers.openai_errors import SDK_ERRORS, from_body, translate
+from xscore.providers.wire_errors import ECHO_CHARS, shown_message
 
 
 def _below(error: type[Exception]) -> Iterator[type[Exception]]:
@@ -102,6 +103,16 @@ def test_an_error_inside_a_success_is_taken_by_its_code() -> None:
 def test_retry_after_is_read_in_every_form(headers: dict[str, str], expected: float | None) -> None:
     """Seconds, milliseconds and dates are read; nonsense counts as silence."""
     assert _translated(_status_error(429, None, headers)).retry_after_s == expected
+
+
+@pytest.mark.parametrize("name", ["error", "detail", "message"])
+def test_a_message_that_stands_alone_is_shown(name: str) -> None:
+    """A body such as `{"error": "text"}`, which the SDK hands on as bare text, keeps its text."""
+    request = httpx2.Request("POST", "http://127.0.0.1/v1/chat/completions")
+    response = httpx2.Response(400, request=request, json={name: "no such model is loaded"})
+    body: object = "no such model is loaded" if name == "error" else response.json()
+    error = openai.BadRequestError("raw server words", response=response, body=body)
+    assert str(_translated(error)) == "h answered 400: no such model is loaded"
 
 
 def test_only_a_short_message_of_the_body_is_shown() -> None:

@@ -15,27 +15,28 @@ LOOPBACK_CONCURRENCY = 4
 REMOTE_CONCURRENCY = 32
 LOOPBACK_PATIENCE = 5
 """A local model on a laptop answers more slowly than a farm; its deadline is so many times longer."""
-_LIKE = "Write it like https://api.openai.com/v1."
+_LIKE = "Write it like https://models.example.com, as docs/providers.md shows."
 
 
-def host_of(base_url: str) -> str:
+def host_of(base_url: str, *, setting: str = "openai.base_url") -> str:
     """Return `name[:port]` of an http or https URL, without user or path.
 
-    Raises UsageError for anything else, and for a URL that carries a user or password.
+    setting: where the URL was set, for the message. Raises UsageError for anything else, and for a URL that carries
+    a user or password.
     """
     try:
         parts = urlsplit(base_url)
     except ValueError as error:  # a bracket that is not closed
-        raise UsageError(f"openai.base_url cannot be read: {error}", hint=_LIKE) from error
+        raise UsageError(f"{setting} cannot be read: {error}", hint=_LIKE) from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError("openai.base_url is not an http or https URL", hint=_LIKE)
+        raise UsageError(f"{setting} is not an http or https URL", hint=_LIKE)
     if parts.username or parts.password:
-        raise UsageError("openai.base_url carries a user or password", hint="Put the key into the environment instead.")
+        raise UsageError(f"{setting} carries a user or password", hint="Put the key into the environment instead.")
     name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     try:
         port = parts.port
     except ValueError as error:
-        raise UsageError("openai.base_url has a port that is not a number", hint="Write it like :8080.") from error
+        raise UsageError(f"{setting} has a port that is not a number", hint="Write it like :8080.") from error
     return name if port is None else f"{name}:{port}"
 
 

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from xscore.errors import AuthenticationFailed, CallTimedOut, PromptTooLong, ProviderError, UsageError
+from xscore.errors import CallTimedOut, PromptTooLong, ProviderError
 from xscore.providers import openai_reply as reply
 from xscore.providers.catalog import declared
-from xscore.providers.hosts import host_of, is_loopback
+from xscore.providers.credentials import DUMMY_KEY, usable_key
+from xscore.providers.hosts import host_of
 from xscore.providers.openai_errors import hint_for, is_refusal, translate
 from xscore.providers.openai_request import Dialect, body, weaker
 from xscore.providers.openai_stream import StreamedReply
@@ -30,8 +31,6 @@ PATH = "/chat/completions"
 CONNECT_TIMEOUT_S = 10.0
 ACCOUNT_HEADERS = ("OpenAI-Organization", "OpenAI-Project")
 """The SDK fills these from the environment; they are the vendor's business and no other host's."""
-DUMMY_KEY = "none"
-"""Sent to loopback servers when there is no key; they ignore it, the SDK insists on one."""
 SEEN_AT_LEAST = 0.5
 """A host that counts less than this share of our estimate has cut the prompt (estimates err by a quarter or so)."""
 MODELS_TIMEOUT_S = 10.0
@@ -43,17 +42,7 @@ def connect(model: str, settings: Settings) -> "OpenAIProvider":
     Raises UsageError for a base URL or key that is none, AuthenticationFailed where a remote host would get no key.
     """
     host = host_of(settings.openai.base_url)
-    key = settings.openai.api_key.get_secret_value()
-    if not key and not is_loopback(host):
-        raise AuthenticationFailed(
-            f"there is no key for {host}, asked to serve `{model}`",
-            hint=f"Set {settings.openai.api_key_env}, or use --judge lexical and no key.",
-        )
-    if not (key.isascii() and key.isprintable()):
-        raise UsageError(
-            f"the key in {settings.openai.api_key_env} holds characters that no key has",
-            hint="Look for a line break, a typographic quote or a space that came along when it was copied.",
-        )
+    key = usable_key(settings.openai, host=host, model=model)
     return OpenAIProvider(base_url=settings.openai.base_url, api_key=key)
 
 

@@ -1,0 +1,243 @@
+"""What all dialects share of failures: which of ours a status, a code or a broken wire is, and what may be shown of it.
+
+What a server says is untrusted and may repeat what it was sent: of a body only a short message is ever shown, with
+the key cut out, and not at all where it repeats the prompt. Nothing here decides by the words of a message. A dialect
+brings its own words as a `Vocabulary`. The trade-off: a host that says "no money" in prose only, without a code, is
+taken by its status.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from xscore.errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    Overloaded,
+    PromptTooLong,
+    ProviderError,
+    QuotaExhausted,
+    RateLimited,
+    RequestRejected,
+    UnknownModel,
+    Unreachable,
+    UnreadableResponse,
+)
+
+BY_STATUS: dict[int, type[ProviderError]] = {
+    400: RequestRejected,
+    401: AuthenticationFailed,
+    402: QuotaExhausted,
+    403: AuthenticationFailed,
+    404: UnknownModel,
+    408: Overloaded,
+    409: Overloaded,
+    413: PromptTooLong,
+    422: RequestRejected,
+    429: RateLimited,
+}
+"""HTTP status -> ours; 5xx is Overloaded, any other RequestRejected."""
+
+NEVER_CONNECTED = frozenset({"ClientConnectorError", "ConnectionTimeoutError", "UnsupportedProtocol"})
+"""Classes of the transport for a connection that was never made: DNS, refused, TLS, connect timeout."""
+
+MESSAGE_LIMIT = 200
+ECHO_CHARS = 24
+"""A run of so many characters that the prompt has as well is an echo of the prompt."""
+SAID_UNDER = ("message", "detail", "error")
+"""Names under which servers put the sentence that says what is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """The words of one dialect for what goes wrong, and for itself."""
+
+    name: str
+    """As in `the OpenAI dialect`."""
+    setting: str
+    """The setting that holds the base URL."""
+    base_url_ends: str
+    """How such a URL ends, for hints."""
+    path: str
+    by_class: Mapping[str, type[ProviderError]]
+    """Name of a class of the SDK -> ours, where neither code nor status says more; subclasses go with it."""
+    by_code: Mapping[str, type[ProviderError]]
+    """A name in the error body -> ours; stands over the status, but for RequestRejected, which says least."""
+    money_endings: tuple[str, ...]
+    """How every code ends that says the account has spent what it may."""
+
+    def translate(
+        self, error: Exception, *, host: str, model: str, secret: str, prompt: tuple[str, ...]
+    ) -> ProviderError:
+        """Return our error for one raised by the SDK or its transport; the caller raises it `from error`.
+
+        secret: the key, cut out of every message. prompt: what was sent, never repeated.
+        """
+        code = getattr(error, "status_code", None)
+        status = code if isinstance(code, int) else None
+        body = error_body(error)
+        kind = self._kind(error, status, body)
+        said = shown_message(body, secret=secret, prompt=prompt)
+        where = f"{host} answered {_status_words(status)}" if status is not None else f"{host}: {_plainly(kind)}"
+        message = f"{where}: {said}" if said else where
+        return kind(message, hint=self.hint_for(kind, host, model), retry_after_s=retry_after_s(error))
+
+    def from_body(
+        self, body: Mapping[str, Any], *, host: str, model: str, secret: str, prompt: tuple[str, ...]
+    ) -> ProviderError:
+        """Return our error for an error object inside a success (a numeric `code` is a status there)."""
+        code = body.get("code")
+        status = code if isinstance(code, int) and not isinstance(code, bool) else None
+        kind = self._by_body(body) or (_by_status(status) if status is not None else UnreadableResponse)
+        said = shown_message(body, secret=secret, prompt=prompt)
+        message = f"{host} answered {_status_words(200)}" + (f": {said}" if said else "")
+        return kind(message, hint=self.hint_for(kind, host, model))
+
+    def hint_for(self, kind: type[ProviderError], host: str, model: str) -> str:
+        """Say what to do about this kind of failure at this host."""
+        hints: dict[type[ProviderError], str] = {
+            AuthenticationFailed: f"Check the key in your environment, and that {host} is the host it belongs to.",
+            QuotaExhausted: f"Add credit or raise the spending limit of your account at {host}.",
+            UnknownModel: f"Check the name `{model}` and that {self.setting} ends where {self.path} begins.",
+            RateLimited: "Lower judge.rpm, judge.tpm or judge.concurrency.",
+            Overloaded: "Try again later; what was judged is kept.",
+            ConnectionFailed: "Check the network; what was judged is kept.",
+            Unreachable: f"Check that a server listens at {host} ({self.setting}).",
+            PromptTooLong: "Lower judge.pack_tokens, or give the model a longer context (num_ctx in Ollama).",
+            UnreadableResponse: f"Check that {host} speaks the {self.name} dialect "
+            f"({self.setting}, {self.base_url_ends}).",
+            RequestRejected: f"See whether `{model}` takes these request fields; docs/providers.md lists them.",
+        }
+        return hints.get(kind, "")
+
+    def unreadable(self, what: str, *, host: str, model: str) -> UnreadableResponse:
+        """Return the error for a success that is not the dialect's; `what` never quotes the body."""
+        hint = self.hint_for(UnreadableResponse, host, model)
+        return UnreadableResponse(f"{host} answered 200 with {what}", hint=hint)
+
+    def broken_off(self, *, host: str, model: str) -> ConnectionFailed:
+        """Return the error for a stream that ended without saying how its reply finished."""
+        hint = self.hint_for(ConnectionFailed, host, model)
+        return ConnectionFailed(f"the stream from {host} ended before its reply was whole", hint=hint)
+
+    def _kind(self, error: Exception, status: int | None, body: object) -> type[ProviderError]:
+        found = self._by_body(body)
+        if found is not None and found is not RequestRejected:
+            return found
+        if status is not None and status != 200:
+            return _by_status(status)
+        if found is not None:
+            return found
+        if _never_connected(error):
+            return Unreachable
+        names = (base.__name__ for base in type(error).__mro__)
+        return next((self.by_class[name] for name in names if name in self.by_class), ConnectionFailed)
+
+    def _by_body(self, body: object) -> type[ProviderError] | None:
+        kinds = [self._by_name(name) for name in _names(body)]
+        if QuotaExhausted in kinds:
+            return QuotaExhausted
+        return next((kind for kind in kinds if kind is not None), None)
+
+    def _by_name(self, name: str) -> type[ProviderError] | None:
+        return QuotaExhausted if name.endswith(self.money_endings) else self.by_code.get(name)
+
+
+def error_body(error: Exception) -> object:
+    """Return the error object of what the host answered, out of its wrapping; text that was no JSON is None.
+
+    The SDKs hand on the raw page where the body was not JSON, so a plain text counts only if it stood inside JSON.
+    """
+    body = getattr(error, "body", None)
+    if isinstance(body, str):
+        body = _json(getattr(getattr(error, "response", None), "text", ""))
+    if not isinstance(body, Mapping):
+        return None
+    inner = body.get("error")
+    return inner if isinstance(inner, Mapping) else body
+
+
+def shown_message(body: object, *, secret: str, prompt: tuple[str, ...]) -> str:
+    """Return what may be shown of an error body: its message on one line, short, without key or prompt."""
+    if not isinstance(body, Mapping):
+        return ""
+    message = next((said for name in SAID_UNDER if isinstance(said := body.get(name), str)), "")
+    line = " ".join(message.split())
+    if secret:
+        line = line.replace(secret, "[key]")
+    if len(line) > MESSAGE_LIMIT:
+        line = line[: MESSAGE_LIMIT - 1] + "…"
+    return "(its message repeats the prompt and is withheld)" if _echoes(line, prompt) else line
+
+
+def retry_after_s(error: Exception) -> float | None:
+    """Return the seconds that the host asks to wait, in whatever form it says so; None where it is silent."""
+    headers = getattr(getattr(error, "response", None), "headers", None)
+    if headers is None:
+        return None
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) * scale
+        except ValueError:
+            continue
+        if 0 <= seconds < float("inf"):
+            return seconds
+    return _seconds_between(headers.get("date", ""), headers.get("retry-after", ""))
+
+
+def _names(body: object) -> list[str]:
+    """Return every name that an error body gives its cause, the most exact first."""
+    if not isinstance(body, Mapping):
+        return []
+    details = body.get("details")
+    exact = details.get("error_code") if isinstance(details, Mapping) else None
+    return [name for name in (exact, body.get("code"), body.get("type")) if isinstance(name, str)]
+
+
+def _json(text: object) -> object:
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _echoes(line: str, prompt: tuple[str, ...]) -> bool:
+    sent = " ".join(" ".join(prompt).split())
+    return any(line[at : at + ECHO_CHARS] in sent for at in range(len(line) - ECHO_CHARS + 1))
+
+
+def _by_status(status: int) -> type[ProviderError]:
+    return BY_STATUS.get(status, Overloaded if status >= 500 else RequestRejected)
+
+
+def _never_connected(error: BaseException) -> bool:
+    """Whether the chain of causes holds the transport's failure to connect (DNS, refused, TLS)."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if any(base.__name__ in NEVER_CONNECTED for base in type(cause).__mro__):
+            return True
+        cause = cause.__cause__
+    return False
+
+
+def _seconds_between(sent: str, until: str) -> float | None:
+    """Read a Retry-After that is a date against the reply's own Date, so that no clock of ours is needed."""
+    try:
+        wait = parsedate_to_datetime(until) - parsedate_to_datetime(sent)
+    except (ValueError, TypeError):
+        return None
+    return max(0.0, wait.total_seconds())
+
+
+def _status_words(status: int) -> str:
+    return "200 with an error inside" if status == 200 else str(status)
+
+
+def _plainly(kind: type[ProviderError]) -> str:
+    if kind is Unreachable:
+        return "no connection could be made"
+    if kind is ConnectionFailed:
+        return "the connection broke before the reply was whole"
+    return "the SDK could not use the reply"
