@@ -102,3 +102,43 @@ def _wait_for_judgments(xscore: Run, root: Path) -> None:
             return
         time.sleep(0.1)
     raise AssertionError("nothing was judged in time")
+
+
+def test_sigterm_ends_like_a_press(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
+    """A supervisor's SIGTERM while judging: exit 130, a receipt that adds up, and `continue` judges only the rest."""
+    root = make_repo({f"m{n}.py": f'def f{n}() -> int:\n    """Do {n}."""\n    return {n}\n' for n in range(12)})
+    script = tmp_path / "script.json"
+    flags = ["--judge", f"scripted:{script}", "--pack-size", "1", "--concurrency", "1", "--no-answer", "--json"]
+    script.write_text(json.dumps({"default": 0.9, "latency_s": 0.3}))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "xscore", "ask", "do it", *flags],
+        cwd=root,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=dict(os.environ),
+    )
+    _wait_for_judgments(xscore, root)
+    process.terminate()
+    answer = json.loads(process.communicate(timeout=30)[0])
+    assert process.returncode == 130
+    rest = json.loads(xscore("continue", answer["turn_id"], *flags, cwd=root).stdout)["coverage"]
+    assert rest["carried"] >= answer["coverage"]["judged"] > 0
+    assert rest["carried"] + rest["judged"] == rest["candidates"]
+
+
+def test_a_deadline_counts_from_the_start_of_the_command(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
+    """`ask --deadline 3s` ends within a second of it, says what is left, and `continue` finishes the turn."""
+    root = make_repo({f"m{n}.py": f'def f{n}() -> int:\n    """Do {n}."""\n    return {n}\n' for n in range(40)})
+    script = tmp_path / "script.json"
+    flags = ["--judge", f"scripted:{script}", "--pack-size", "1", "--concurrency", "1", "--no-answer"]
+    script.write_text(json.dumps({"default": 0.9, "latency_s": 0.2}))
+    xscore("index", cwd=root)
+    begun = time.monotonic()
+    cut = xscore("ask", "do it", *flags, "--deadline", "3s", cwd=root)
+    assert time.monotonic() - begun < 4.0
+    assert cut.returncode == 1 and "deadline" in cut.stderr and "xscore continue" in cut.stderr
+    script.write_text(json.dumps({"default": 0.9}))
+    done = xscore("continue", *flags, cwd=root)
+    assert done.returncode in (0, 1) and "m3" in done.stdout

@@ -57,7 +57,7 @@ def unjudged(answer: Answer) -> str:
     return "\n".join(
         [
             f"{counted(answer.coverage.unjudged, 'candidate')} of {answer.coverage.candidates:,} unjudged ({causes});"
-            " run the same command again to judge the rest.",
+            " `xscore continue` judges the rest.",
             *(f"      {detail}" for detail in islice(details, DETAILS_SHOWN)),
         ]
     )

@@ -4,6 +4,7 @@ import click
 
 from xscore.cli import answer_page
 from xscore.cli.failures import INTERRUPTED
+from xscore.cli.moment import BEGAN
 from xscore.cli.opening import in_pipeline, read_settings
 from xscore.cli.options import JUDGING, KEEPING, LIMITS, MODELS, MOMENT, OUTPUT, RESULT, SCOPE, Flags, options
 from xscore.cli.progress import Watch
@@ -36,12 +37,17 @@ def ask(task: str, flags: Flags) -> int:
     settings = read_settings(flags.overrides)
     watch = Watch(terminal, agreed=flags.agreed, streams=not terminal.as_json)
     answer = in_pipeline(
-        lambda open_: open_.ask(turn, answer=wants_answer, all_scores=flags.all_scores), settings, watch
+        lambda open_: open_.ask(turn, answer=wants_answer, all_scores=flags.all_scores, started=BEGAN), settings, watch
     )
+    return show(answer, terminal, "".join(watch.streamed), wants_answer=wants_answer)
+
+
+def show(answer: Answer, terminal: Terminal, streamed: str, *, wants_answer: bool) -> int:
+    """Print what came of a turn and return its exit code. streamed: what of the answer is on stdout already."""
     if terminal.as_json:
         print_json(to_json(answer))
     else:
-        _result(answer, terminal, "".join(watch.streamed))
+        _result(answer, terminal, streamed)
     for warning in answer.warnings:
         terminal.note(warning)
     if not terminal.as_json:

@@ -15,6 +15,8 @@ from xscore.records import Progress
 
 FRAMES_PER_SECOND = 8
 BAR_WIDTH = 24
+LINES_LEFT = 4
+"""Lines of the terminal that the provisional best leave free."""
 
 
 class Board:
@@ -63,5 +65,7 @@ class Board:
             width=BAR_WIDTH,
         )
         row.add_row(self._spinner, bar, Text(standing(progress), no_wrap=True, overflow="ellipsis"))
-        best = [Text(f"  {line}", style="dim", no_wrap=True, overflow="ellipsis") for line in best_so_far(progress)]
+        room = max(0, self._live.console.size.height - LINES_LEFT)
+        shown = best_so_far(progress)[:room]
+        best = [Text(f"  {line}", style="dim", no_wrap=True, overflow="ellipsis") for line in shown]
         return Group(row, *best)

@@ -16,6 +16,7 @@ class Entry(NamedTuple):
 
 COMMANDS: dict[str, Entry] = {
     "ask": Entry("xscore.cli.ask", "ask", "Judge every memory against TASK, then answer once with what matters."),
+    "continue": Entry("xscore.cli.continue_turn", "continue_turn", "Finish a turn that was cut short."),
     "context": Entry("xscore.cli.context", "context", "The chosen context alone, on stdout, for a model of your own."),
     "index": Entry("xscore.cli.index", "index", "Bring the memories of a repository up to date."),
     "explain": Entry("xscore.cli.explain", "explain", "Why a memory was or was not chosen, in numbers and words."),

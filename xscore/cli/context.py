@@ -3,6 +3,7 @@
 import click
 
 from xscore.cli import answer_page
+from xscore.cli.moment import BEGAN
 from xscore.cli.opening import in_pipeline, read_settings
 from xscore.cli.options import COUNT, JUDGING, KEEPING, LIMITS, MODELS, MOMENT, OUTPUT, RESULT, SCOPE, Flags, options
 from xscore.cli.progress import Watch
@@ -35,7 +36,9 @@ def context(task: str, flags: Flags) -> int:
     settings = read_settings(flags.overrides)
     watch = Watch(terminal, agreed=flags.agreed)
     answer = in_pipeline(
-        lambda open_: open_.context(turn, form=form, max_tokens=budget, all_scores=flags.all_scores), settings, watch
+        lambda open_: open_.context(turn, form=form, max_tokens=budget, all_scores=flags.all_scores, started=BEGAN),
+        settings,
+        watch,
     )
     if terminal.as_json:
         print_json(to_json(answer))

@@ -1,7 +1,7 @@
 """Ctrl-C in two steps: the first stops sending and lets the pipeline keep what was paid for, the second ends at once.
 
-The handler runs even while the event loop is busy, so the second press always works. SIGINT alone is taken; the store
-survives any other end as it is.
+SIGTERM is taken like a press: a supervisor that stops the command gets its receipt as well. The handler runs even while
+the event loop is busy, so the second press always works. The store survives any other end as it is.
 """
 
 import asyncio
@@ -16,22 +16,23 @@ from xscore.cli.failures import INTERRUPTED
 
 T = TypeVar("T")
 
-FIRST = "Stopping: nothing more is sent, what was paid for is kept. Ctrl-C again ends at once."
+FIRST = "Stopping: nothing more is sent, what was paid for is kept. Once more ends at once."
 
 
 def run_interruptible(work: Coroutine[Any, Any, T], *, say: Callable[[str], None], leave: Callable[[], None]) -> T:
-    """Run `work` to its end; a first SIGINT cancels it, a second calls `leave` and ends the process with 130.
+    """Run `work` to its end; a first SIGINT or SIGTERM cancels it, a second calls `leave` and ends with 130.
 
     Raises KeyboardInterrupt where the work was cancelled and gave nothing back.
     """
     presses = _Presses(say, leave)
-    before = signal.signal(signal.SIGINT, presses.pressed)
+    before = {taken: signal.signal(taken, presses.pressed) for taken in (signal.SIGINT, signal.SIGTERM)}
     try:
         return asyncio.run(presses.attended(work))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:
-        signal.signal(signal.SIGINT, before)
+        for taken, handler in before.items():
+            signal.signal(taken, handler)
 
 
 class _Presses:

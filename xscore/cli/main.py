@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import click
 
+from xscore.cli import moment  # noqa: F401  imported early: it notes when the command began
 from xscore.cli.catalogue import COMMANDS
 from xscore.cli.failures import exit_code_of
 from xscore.errors import UsageError

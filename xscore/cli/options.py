@@ -32,6 +32,7 @@ OVERRIDES: dict[str, tuple[str, ...]] = {
     "rpm": ("judge.rpm",),
     "tpm": ("judge.tpm",),
     "max_usd": ("budget.max_usd",),
+    "deadline": ("budget.deadline_s",),
     "judge_context": ("judge.context",),
     "reasons": ("judge.reasons",),
     "tests": ("judge.tests",),
@@ -41,6 +42,23 @@ OVERRIDES: dict[str, tuple[str, ...]] = {
 
 COUNT = click.IntRange(min=1)
 FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+class Time(click.ParamType[float]):
+    """Seconds, as `30`, `30s`, `1.5m` or `2h`."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        found = _TIME.fullmatch(str(value).strip())
+        if found is None or not float(found[1]):
+            self.fail(f"{value!r} is no time. Write 30s, 2m or 1h.", param, ctx)
+        return float(found[1]) * _SECONDS[found[2] or "s"]
+
+
+_TIME = re.compile(r"(\d{1,7}(?:\.\d{1,3})?) ?(s|m|min|h)?")
+_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0}
 
 OUTPUT: dict[str, Option] = {
     "as_json": click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, errors included."),
@@ -114,6 +132,12 @@ LIMITS: dict[str, Option] = {
     "rpm": click.option("--rpm", metavar="N", type=COUNT, help="Requests a minute."),
     "tpm": click.option("--tpm", metavar="N", type=COUNT, help="Tokens a minute."),
     "max_usd": click.option("--max-usd", metavar="DOLLARS", help="Cap on this turn, reserved before each send."),
+    "deadline": click.option(
+        "--deadline",
+        metavar="TIME",
+        type=Time(),
+        help="Be done in 30s, 2m or so, start-up included; what is not judged by then is left for `xscore continue`.",
+    ),
 }
 RESULT: dict[str, Option] = {
     "all_scores": click.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.figures import dollars, seconds, standing
+from xscore.cli.figures import best_so_far, dollars, seconds, standing
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import Terminal
 from xscore.records import Estimate, Progress
@@ -54,7 +54,8 @@ class Watch:
             self._drawn().progress(progress)
         elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
-            self._terminal.lines(standing(progress))
+            best = best_so_far(progress) if self._terminal.verbose else []
+            self._terminal.lines("\n".join([standing(progress), *(f"  {line}" for line in best)]))
 
     def note(self, message: str) -> None:
         """Something the user should know."""

@@ -4,9 +4,20 @@ import sqlite3
 from dataclasses import dataclass
 from statistics import median
 
-ASSUMED_LATENCY_S = 2.0
-"""Seconds of a judging call at a host that the ledger knows nothing of."""
+from xscore.records import RateLimits, Stage
+
+ASSUMED_LATENCY_S = {Stage.JUDGE: 2.0, Stage.PRIMARY: 15.0, Stage.PROBE: 2.0}
+"""Seconds of a call at a host that the ledger knows nothing of."""
 LATEST_CALLS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is to be sent."""
+
+    calls: int
+    input_tokens: int
+    output_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,30 +26,37 @@ class Duration:
 
     seconds: float
     binding_limit: str
-    """`none`, `latency`, `requests_per_minute` or `tokens_per_minute`."""
+    """`none`, `latency`, or the field of `RateLimits` that takes longest."""
 
 
-def duration(
-    *, calls: int, tokens: int, latency_s: float, concurrency: int, rpm: int | None, tpm: int | None
-) -> Duration:
-    """Take the slowest of three clocks: calls in flight, requests a minute, tokens a minute (input and output)."""
-    if not calls:
+def duration(work: Work, limits: RateLimits, *, latency_s: float, concurrency: int) -> Duration:
+    """Take the slowest of several clocks: calls in flight, and each limit a minute.
+
+    Starting up counts nothing: within five calls' time the rate is there.
+    """
+    if not work.calls:
         return Duration(0.0, "none")
-    waves = -(-calls // max(1, concurrency))
-    clocks = {
-        "latency": waves * latency_s,
-        "requests_per_minute": calls / rpm * 60 if rpm else 0.0,
-        "tokens_per_minute": tokens / tpm * 60 if tpm else 0.0,
+    waves = -(-work.calls // max(1, concurrency))
+    taken = {
+        "requests_per_minute": work.calls,
+        "tokens_per_minute": work.input_tokens + work.output_tokens,
+        "input_tokens_per_minute": work.input_tokens,
+        "output_tokens_per_minute": work.output_tokens,
     }
+    clocks = {"latency": waves * latency_s}
+    for name, count in taken.items():
+        per_minute = getattr(limits, name)
+        if per_minute:
+            clocks[name] = count / per_minute * 60
     binding = max(clocks, key=lambda name: clocks[name])
     return Duration(clocks[binding], binding)
 
 
-def typical_latency_s(connection: sqlite3.Connection, *, host: str, model: str) -> float:
-    """Return the median of the latest answered judging calls of this model here, or an assumption."""
+def typical_latency_s(connection: sqlite3.Connection, *, host: str, model: str, stage: Stage = Stage.JUDGE) -> float:
+    """Return the median of the latest answered calls of this stage to this model here, or an assumption."""
     rows = connection.execute(
-        "SELECT duration_s FROM call WHERE host = ? AND model = ? AND stage = 'judge' AND outcome = 'ok'"
+        "SELECT duration_s FROM call WHERE host = ? AND model = ? AND stage = ? AND outcome = 'ok'"
         " ORDER BY started_at DESC LIMIT ?",
-        (host, model, LATEST_CALLS),
+        (host, model, stage, LATEST_CALLS),
     ).fetchall()
-    return median(row[0] for row in rows) if rows else ASSUMED_LATENCY_S
+    return median(row[0] for row in rows) if rows else ASSUMED_LATENCY_S[stage]

@@ -1,14 +1,16 @@
 """From a selection to the bundle, and from the bundle to one answer of the primary model."""
 
+import asyncio
 from dataclasses import dataclass
 
-from xscore.errors import UnreadableResponse
+from xscore.cost_reports.duration import typical_latency_s
+from xscore.errors import CallTimedOut, UnreadableResponse
 from xscore.memory import turns
 from xscore.pipeline.parts import Parts
 from xscore.prompts.answer import answer_request, unknown_ids
 from xscore.prompts.bundle import Bundle, BundleEntry, render
 from xscore.providers.provider import Provider
-from xscore.records import Finish, Selection, Turn
+from xscore.records import Finish, Selection, Stage, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +57,31 @@ def assemble(parts: Parts, selection: Selection, *, form: str, max_tokens: int |
     return Context(bundle, (f"{said}. Raise bundle.max_tokens (`context --max-tokens`) to show them.",))
 
 
-async def ask_primary(parts: Parts, provider: Provider, turn: Turn, context: Context) -> Answered:
-    """Make the one call; the answer streams to the observer as it comes. Raises a leaf of ProviderError."""
+def answer_s(parts: Parts) -> float:
+    """Say how many seconds an answering call takes, by the ledger."""
+    assert parts.answerer is not None
+    seat = parts.answerer
+    return typical_latency_s(parts.store.connection, host=seat.host, model=seat.model, stage=Stage.PRIMARY)
+
+
+async def ask_primary(
+    parts: Parts, provider: Provider, turn: Turn, context: Context, *, within_s: float | None = None
+) -> Answered:
+    """Make the one call; the answer streams to the observer as it comes.
+
+    within_s: seconds for all attempts together, where the turn has a deadline. Raises a leaf of ProviderError.
+    """
+    try:
+        async with asyncio.timeout(within_s):
+            return await _ask_primary(parts, provider, turn, context)
+    except TimeoutError as error:
+        raise CallTimedOut(
+            "the deadline of the turn came before the answer was whole",
+            hint="Allow more with --deadline; the chosen context is given.",
+        ) from error
+
+
+async def _ask_primary(parts: Parts, provider: Provider, turn: Turn, context: Context) -> Answered:
     assert parts.answerer is not None
     primary = parts.settings.primary
     request = answer_request(

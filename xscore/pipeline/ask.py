@@ -16,8 +16,9 @@ from xscore.cache.keys import judge_key
 from xscore.errors import StoreError, UsageError, XscoreError
 from xscore.memory import turns
 from xscore.pipeline import account
-from xscore.pipeline.answering import NO_CONTEXT, Context, ask_primary, assemble
-from xscore.pipeline.judging import Settled, forgive, settle
+from xscore.pipeline.answering import NO_CONTEXT, Context, answer_s, ask_primary, assemble
+from xscore.pipeline.deadline import Deadline
+from xscore.pipeline.judging import Settled, Watched, forgive, settle
 from xscore.pipeline.opening import Opened, confirm, open_turn
 from xscore.pipeline.parts import Desk, Parts
 from xscore.pipeline.ranking import Ranking, rank
@@ -52,6 +53,8 @@ class Wishes:
     max_tokens: int | None = None
     all_scores: Path | None = None
     """One JSON line a candidate goes here."""
+    started: float | None = None
+    """`time.monotonic()` from which the deadline counts; None: now."""
 
 
 async def run_turn(parts: Parts, turn: Turn, wishes: Wishes) -> Answer:
@@ -59,6 +62,7 @@ async def run_turn(parts: Parts, turn: Turn, wishes: Wishes) -> Answer:
     if wishes.all_scores is not None:
         check_place(wishes.all_scores)
     watch = Stopwatch()
+    deadline = _deadline(parts, watch.started if wishes.started is None else wishes.started)
     opened = open_turn(parts, turn, watch)
     confirm(parts, opened, answers=wishes.answer and parts.answerer is not None)
     turn_id = turns.begin_turn(
@@ -68,7 +72,7 @@ async def run_turn(parts: Parts, turn: Turn, wishes: Wishes) -> Answer:
         judge=judge_key(parts.judge.identity),
         now=parts.clock(),
     )
-    course = _Course(parts, replace(opened, turn=replace(opened.turn, id=turn_id)), wishes, watch)
+    course = _Course(parts, replace(opened, turn=replace(opened.turn, id=turn_id)), wishes, watch, deadline)
     try:
         return await course.run()
     except BaseException:
@@ -79,8 +83,13 @@ async def run_turn(parts: Parts, turn: Turn, wishes: Wishes) -> Answer:
 class _Course:
     """One turn under way: the state that the stages hand on, in one place."""
 
-    def __init__(self, parts: Parts, opened: Opened, wishes: Wishes, watch: Stopwatch) -> None:
+    def __init__(
+        self, parts: Parts, opened: Opened, wishes: Wishes, watch: Stopwatch, deadline: Deadline | None
+    ) -> None:
         self.parts, self.opened, self.wishes, self.watch = parts, opened, wishes, watch
+        if deadline is not None and self._wants_answer():
+            deadline = deadline.with_answer(answer_s(parts))
+        self.deadline = deadline
         self.warnings = [*parts.warnings]
         self.interrupted = False
         self.primary_failed = False
@@ -115,13 +124,19 @@ class _Course:
     async def _judge(self, desk: Desk | None) -> Settled:
         opened, parts = self.opened, self.parts
         parts.observer.stage("judge")
+        leaders = parts.settings.selection.top_k
         with self.watch.stage("judge"):
             if desk is None:
-                return await settle(opened.pool, None, opened.turn, observer=parts.observer, spent=StageUsage)
+                return await settle(opened.pool, None, opened.turn, Watched(observer=parts.observer, leaders=leaders))
             judge = parts.judge.open(desk, opened.turn, opened.pool, opened.key)
-            settled = await settle(
-                opened.pool, judge, opened.turn, observer=parts.observer, spent=lambda: desk.tab.spent(Stage.JUDGE)
+            watched = Watched(
+                observer=parts.observer,
+                leaders=leaders,
+                deadline=self.deadline,
+                spent=lambda: desk.tab.spent(Stage.JUDGE),
+                call_s=lambda: desk.tab.call_s(Stage.JUDGE),
             )
+            settled = await settle(opened.pool, judge, opened.turn, watched)
         self.interrupted = settled.interrupted
         self.warnings.extend(judge.remarks())
         return settled
@@ -145,7 +160,8 @@ class _Course:
         self.parts.observer.stage("primary")
         with self.watch.stage("primary"):
             try:
-                answered = await ask_primary(self.parts, desk.primary(), self.opened.turn, context)
+                within_s = self.deadline.left_s() if self.deadline else None
+                answered = await ask_primary(self.parts, desk.primary(), self.opened.turn, context, within_s=within_s)
             except asyncio.CancelledError:
                 self.interrupted = True
                 forgive(asyncio.current_task())
@@ -191,7 +207,9 @@ class _Course:
             bundle=context.bundle.text if show else None,
             judge_usage=desk.tab.spent(Stage.JUDGE) if desk else StageUsage(),
             primary_usage=desk.tab.spent(Stage.PRIMARY) if desk and self._wants_answer() else None,
+            probe_usage=_probed(desk),
             latency=self.watch.latency(),
+            continues=opened.turn.continues,
             excluded_files=sum(opened.index.files.excluded.by_reason.values()),
             exit_code=self._exit_code(coverage, selection),
         )
@@ -243,6 +261,16 @@ class _Course:
             verdict=turns.Verdict(tuple(entry.candidate.id for entry in selection.kept), rejected),
             now=self.parts.clock(),
         )
+
+
+def _deadline(parts: Parts, started: float) -> Deadline | None:
+    seconds = parts.settings.budget.deadline_s
+    return None if seconds is None else Deadline(started + seconds)
+
+
+def _probed(desk: Desk | None) -> StageUsage | None:
+    spent = desk.tab.spent(Stage.PROBE) if desk else StageUsage()
+    return spent if spent.attempts else None
 
 
 def _nothing_judged(settled: Settled) -> bool:

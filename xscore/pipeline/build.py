@@ -24,6 +24,7 @@ from xscore.pipeline.boosters import boosters
 from xscore.pipeline.desk import open_desk
 from xscore.pipeline.doctor import diagnose
 from xscore.pipeline.explain import explain
+from xscore.pipeline.finishing import turn_to_finish
 from xscore.pipeline.opening import estimate_turn
 from xscore.pipeline.parts import Parts
 from xscore.records import (
@@ -76,19 +77,38 @@ class Pipeline:
         """Bring the index up to date with the files."""
         return self.parts.index()
 
-    async def ask(self, turn: Turn, *, answer: bool = True, all_scores: Path | None = None) -> Answer:
+    async def ask(
+        self, turn: Turn, *, answer: bool = True, all_scores: Path | None = None, started: float | None = None
+    ) -> Answer:
         """Judge every memory against the turn, then make one call to the answering model, where there is one.
 
+        started: `time.monotonic()` from which `budget.deadline_s` counts; None: from now.
         Unjudged candidates are no error, nor is an answering call that failed: both are in the receipt
         (`exit_code` says how the command would end). Raises UsageError, StoreError.
         """
-        return await run_turn(self.parts, turn, Wishes(answer=answer, all_scores=all_scores))
+        return await run_turn(self.parts, turn, Wishes(answer=answer, all_scores=all_scores, started=started))
+
+    async def resume(
+        self, turn_id: str = "", *, answer: bool = True, all_scores: Path | None = None, started: float | None = None
+    ) -> Answer:
+        """Finish an earlier turn, by default the latest: judge what it left unjudged, then answer.
+
+        What it judged is carried over. Raises UsageError where there is no such turn, or nothing is left to do.
+        """
+        turn = turn_to_finish(self.parts, turn_id, answer=answer)
+        return await self.ask(turn, answer=answer, all_scores=all_scores, started=started)
 
     async def context(
-        self, turn: Turn, *, form: str = "xml", max_tokens: int | None = None, all_scores: Path | None = None
+        self,
+        turn: Turn,
+        *,
+        form: str = "xml",
+        max_tokens: int | None = None,
+        all_scores: Path | None = None,
+        started: float | None = None,
     ) -> Answer:
         """Do all but the answering call; `bundle` holds the chosen memories as `xml`, `markdown` or `json`."""
-        wishes = Wishes(answer=False, bundle=form, max_tokens=max_tokens, all_scores=all_scores)
+        wishes = Wishes(answer=False, bundle=form, max_tokens=max_tokens, all_scores=all_scores, started=started)
         return await run_turn(self.parts, turn, wishes)
 
     async def estimate(self, turn: Turn) -> Estimate:

@@ -1,7 +1,8 @@
 """Settle every candidate: from the cache, or by the judge, or as unjudged with its cause. n in, n out.
 
 Cancelling it (Ctrl-C) does not lose what was paid: the judge is told to stop sending, what is in flight may finish for
-`GRACE_S`, and the rest is unjudged. The judgments themselves are written by the judge, before this room sees them.
+`GRACE_S`, and the rest is unjudged. So it is at a deadline, which leaves no grace. The judgments themselves are written
+by the judge, before this room sees them.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
+from xscore.pipeline.deadline import Deadline, work_until
 from xscore.pipeline.pool import Pool
 from xscore.records import (
     Candidate,
@@ -28,10 +30,24 @@ from xscore.scorer.judge import Judge
 
 GRACE_S = 5.0
 REPORT_EVERY_S = 0.1
-LEADERS = 3
+STOPPED = {
+    Cause.INTERRUPTED: "stopped before it was judged",
+    Cause.DEADLINE: "the deadline came before it was judged",
+}
 
-Spent = Callable[[], StageUsage]
-"""What the judging stage has cost so far."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """What is looked at, and told, while judging."""
+
+    observer: Observer
+    leaders: int
+    """How many of the provisional best are told."""
+    deadline: Deadline | None = None
+    spent: Callable[[], StageUsage] = StageUsage
+    """What the judging stage has cost so far."""
+    call_s: Callable[[], float] = float
+    """What a judging call takes, as seen so far; 0: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +58,38 @@ class Settled:
     interrupted: bool
 
 
-async def settle(pool: Pool, judge: Judge | None, turn: Turn, *, observer: Observer, spent: Spent) -> Settled:
+async def settle(pool: Pool, judge: Judge | None, turn: Turn, watched: Watched) -> Settled:
     """Judge what the cache lacks and give every candidate its outcome. judge: None where the cache lacks nothing."""
-    tally = _Tally(pool, observer, spent)
-    interrupted = False
+    tally = _Tally(pool, watched)
+    ended: Cause | None = None
     if judge is not None and pool.misses:
-        work = asyncio.create_task(_consume(judge, turn, pool.misses, tally))
-        try:
-            await asyncio.shield(work)
-        except asyncio.CancelledError:
-            if work.cancelled():
-                raise
-            interrupted = True
-            forgive(asyncio.current_task())
-            judge.stop(Cause.INTERRUPTED)
-            await asyncio.wait([work], timeout=GRACE_S)
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
+        ended = await _judge(pool.misses, judge, turn, tally)
     tally.report(final=True)
-    return Settled(tuple(_outcome(one, pool.known, tally.found) for one in pool.candidates), interrupted)
+    found = _Found(pool.known, Origin.CARRIED if turn.continues else Origin.CACHED, tally.found, ended)
+    return Settled(tuple(map(found.outcome, pool.candidates)), ended is Cause.INTERRUPTED)
+
+
+async def _judge(misses: Sequence[Candidate], judge: Judge, turn: Turn, tally: "_Tally") -> Cause | None:
+    """Let the judge work; return what ended it before its end, or None."""
+    work = asyncio.create_task(_consume(judge, turn, misses, tally))
+    ended: Cause | None = None
+    try:
+        deadline = tally.watched.deadline
+        if deadline is None:
+            await asyncio.wait([work])
+        elif not await work_until(deadline, work, judge, call_s=tally.watched.call_s):
+            ended = Cause.DEADLINE
+    except asyncio.CancelledError:
+        ended = Cause.INTERRUPTED
+        forgive(asyncio.current_task())
+        judge.stop(Cause.INTERRUPTED)
+        await asyncio.wait([work], timeout=GRACE_S)
+    if not work.done():
+        work.cancel()
+        await asyncio.wait([work])
+    if not work.cancelled():
+        work.result()
+    return ended
 
 
 async def _consume(judge: Judge, turn: Turn, misses: Sequence[Candidate], tally: "_Tally") -> None:
@@ -74,16 +103,24 @@ def forgive(task: "asyncio.Task[object] | None") -> None:
         task.uncancel()
 
 
-def _outcome(
-    candidate: Candidate, known: Mapping[str, Judgment], found: "Mapping[str, Judgment | Unjudged]"
-) -> Outcome:
-    cached = known.get(candidate.content_hash)
-    if cached is not None:
-        return Outcome(candidate, cached, Origin.CACHED)
-    result = found.get(candidate.content_hash)
-    if result is None:
-        result = Unjudged(candidate.content_hash, Cause.INTERRUPTED, "stopped before it was judged")
-    return Outcome(candidate, result, Origin.JUDGED if isinstance(result, Judgment) else Origin.UNJUDGED)
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What there is to say of each candidate."""
+
+    known: Mapping[str, Judgment]
+    known_as: Origin
+    judged: Mapping[str, Judgment | Unjudged]
+    ended: Cause | None
+
+    def outcome(self, candidate: Candidate) -> Outcome:
+        known = self.known.get(candidate.content_hash)
+        if known is not None:
+            return Outcome(candidate, known, self.known_as)
+        result = self.judged.get(candidate.content_hash)
+        if result is None:
+            cause = self.ended or Cause.INTERRUPTED
+            result = Unjudged(candidate.content_hash, cause, STOPPED[cause])
+        return Outcome(candidate, result, Origin.JUDGED if isinstance(result, Judgment) else Origin.UNJUDGED)
 
 
 @dataclass(slots=True)
@@ -91,24 +128,25 @@ class _Tally:
     """Counts what settled and tells the observer now and then."""
 
     pool: Pool
-    observer: Observer
-    spent: Spent
+    watched: Watched
     found: dict[str, Judgment | Unjudged] = field(default_factory=dict)
     named: dict[str, Candidate] = field(init=False)
     judged: int = 0
     started: float = field(default_factory=monotonic)
     reported: float = 0.0
-    best: list[tuple[float, str]] = field(default_factory=list)
+    best: list[tuple[float, str]] = field(init=False)
     """Heap of the provisional best: (score, content hash)."""
 
     def __post_init__(self) -> None:
-        self.named = {candidate.content_hash: candidate for candidate in self.pool.misses}
+        self.named = {candidate.content_hash: candidate for candidate in self.pool.candidates}
+        known = ((self.pool.known[hash_].score, hash_) for hash_ in self.named.keys() & self.pool.known.keys())
+        self.best = heapq.nlargest(self.watched.leaders, known)[::-1]
 
     def add(self, result: Judgment | Unjudged) -> None:
         self.found[result.content_hash] = result
         if isinstance(result, Judgment):
             self.judged += 1
-            push = heapq.heappush if len(self.best) < LEADERS else heapq.heappushpop
+            push = heapq.heappush if len(self.best) < self.watched.leaders else heapq.heappushpop
             push(self.best, (result.score, result.content_hash))
         if monotonic() - self.reported >= REPORT_EVERY_S:
             self.report()
@@ -117,10 +155,10 @@ class _Tally:
         if not final and not self.found:
             return
         self.reported = monotonic()
-        spent, elapsed = self.spent(), self.reported - self.started
+        spent, elapsed = self.watched.spent(), self.reported - self.started
         total = len(self.pool.candidates)
         left = len(self.pool.misses) - len(self.found)
-        self.observer.progress(
+        self.watched.observer.progress(
             Progress(
                 candidates=total,
                 cached=total - len(self.pool.misses),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from xscore import tokens
 from xscore.cost_reports import ledger
-from xscore.cost_reports.duration import duration, typical_latency_s
+from xscore.cost_reports.duration import Work, duration, typical_latency_s
 from xscore.hashing import file_digest
 from xscore.memory.store import Store
 from xscore.memory.terms import EMBEDDER
@@ -19,7 +19,7 @@ from xscore.providers.hosts import deadline_s, default_concurrency
 from xscore.providers.prices import price
 from xscore.providers.provider import Provider
 from xscore.providers.spec import Spec, connect
-from xscore.records import Candidate, Estimate, JudgeEstimate, JudgeIdentity, Turn, Usage
+from xscore.records import Candidate, Estimate, JudgeEstimate, JudgeIdentity, RateLimits, Turn, Usage
 from xscore.scorer.draft import Drafts, JudgeModel
 from xscore.scorer.judge import Judge
 from xscore.scorer.lexical import priors
@@ -107,12 +107,10 @@ class ModelSeat:
         plan = planner.plan(turn, pool.misses)
         limits = self.settings.judge
         took = duration(
-            calls=plan.calls,
-            tokens=plan.input_tokens + plan.output_tokens,
+            Work(plan.calls, plan.input_tokens, plan.output_tokens),
+            RateLimits(limits.rpm, limits.tpm),
             latency_s=typical_latency_s(self.store.connection, host=self.host, model=self.drafts.model.name),
             concurrency=self.concurrency,
-            rpm=limits.rpm,
-            tpm=limits.tpm,
         )
         judge = JudgeEstimate(
             candidates=len(pool.candidates),

@@ -30,7 +30,7 @@ class Progress:
     seconds_left: float | None
     """None while unknown."""
     leaders: tuple[Leader, ...]
-    """The provisional best, raw scores, at most 3."""
+    """The provisional best by raw score, best first, at most K; cached ones among them."""
 
 
 class Observer(Protocol):

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from xscore.errors import BrokenReceipt
-from xscore.records.calls import Usage
+from xscore.records.calls import Traffic, Usage
 from xscore.records.selection import Boost
 from xscore.records.turn import Scope
 
@@ -137,6 +137,12 @@ class Answer:
     judge_usage: StageUsage
     primary_usage: StageUsage | None
     latency: Latency
+    probe_usage: StageUsage | None = None
+    """What it took to find out what the host can do; None where nothing was to be found out."""
+    traffic: Traffic = field(default_factory=Traffic)
+    """Limits that the judge's host stated, and how many calls were in flight when."""
+    continues: str = ""
+    """The turn that this one finished; empty: it stands for itself."""
     excluded_files: int = 0
     """Files kept out of the index; they are no candidates and stand apart."""
     exit_code: int = 0

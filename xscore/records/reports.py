@@ -1,8 +1,9 @@
 """What the other commands give back: an estimate, an explanation, the state of a store, a doctor's findings."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
+from xscore.records.calls import RateLimits
 from xscore.records.receipt import Selected
 
 
@@ -20,8 +21,12 @@ class JudgeEstimate:
     """None: unpriced. Prefix-cache discounts are not assumed."""
     seconds: float
     binding_limit: str
-    """`latency`, `requests_per_minute`, `tokens_per_minute`, or `none` when nothing is to be judged."""
+    """`latency`, a field of `limits`, or `none` when nothing is to be judged."""
     host: str
+    limits: RateLimits = field(default_factory=RateLimits)
+    """In force: set by the user or stated by the host, whichever is lower."""
+    concurrency: int = 0
+    """Calls in flight at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,3 +44,5 @@ class Turn:
     """The working session this turn belongs to; its own exchanges are not candidates."""
     id: str = ""
     """`t_…`, dealt when the turn begins."""
+    continues: str = ""
+    """The turn that this one finishes: what that one judged counts as carried."""

@@ -1,0 +1,180 @@
+"""A deadline ends a turn in time with what there is; the rest is unjudged and can be judged later."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MakeRepo
+from tests.pipeline.conftest import settings_for
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.scoring import table
+from xscore.errors import UsageError
+from xscore.pipeline.build import Pipeline
+from xscore.records import Answer, Cause, Progress, Silent, Turn
+from xscore.settings import Settings
+
+TASK = Turn(task="Count the sheep of the night.")
+
+
+@pytest.fixture
+def flock(make_repo: MakeRepo) -> Path:
+    """A repository of forty functions."""
+    return make_repo(
+        {f"f{n:02}.py": f'def sheep_{n}() -> int:\n    """Count sheep {n}."""\n    return {n}\n' for n in range(40)}
+    )
+
+
+def within(settings: Settings, deadline_s: float | None) -> Settings:
+    """The same settings with a deadline."""
+    return settings.model_copy(update={"budget": settings.budget.model_copy(update={"deadline_s": deadline_s})})
+
+
+async def ask(root: Path, settings: Settings, *, answer: bool = False) -> Answer:
+    """Ask once, the index being up to date."""
+    async with Pipeline.open(root, settings) as pipeline:
+        await pipeline.index()
+        return await pipeline.ask(TASK, answer=answer)
+
+
+async def test_a_turn_ends_within_a_second_of_its_deadline(flock: Path, server: OpenAIServer) -> None:
+    """What is judged by then is judged, the rest is unjudged for the deadline, and the sum holds."""
+    server.latency_s = 0.3
+    settings = within(settings_for(server, pack_size=1, concurrency=4), 1.5)
+    begun = time.monotonic()
+    answer = await ask(flock, settings)
+    assert time.monotonic() - begun < 2.5
+    coverage = answer.coverage
+    assert coverage.judged > 0 and coverage.unjudged > 0 and answer.exit_code == 1
+    assert coverage.candidates == coverage.judged + coverage.unjudged
+    assert answer.unjudged.by_cause == {"deadline": coverage.unjudged}
+
+
+async def test_calls_that_would_end_too_late_are_not_begun(flock: Path, server: OpenAIServer) -> None:
+    """Once the host's pace is known, nothing is in flight at the deadline, so nothing is paid and cut off."""
+    server.latency_s = 0.4
+    answer = await ask(flock, within(settings_for(server, pack_size=1, concurrency=4), 2.2))
+    assert answer.judge_usage.attempts == answer.judge_usage.calls
+    assert server.counts.judging_requests == answer.judge_usage.calls
+
+
+async def test_a_host_that_never_answers_cannot_hold_a_turn(flock: Path, server: OpenAIServer) -> None:
+    """With no reply at all the deadline still holds, and the exit code says that nothing was judged."""
+    server.latency_s = 30.0
+    begun = time.monotonic()
+    answer = await ask(flock, within(settings_for(server), 1.0))
+    assert time.monotonic() - begun < 2.0
+    assert answer.exit_code == 3 and answer.coverage.unjudged == answer.coverage.candidates
+
+
+async def test_the_answering_call_has_its_share(flock: Path, server: OpenAIServer) -> None:
+    """Part of the deadline is kept for the answer, which comes in time."""
+    server.score = table({}, default=90)
+    settings = within(settings_for(server, pack_size=1, concurrency=2), 2.0)
+    server.latency_s = 0.2
+    begun = time.monotonic()
+    answer = await ask(flock, settings, answer=True)
+    assert time.monotonic() - begun < 3.0
+    assert answer.answer is not None and answer.coverage.unjudged > 0
+
+
+async def test_an_answer_that_takes_too_long_is_given_up(flock: Path, server: OpenAIServer) -> None:
+    """The chosen context is given instead, exit 7, in time."""
+    settings = settings_for(server)
+    await ask(flock, settings)
+    server.latency_s = 30.0
+    begun = time.monotonic()
+    answer = await ask(flock, within(settings, 1.0), answer=True)
+    assert time.monotonic() - begun < 2.0
+    assert answer.answer is None and answer.exit_code == 7
+    assert any("deadline" in warning for warning in answer.warnings)
+
+
+async def test_a_start_in_the_past_counts(flock: Path, server: OpenAIServer) -> None:
+    """The deadline counts from the moment that the caller names."""
+    server.latency_s = 0.2
+    settings = within(settings_for(server, pack_size=1, concurrency=1), 60.0)
+    async with Pipeline.open(flock, settings) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False, started=time.monotonic() - 59.0)
+    assert answer.coverage.unjudged > 0
+
+
+class Remembers(Silent):
+    """Keeps what it was told of the judging."""
+
+    def __init__(self) -> None:
+        self.told: list[Progress] = []
+
+    def progress(self, progress: Progress) -> None:
+        """Keep it."""
+        self.told.append(progress)
+
+
+async def test_the_provisional_best_are_told_best_first(flock: Path, server: OpenAIServer) -> None:
+    """X05: at most K leaders, best first; on a second run the cached ones are among them from the start."""
+    server.score = table({f"f{n:02}.py::sheep_{n}": n for n in range(40)})
+    watch = Remembers()
+    async with Pipeline.open(flock, settings_for(server), observer=watch) as pipeline:
+        await pipeline.ask(TASK, answer=False)
+        scores = [leader.score for leader in watch.told[-1].leaders]
+        await pipeline.ask(TASK, answer=False)
+    assert scores == [n / 100 for n in range(39, 24, -1)]
+    assert [leader.score for leader in watch.told[-1].leaders] == scores
+
+
+async def test_continue_judges_only_the_rest(flock: Path, server: OpenAIServer) -> None:
+    """What the cut turn judged is carried and not paid again; together nothing is left."""
+    server.latency_s = 0.2
+    settings = settings_for(server, pack_size=1, concurrency=4)
+    first = await ask(flock, within(settings, 1.2))
+    server.latency_s = 0.0
+    async with Pipeline.open(flock, settings) as pipeline:
+        second = await pipeline.resume(first.turn_id)
+    assert second.continues == first.turn_id and second.turn_id != first.turn_id
+    assert second.coverage.carried == first.coverage.judged > 0
+    assert second.coverage.judged == first.coverage.unjudged
+    assert second.coverage.cached == second.coverage.unjudged == 0
+    assert second.answer is not None
+    assert max(server.counts.judgments.values()) == 1
+
+
+async def test_continue_takes_the_latest_turn(flock: Path, server: OpenAIServer) -> None:
+    """Without a name the latest turn is finished; one that is done is said to be done."""
+    async with Pipeline.open(flock, settings_for(server)) as pipeline:
+        with pytest.raises(UsageError, match="no turn yet"):
+            await pipeline.resume()
+        first = await pipeline.ask(TASK, answer=False)
+        second = await pipeline.resume()
+        assert second.continues == first.turn_id and second.coverage.carried == second.coverage.candidates
+        with pytest.raises(UsageError, match="is done"):
+            await pipeline.resume(second.turn_id)
+        with pytest.raises(UsageError, match="no turn t_none"):
+            await pipeline.resume("t_none")
+
+
+async def test_continue_judges_what_was_edited(flock: Path, server: OpenAIServer) -> None:
+    """A memory edited since the turn is judged anew, the others are carried."""
+    settings = settings_for(server)
+    first = await ask(flock, settings)
+    (flock / "f00.py").write_text('def sheep_0() -> int:\n    """Count black sheep."""\n    return 0\n')
+    async with Pipeline.open(flock, settings) as pipeline:
+        second = await pipeline.resume(first.turn_id, answer=True)
+    assert second.coverage.carried == first.coverage.judged - 1 and second.coverage.judged == 1
+
+
+async def test_continue_keeps_the_scope(flock: Path, server: OpenAIServer) -> None:
+    """Errors, recent files and the narrowing of the first turn hold for its continuation."""
+    narrow = replace(TASK, errors="Traceback: sheep", scope=replace(TASK.scope, paths=("f0*.py",)))
+    async with Pipeline.open(flock, settings_for(server)) as pipeline:
+        first = await pipeline.ask(narrow, answer=False)
+        second = await pipeline.resume(first.turn_id)
+    assert second.scope == first.scope and second.coverage.candidates == first.coverage.candidates
+    assert second.coverage.carried == first.coverage.candidates
+
+
+def test_every_cause_of_an_end_has_its_words() -> None:
+    """A candidate that a deadline left out says so."""
+    from xscore.pipeline.judging import STOPPED
+
+    assert set(STOPPED) == {Cause.DEADLINE, Cause.INTERRUPTED}
