@@ -189,12 +189,23 @@ def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
         database.connect(tmp_path / "file" / "memory.db")
 
 
-def test_our_own_mistakes_pass_through(tmp_path: Path) -> None:
-    """A constraint violation is our mistake and is not dressed up as damage."""
+def test_a_row_in_the_way_of_a_tried_statement_is_damage(tmp_path: Path) -> None:
+    """A constraint that our own statement breaks ends like other damage, with what to do, and not as a bug."""
     connection = database.connect(tmp_path / "memory.db")
     connection.execute("INSERT INTO meta VALUES ('a', 'b')")
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(StoreDamaged, match="UNIQUE constraint failed") as caught:
         connection.execute("INSERT INTO meta VALUES ('a', 'c')")
+    assert "`xscore trust --rebuild`" in caught.value.hint
+    connection.close()
+
+
+def test_our_own_mistakes_pass_through(tmp_path: Path) -> None:
+    """A statement that is no SQL, or lacks a value, is our mistake and is not dressed up as damage."""
+    connection = database.connect(tmp_path / "memory.db")
+    with pytest.raises(sqlite3.OperationalError):
+        connection.execute("SELEC 1")
+    with pytest.raises(sqlite3.ProgrammingError):
+        connection.execute("SELECT ?")
     connection.close()
 
 

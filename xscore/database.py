@@ -1,9 +1,10 @@
 """SQLite, opened one way everywhere: private files, WAL, numbered migrations, one kind of transaction, our own errors.
 
 Every connection of the house comes from `connect`, and what SQLite says of damage or refusal leaves it as a leaf of
-`StoreError`, also from a cursor halfway through its rows. Constraint violations pass through as they are: they are our
-own mistakes, not the file's. Trade-off: `synchronous=NORMAL` keeps every commit when the process is killed, but may
-lose the last ones in a power cut.
+`StoreError`, also from a cursor halfway through its rows. A constraint that our statement breaks is damage too: the
+statements are tried, so a row or an index that should not be there stands in their way. Trade-offs: a bug of ours in a
+statement would be called damage; `synchronous=NORMAL` keeps every commit when the process is killed, but may lose the
+last ones in a power cut.
 """
 
 import os
@@ -16,13 +17,16 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 from xscore.errors import StoreDamaged, StoreError
+from xscore.hashing import judgment_seal, turn_seal
 
 BUSY_TIMEOUT_S = 30.0
 APPLICATION_ID = 0x78736372
 """`xscr`, in the header of every store."""
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG})
+_DAMAGED = frozenset(
+    {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_CONSTRAINT}
+)
 _REASONS = {
     sqlite3.SQLITE_BUSY: ("is locked by another process", "Wait for the other xscore to finish, then run it again."),
     sqlite3.SQLITE_LOCKED: ("is locked by another process", "Wait for the other xscore to finish, then run it again."),
@@ -210,6 +214,8 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         return
     with transaction(connection):
         version = _checked_version(connection, path, newest)
+        connection.create_function("turn_seal", 3, turn_seal, deterministic=True)
+        connection.create_function("judgment_seal", -1, judgment_seal, deterministic=True)
         for statement in (each for number, script in steps if number > version for each in _statements(script)):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

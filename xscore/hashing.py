@@ -1,12 +1,17 @@
 """Content identity: blake2b-128 over length-prefixed fields; no two field lists share a digest by concatenation.
 
 Keys built here name judgments that cost money. It does not protect against a forger: trust in a store is an HMAC with
-a per-user secret, in `memory.trust`.
+a per-user secret, in `memory.trust`. Seals are weaker still: they tell damage, not forgery.
 """
 
+from collections.abc import Iterable
 from hashlib import blake2b
+from struct import Struct
+from typing import Any
+from zlib import crc32
 
 DIGEST_BYTES = 16
+_NUMBERS = Struct("<ddq").pack
 
 
 def digest(*fields: str) -> str:
@@ -40,3 +45,28 @@ def file_id(path: str) -> str:
 def content_hash(path: str, entity: str, text: str) -> str:
     """Identify exactly what a judging prompt shows of a memory: where it stands, its name, its text."""
     return digest("content", path, entity, text)
+
+
+def turn_seal(turn_key: str, judge: str, sample: int) -> int:
+    """Begin the seals of one turn's judgments by one judge (its key)."""
+    return crc32(digest("turn seal", turn_key, judge, str(sample)).encode())
+
+
+def judgment_seals(turn: int, judgments: Iterable[tuple[str, float, float, str, int]]) -> list[int]:
+    """Seal judgments under their turn's seal, each of content hash, score, prior, pack and position.
+
+    SQLite keeps no checksums, and a changed byte can turn a score into another. A seal covers names rather than row
+    numbers, so a row that slipped to another turn or content does not fit either. CRC-32 misses one random change in
+    four billion and none of up to 32 bits in a row. 0.5 µs each. Raises ValueError, TypeError, AttributeError or
+    struct.error for values that no judgment has.
+    """
+    numbers = _NUMBERS
+    return [
+        crc32(content.encode() + numbers(score, prior, position) + pack.encode(), turn)
+        for content, score, prior, pack, position in judgments
+    ]
+
+
+def judgment_seal(turn: int, *judgment: Any) -> int:
+    """Seal one judgment; the form that SQL calls."""
+    return judgment_seals(turn, (judgment,))[0]

@@ -1,13 +1,13 @@
 """The schema others build on: tables, checks, triggers, views, plans."""
 
 import json
-import sqlite3
 from pathlib import Path
 
 import pytest
 
 from tests.memory.conftest import function
 from xscore import database
+from xscore.errors import StoreDamaged
 from xscore.hashing import file_id
 from xscore.memory import door
 from xscore.memory.events import EventName, emit, events
@@ -57,7 +57,7 @@ def test_there_are_six_layers(store: Store) -> None:
     with database.transaction(store.connection):
         door.put(store.connection, [function(f"f{i}", layer=layer) for i, layer in enumerate(Layer)])
     assert len(store.pool()) == len(Layer) == 6
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(StoreDamaged):
         store.connection.execute("UPDATE memory SET layer = 'attic'")
 
 
@@ -76,7 +76,7 @@ def test_memories_keep_to_their_words_and_ranges(store: Store, column: str, valu
     """A02: scope, status, source, ranges and JSON are checked by the database itself."""
     with database.transaction(store.connection):
         door.put(store.connection, [function()])
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(StoreDamaged):
         store.connection.execute(f"UPDATE memory SET {column} = ?", (value,))
 
 
@@ -84,7 +84,7 @@ def test_memories_keep_to_their_words_and_ranges(store: Store, column: str, valu
 def test_no_score_outside_its_range_can_be_stored(store: Store, score: object) -> None:
     """X06: NULL, NaN (which SQLite stores as NULL), text and values outside 0..1 are refused."""
     store.connection.execute("INSERT INTO query (id, turn_key, judge) VALUES (1, 't', 'j')")
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(StoreDamaged):
         store.connection.execute("INSERT INTO judgment (query_id, content_id, score) VALUES (1, 1, ?)", (score,))
 
 
@@ -93,7 +93,7 @@ def test_session_state_is_one_row_with_its_columns(store: Store) -> None:
     agreed = "id project_id active_task active_ticket files_open last_edit_file last_edit_line conversation_summary"
     assert columns(store, "session_state")[:8] == agreed.split()
     assert "last_updated" in columns(store, "session_state")
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(StoreDamaged):
         store.connection.execute("INSERT INTO session_state (id, project_id, last_updated) VALUES (2, 'p', 0)")
 
 
@@ -101,11 +101,11 @@ def test_events_are_only_ever_appended(store: Store) -> None:
     """H09: no event is deleted or rewritten; while erasing, a payload may be blanked and nothing else."""
     emit(store.connection, EventName.STORED, at=1.0, subject="m_a", payload={"n": 1})
     for sql in ("DELETE FROM event", "UPDATE event SET name = 'x'", "UPDATE event SET payload = '{}'"):
-        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        with pytest.raises(StoreDamaged, match="append-only"):
             store.connection.execute(sql)
     store.connection.execute("INSERT INTO meta VALUES ('erasing', '1')")
     for sql in ("DELETE FROM event", "UPDATE event SET at = 2, payload = '{}'", "UPDATE event SET payload = '[1]'"):
-        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        with pytest.raises(StoreDamaged, match="append-only"):
             store.connection.execute(sql)
     store.connection.execute("UPDATE event SET payload = '{}'")
     assert [(event.name, event.payload) for event in events(store.connection)] == [(EventName.STORED, {})]

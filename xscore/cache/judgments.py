@@ -2,27 +2,38 @@
 
 It reads and writes on a connection it is given and decides nothing about staleness: an edited memory has another
 content hash and is simply not found. A judgment once committed is never changed; of two processes that judged the same
-pair, the first wins. Trade-off: finding a memory's judgments over all turns is a scan, finding a turn's is not.
+pair, the first wins. Each bears a seal (`hashing.judgment_seal`), looked at whenever it is read: a damaged score is
+never handed out. Trade-off: finding a memory's judgments over all turns is a scan, finding a turn's is not.
 """
 
 import json
 import sqlite3
+import struct
 from collections.abc import Iterable, Sequence
-from itertools import starmap
+from typing import Any
 
 from xscore import database
 from xscore.cache.keys import judge_key
 from xscore.errors import StoreDamaged
+from xscore.hashing import judgment_seals, turn_seal
 from xscore.records import JudgeIdentity, Judgment
 
+Names = tuple[str, str, int]
+"""Turn key, judge key and sample: what judgments are filed under."""
+
 _KNOWN = """
-    SELECT hash, score, '', pack, position, prior
+    SELECT hash, score, prior, pack, position, seal
     FROM judgment CROSS JOIN content ON content.id = content_id
     WHERE query_id = ?
 """
+_AMONG = """
+    SELECT hash, score, prior, pack, position, seal
+    FROM json_each(?) CROSS JOIN content ON hash = value
+    CROSS JOIN judgment ON query_id = ? AND content_id = content.id
+"""
 _WRITE = """
-    INSERT INTO judgment (query_id, content_id, score, prior, pack, position)
-    SELECT ?, id, ?, ?, ?, ? FROM content WHERE hash = ?
+    INSERT INTO judgment (query_id, content_id, score, prior, pack, position, seal)
+    SELECT ?, id, ?, ?, ?, ?, ? FROM content WHERE hash = ?
     ON CONFLICT (query_id, content_id) DO NOTHING
 """
 _WRITE_REASON = """
@@ -51,18 +62,15 @@ class Judgments:
 
     def known_under(self, turn_key: str, judge: str, *, sample: int = 0) -> dict[str, Judgment]:
         """Return the same for a judge that is known by its key alone, as a past turn remembers it."""
-        query = self._query(turn_key, judge, sample)
+        names = (turn_key, judge, sample)
+        query = query_id(self.connection, names)
         if query is None:
             return {}
-        rows = self.connection.execute(_KNOWN, (query,)).fetchall()
-        try:
-            return dict(zip([row[0] for row in rows], starmap(Judgment, rows), strict=True))
-        except (ValueError, TypeError) as error:
-            raise StoreDamaged(f"the store is damaged: {error}", hint=database.REBUILD) from error
+        return _unsealed(self.connection.execute(_KNOWN, (query,)).fetchall(), names)
 
     def reasons(self, turn_key: str, judge: str, hashes: Iterable[str], *, sample: int = 0) -> dict[str, str]:
         """Return the reasons kept for these contents, by content hash, where there are any. judge: its key."""
-        query = self._query(turn_key, judge, sample)
+        query = query_id(self.connection, (turn_key, judge, sample))
         if query is None:
             return {}
         return dict(self.connection.execute(_REASONS, (json.dumps(list(hashes)), query)).fetchall())
@@ -72,12 +80,26 @@ class Judgments:
         with database.transaction(self.connection):
             insert(self.connection, judgments, turn_key=turn_key, judge=judge, sample=sample)
 
-    def _query(self, turn_key: str, judge: str, sample: int) -> int | None:
-        row = self.connection.execute(
-            "SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?",
-            (turn_key, judge, sample),
-        ).fetchone()
-        return int(row[0]) if row else None
+
+def known_among(connection: sqlite3.Connection, names: Names, query: int, hashes: Iterable[str]) -> dict[str, Judgment]:
+    """Return the judgments that exist for these contents, without reasons. Raises StoreDamaged."""
+    return _unsealed(connection.execute(_AMONG, (json.dumps(list(hashes)), query)).fetchall(), names)
+
+
+def query_id(connection: sqlite3.Connection, names: Names) -> int | None:
+    """Return the number of a turn by a judge; None: nothing is filed under it yet."""
+    row = connection.execute("SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?", names).fetchone()
+    return int(row[0]) if row else None
+
+
+def enter_query(connection: sqlite3.Connection, names: Names) -> int:
+    """Return the number of a turn by a judge, dealing it at the first call. Within an open transaction."""
+    known = query_id(connection, names)
+    if known is not None:
+        return known
+    connection.execute("INSERT INTO query (turn_key, judge, sample) VALUES (?, ?, ?)", names)
+    with database.making_sense("the index of turns"):
+        return int(query_id(connection, names))  # type: ignore[arg-type]  # None is damage
 
 
 def insert(
@@ -90,16 +112,25 @@ def insert(
 ) -> None:
     """Keep judgments within a transaction that is already open."""
     names = (turn_key, judge_key(judge), sample)
-    connection.execute(
-        "INSERT INTO query (turn_key, judge, sample) VALUES (?, ?, ?) ON CONFLICT (turn_key, judge, sample) DO NOTHING",
-        names,
-    )
-    row = connection.execute("SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?", names).fetchone()
-    with database.making_sense("the index of turns"):
-        query = row[0]
+    query, turn = enter_query(connection, names), turn_seal(*names)
     connection.executemany(
         "INSERT INTO content (hash) VALUES (?) ON CONFLICT (hash) DO NOTHING",
         [(judgment.content_hash,) for judgment in judgments],
     )
-    connection.executemany(_WRITE, [(query, j.score, j.prior, j.pack, j.position, j.content_hash) for j in judgments])
+    rows = [  # + 0.0: SQLite keeps -0.0 as 0.0, and so must the seal
+        (j.content_hash, j.score + 0.0, j.prior + 0.0, j.pack, j.position) for j in judgments
+    ]
+    seals = judgment_seals(turn, rows)
+    connection.executemany(_WRITE, [(query, *row[1:], seal, row[0]) for row, seal in zip(rows, seals, strict=True)])
     connection.executemany(_WRITE_REASON, [(query, j.reason, j.content_hash) for j in judgments if j.reason])
+
+
+def _unsealed(rows: list[tuple[Any, ...]], names: Names) -> dict[str, Judgment]:
+    """Turn rows into judgments by content hash. Raises StoreDamaged where a seal does not fit."""
+    try:
+        seals = judgment_seals(turn_seal(*names), [row[:-1] for row in rows])
+        if seals != [row[-1] for row in rows]:
+            raise ValueError("a judgment does not fit its seal")
+        return {content: Judgment(content, score, "", pack, at, prior) for content, score, prior, pack, at, _ in rows}
+    except (ValueError, TypeError, AttributeError, struct.error) as error:
+        raise StoreDamaged(f"the store is damaged: {error}", hint=database.REBUILD) from error

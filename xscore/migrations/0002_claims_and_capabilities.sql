@@ -1,4 +1,4 @@
--- Who is judging what just now, and what hosts were found to do.
+-- Who is judging what just now, what hosts were found to do, and a seal on each judgment.
 
 CREATE TABLE runner (                           -- a process at work on this store; its claims go with it
     id      TEXT PRIMARY KEY,
@@ -23,3 +23,7 @@ CREATE TABLE capability (                       -- what a host does with a model
     at       REAL NOT NULL,
     PRIMARY KEY (provider, host, model)
 ) WITHOUT ROWID;
+
+ALTER TABLE judgment ADD COLUMN seal INTEGER NOT NULL DEFAULT 0;  -- `hashing.judgment_seal`; a row it does not fit is damaged
+UPDATE judgment SET seal = judgment_seal(turn_seal(turn_key, judge, sample), hash, score, prior, pack, position)
+    FROM query, content WHERE query.id = query_id AND content.id = content_id;
