@@ -13,7 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from tests.providers.conftest import MakeRequest
 from xscore.providers.catalog import FAMILIES, declared
-from xscore.providers.openai_request import Dialect, ReplyForm, body, weaker
+from xscore.providers.openai_request import Dialect, body, weaker
+from xscore.records import ReplyForm
 
 PLAIN: TypeAdapter[Any] = TypeAdapter(CompletionCreateParamsNonStreaming)
 STREAMING: TypeAdapter[Any] = TypeAdapter(CompletionCreateParamsStreaming)

@@ -22,6 +22,7 @@ class LexicalSeat:
     store: Store
     identity: JudgeIdentity = LEXICAL_IDENTITY
     is_model: bool = False
+    calls: None = None
 
     @property
     def threshold(self) -> float:

@@ -1,25 +1,30 @@
-"""The seat of a model that judges in packs: its prompts, its place in the cache, its price. Opened through a desk."""
+"""The seat of a model that judges in packs: its prompts, its place in the cache, its pace. Opened through a desk.
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+What its host can do is found out at the first opening and remembered (`probe`), because the length of its context
+shapes the packs. Nothing is sent before a desk is there.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xscore import tokens
 from xscore.cost_reports import ledger
-from xscore.cost_reports.duration import Work, duration, typical_latency_s
+from xscore.cost_reports.duration import Work, typical_latency_s
+from xscore.errors import BudgetExhausted
 from xscore.hashing import file_digest
 from xscore.memory.store import Store
 from xscore.memory.terms import EMBEDDER
-from xscore.pipeline.parts import Desk
+from xscore.pipeline import planning, probe
+from xscore.pipeline.parts import Desk, JudgeCalls
 from xscore.pipeline.pool import Pool
 from xscore.providers.catalog import declared
 from xscore.providers.hosts import deadline_s, default_concurrency
-from xscore.providers.prices import price
 from xscore.providers.provider import Provider
+from xscore.providers.rates import Rates
 from xscore.providers.spec import Spec, connect
-from xscore.records import Candidate, Estimate, JudgeEstimate, JudgeIdentity, RateLimits, Turn, Usage
+from xscore.records import Candidate, Capability, Estimate, JudgeEstimate, JudgeIdentity, RateLimits, Turn
 from xscore.scorer.draft import Drafts, JudgeModel
 from xscore.scorer.judge import Judge
 from xscore.scorer.lexical import priors
@@ -27,14 +32,12 @@ from xscore.scorer.model_judge import ModelJudge
 from xscore.scorer.packs import assign, profile
 from xscore.settings import Settings
 
-TOP = "(top)"
-
 
 def model_seat(spec: Spec, settings: Settings, *, store: Store) -> "ModelSeat":
     """Seat a model. Raises what `connect` raises."""
     provider = connect(spec, settings)
     drafts = _drafts(spec, settings, provider, store)
-    return ModelSeat(
+    seat = ModelSeat(
         spec=spec,
         settings=settings,
         store=store,
@@ -44,6 +47,7 @@ def model_seat(spec: Spec, settings: Settings, *, store: Store) -> "ModelSeat":
         threshold=settings.selection.threshold,
         provider=provider,
     )
+    return seat.knowing(probe.known_of(store.connection, seat.calls, now=time.time()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +63,29 @@ class ModelSeat:
     threshold: float
     provider: Provider
     """As connected: no limits, no budget; nothing is sent through it here."""
+    capability: Capability | None = None
+    """What the host was found to do; None: not known yet."""
     is_model: bool = True
 
-    def open(self, desk: Desk, turn: Turn, pool: Pool, turn_key: str) -> Judge:
-        """Return the judge of this turn; its judgments are committed before it yields them."""
+    async def open(self, desk: Desk, turn: Turn, pool: Pool, turn_key: str) -> Judge:
+        """Return the judge of this turn; its judgments are committed before it yields them.
+
+        Where the host is not known yet, it is probed first. Raises what `probe.find_out` raises.
+        """
         judging = self.settings.judge
+        stated = self.capability.limits if self.capability else None
+        wrapped = desk.wrap(
+            self.provider, rpm=judging.rpm, tpm=judging.tpm, concurrency=self.concurrency, stated=stated
+        )
+        try:
+            known = await probe.acquaint(self.store.connection, self.calls, wrapped, wanted=judging.probe)
+        except BudgetExhausted:  # then nothing will be judged either, and the receipt says so
+            known = None
+        return self.knowing(known)._judge(desk, wrapped, turn, pool, turn_key)
+
+    def _judge(self, desk: Desk, wrapped: Provider, turn: Turn, pool: Pool, turn_key: str) -> Judge:
         return ModelJudge(
-            desk.wrap(self.provider, rpm=judging.rpm, tpm=judging.tpm, concurrency=self.concurrency),
+            wrapped,
             self.drafts,
             texts=self.texts,
             write=desk.writer(turn_key, self.identity),
@@ -73,13 +93,37 @@ class ModelSeat:
             priors=priors(turn, pool.candidates, lambda: self.store.vectors(EMBEDDER)),
             known_parts=lambda hashes: {part: pool.known[part] for part in hashes if part in pool.known},
             concurrency=self.concurrency,
-            context=judging.context,
+            context=self.settings.judge.context,
         )
+
+    def close(self) -> None:
+        """Remember what the replies have shown of the host."""
+        probe.keep(self.store.connection, self.calls)
+
+    def knowing(self, capability: Capability | None) -> "ModelSeat":
+        """Return the seat with packs that the host's context holds."""
+        if capability is None or capability == self.capability:
+            return self
+        drafts = _drafts(self.spec, self.settings, self.provider, self.store, context=capability.context_tokens)
+        return replace(self, capability=capability, drafts=drafts)
 
     @property
     def concurrency(self) -> int:
-        """Calls in flight."""
+        """Most calls in flight."""
         return self.settings.judge.concurrency or default_concurrency(self.host)
+
+    @property
+    def limits(self) -> RateLimits:
+        """Limits in force: the user's or those that the host stated, whichever are lower."""
+        judging, stated = self.settings.judge, self.capability.limits if self.capability else None
+        return Rates(rpm=judging.rpm, tpm=judging.tpm, remembered=stated).in_force
+
+    @property
+    def calls(self) -> JudgeCalls:
+        """How its model is called."""
+        return JudgeCalls(
+            provider=self.provider, model=self.drafts.model, packs=self.drafts.profile, concurrency=self.concurrency
+        )
 
     def slots(self, pool: Pool) -> Mapping[str, tuple[str, int]]:
         """Assign every memory to its pack, and keep the assignment."""
@@ -105,53 +149,34 @@ class ModelSeat:
             context=self.settings.judge.context,
         )
         plan = planner.plan(turn, pool.misses)
-        limits = self.settings.judge
-        took = duration(
-            Work(plan.calls, plan.input_tokens, plan.output_tokens),
-            RateLimits(limits.rpm, limits.tpm),
-            latency_s=typical_latency_s(self.store.connection, host=self.host, model=self.drafts.model.name),
-            concurrency=self.concurrency,
-        )
-        judge = JudgeEstimate(
-            candidates=len(pool.candidates),
-            cached=len(pool.candidates) - len(pool.misses),
-            to_judge=len(pool.misses),
-            calls=plan.calls,
-            input_tokens=plan.input_tokens,
-            output_tokens=plan.output_tokens,
-            cost_usd=self._cost(plan.calls, plan.input_tokens, plan.output_tokens),
-            seconds=took.seconds,
-            binding_limit=took.binding_limit,
+        work = Work(plan.calls, plan.input_tokens, plan.output_tokens)
+        return planning.whole(self._terms().estimate(work, pool), pool)
+
+    def forecast(self, turn: Turn, pool: Pool) -> JudgeEstimate:
+        """Say about what judging will take, by the sizes alone."""
+        work = planning.forecast(self.drafts, turn, pool, self.slots(pool), context=self.settings.judge.context)
+        return self._terms().estimate(work, pool)
+
+    def _terms(self) -> planning.Terms:
+        model = self.drafts.model.name
+        return planning.Terms(
+            provider=self.spec.provider,
             host=self.host,
+            model=model,
+            limits=self.limits,
+            concurrency=self.concurrency,
+            latency_s=typical_latency_s(self.store.connection, host=self.host, model=model),
         )
-        return Estimate(
-            judge=judge,
-            primary=None,
-            by_kind=_tokens_by(pool.misses, lambda miss: str(miss.kind)),
-            by_folder=_tokens_by(pool.misses, lambda miss: miss.path.split("/", 1)[0] if "/" in miss.path else TOP),
-        )
-
-    def _cost(self, calls: int, input_tokens: int, output_tokens: int) -> Decimal | None:
-        """Price the average call and multiply, so that long-prompt tiers are not met by the sum."""
-        if not calls:
-            return Decimal(0)
-        average = Usage(input_tokens=-(-input_tokens // calls), output_tokens=-(-output_tokens // calls))
-        one = price(self.spec.provider, self.drafts.model.name, self.host, average)
-        return None if one is None else one * calls
-
-
-def _tokens_by(misses: Sequence[Candidate], group: Callable[[Candidate], str]) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for miss in misses:
-        counts[group(miss)] += miss.tokens
-    return dict(counts.most_common())
 
 
 async def _never(judgments: object) -> None:
     raise AssertionError("an estimate writes no judgments")
 
 
-def _drafts(spec: Spec, settings: Settings, provider: Provider, store: Store) -> Drafts:
+def _drafts(
+    spec: Spec, settings: Settings, provider: Provider, store: Store, *, context: int | None = None
+) -> Drafts:
+    """Draft for this model; context: the longest input that its host tells, which stands over the declared one."""
     judge, traits = settings.judge, declared(spec.provider, spec.model)
     model = JudgeModel(
         name=_model_name(spec),
@@ -165,7 +190,7 @@ def _drafts(spec: Spec, settings: Settings, provider: Provider, store: Store) ->
     )
     packing = profile(
         cache_floor=traits.cache_floor,
-        context_tokens=traits.context_tokens,
+        context_tokens=context or traits.context_tokens,
         pack_size=judge.pack_size,
         pack_tokens=judge.pack_tokens,
     )

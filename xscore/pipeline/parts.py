@@ -12,8 +12,11 @@ from xscore.pipeline.pool import Pool
 from xscore.pipeline.tab import Tab
 from xscore.providers.provider import Provider
 from xscore.records import Estimate, IndexReport, JudgeIdentity, Observer, Turn
+from xscore.scorer.draft import JudgeModel
 from xscore.scorer.judge import Judge
 from xscore.scorer.model_judge import Write
+from xscore.scorer.packs import Profile
+from xscore.scorer.sharing import Claims
 from xscore.settings import Settings
 
 
@@ -26,6 +29,10 @@ class Desk(Protocol):
         """Return what keeps the judgments of a turn: awaited, they are committed."""
         ...
 
+    def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
+        """Return what keeps processes at work on one store from paying for the same candidates of a turn."""
+        ...
+
     def primary(self) -> Provider:
         """Return the answering model, within the turn's budget."""
         ...
@@ -35,6 +42,18 @@ class Desk(Protocol):
     ) -> Provider:
         """Return a connected provider with retries, limits, budget and ledger around it."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeCalls:
+    """How a model that judges is called: for the probe, and for the doctor."""
+
+    provider: Provider
+    """As connected, with nothing wrapped around it."""
+    model: JudgeModel
+    packs: Profile
+    concurrency: int
+    """Most calls in flight."""
 
 
 class JudgeSeat(Protocol):
@@ -53,6 +72,11 @@ class JudgeSeat(Protocol):
     @property
     def threshold(self) -> float:
         """The lowest final score that is kept, on this judge's scale."""
+        ...
+
+    @property
+    def calls(self) -> JudgeCalls | None:
+        """How its model is called; None: no model judges."""
         ...
 
     def open(self, desk: Desk, turn: Turn, pool: Pool, turn_key: str) -> Judge:

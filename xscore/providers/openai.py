@@ -8,19 +8,23 @@ The trade-off: replies are read as plain JSON, so a field that the SDK renames m
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from xscore.errors import CallTimedOut, PromptTooLong, ProviderError
+from xscore.providers import context_length
 from xscore.providers import openai_reply as reply
-from xscore.providers.catalog import declared
 from xscore.providers.credentials import DUMMY_KEY, usable_key
-from xscore.providers.hosts import host_of
+from xscore.providers.hosts import host_of, is_loopback
 from xscore.providers.openai_errors import hint_for, is_refusal, translate
 from xscore.providers.openai_request import Dialect, body, weaker
 from xscore.providers.openai_stream import StreamedReply
+from xscore.providers.prompt_seen import is_cut
 from xscore.providers.provider import OnText
-from xscore.records import Completion, Finish, Request, Usage
+from xscore.providers.transport import Route, route_to
+from xscore.records import Capability, Completion, Finish, RateLimits, Request, Usage
 from xscore.settings import Settings
 
 if TYPE_CHECKING:
@@ -28,12 +32,11 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 PATH = "/chat/completions"
-CONNECT_TIMEOUT_S = 10.0
+VENDOR = "openai.com"
 ACCOUNT_HEADERS = ("OpenAI-Organization", "OpenAI-Project")
 """The SDK fills these from the environment; they are the vendor's business and no other host's."""
-SEEN_AT_LEAST = 0.5
-"""A host that counts less than this share of our estimate has cut the prompt (estimates err by a quarter or so)."""
-MODELS_TIMEOUT_S = 10.0
+LOOK_TIMEOUT_S = 10.0
+"""Deadline of looking something up at the host, without a model's work in it."""
 
 
 def connect(model: str, settings: Settings) -> "OpenAIProvider":
@@ -47,7 +50,7 @@ def connect(model: str, settings: Settings) -> "OpenAIProvider":
 
 
 class OpenAIProvider:
-    """A host that speaks the OpenAI dialect."""
+    """A host that speaks the OpenAI dialect. It is `Adaptable`."""
 
     name = "openai"
 
@@ -55,10 +58,26 @@ class OpenAIProvider:
         self.host = host_of(base_url)
         self._base_url = base_url
         self._key = api_key
+        self._route = Route(self.host, None)
         self._client: AsyncOpenAI | None = None
         self._caught: tuple[type[Exception], ...] = ()
-        is_official = (urlsplit(base_url).hostname or "").endswith(".openai.com")
-        self._dialect = Dialect(official=is_official)
+        self._dialect = Dialect(official=f".{urlsplit(base_url).hostname}".endswith(f".{VENDOR}"))
+        self._known: Capability | None = None
+
+    @property
+    def is_vendors_own(self) -> bool:
+        """Whether the host is OpenAI's."""
+        return self._dialect.official
+
+    def adopt(self, capability: Capability) -> None:
+        """Ask from now on in this form and without these fields."""
+        self._known = capability
+        self._dialect = replace(self._dialect, form=capability.reply_form, without=frozenset(capability.without))
+
+    def learned(self, model: str) -> Capability:
+        """Return what was adopted, corrected by every reply since."""
+        known = self._known or Capability(provider=self.name, host=self.host, model=model, probed_at=0.0)
+        return replace(known, reply_form=self._dialect.form, without=tuple(sorted(self._dialect.without)))
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Make one attempt within `request.timeout_s`; a field that the host refuses is left out from then on."""
@@ -75,23 +94,18 @@ class OpenAIProvider:
         return completion
 
     async def models(self) -> tuple[str, ...]:
-        """Return the names of the models that the host lists, for `doctor`."""
-        client = self._open()
-        import httpx2
+        """Return the names of the models that the host lists."""
+        return context_length.names(await self._look("/models"))
 
-        try:
-            async with asyncio.timeout(MODELS_TIMEOUT_S):
-                response = await client.get("/models", cast_to=httpx2.Response)
-        except TimeoutError as error:
-            raise CallTimedOut(
-                f"{self.host} did not list its models within {MODELS_TIMEOUT_S:g} s",
-                hint=f"Check that a server listens at {self.host} (openai.base_url).",
-            ) from error
-        except self._caught as error:
-            raise translate(error, host=self.host, model="", secret=self._key, prompt=()) from error
-        listed = self._json(response, "").get("data")
-        entries = listed if isinstance(listed, list) else []
-        return tuple(str(entry["id"]) for entry in entries if isinstance(entry, dict) and "id" in entry)
+    async def context_tokens(self, model: str) -> int | None:
+        """Return the longest input: as loaded, where the host tells, else as the model was made."""
+        listing: Mapping[str, Any] = {}
+        with suppress(ProviderError):
+            listing = await self._look("/models")
+        told = context_length.served(listing, model)
+        if told is None and is_loopback(self.host):
+            told = await self._context_loaded(model)
+        return told or context_length.trained(listing, model)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -106,17 +120,45 @@ class OpenAIProvider:
             from openai import AsyncOpenAI, DefaultAioHttpClient, Omit, OpenAIError
 
             self._caught = (OpenAIError, httpx2.HTTPError, aiohttp.ClientError)
-            timeout = httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S)
+            self._route = route_to(self._base_url)
             withheld: dict[str, Any] = {} if self._dialect.official else dict.fromkeys(ACCOUNT_HEADERS, Omit())
+            http = self._route.client(DefaultAioHttpClient)
             self._client = AsyncOpenAI(
                 api_key=self._key or DUMMY_KEY,
                 base_url=self._base_url,
                 max_retries=0,
-                timeout=timeout,
+                timeout=http.timeout,
                 default_headers=withheld,
-                http_client=DefaultAioHttpClient(follow_redirects=False, timeout=timeout),
+                http_client=http,
             )
         return self._client
+
+    async def _look(self, path: str) -> Mapping[str, Any]:
+        """Return the JSON object at this path: of the base URL, or the whole URL of one."""
+        client = self._open()
+        import httpx2
+
+        try:
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                response = await client.get(path, cast_to=httpx2.Response)
+        except TimeoutError as error:
+            raise CallTimedOut(
+                f"{self.host} did not answer within {LOOK_TIMEOUT_S:g} s",
+                hint=f"Check that a server listens at {self.host} (openai.base_url).",
+            ) from error
+        except self._caught as error:
+            raise self._translated(error, "", ()) from error
+        return self._json(response, "")
+
+    async def _context_loaded(self, model: str) -> int | None:
+        """Ask a server on this machine, in the words of each that we know, what it has loaded the model with."""
+        parts = urlsplit(self._base_url)
+        for path in context_length.LOCAL_PATHS:
+            with suppress(ProviderError):
+                told = context_length.loaded(await self._look(f"{parts.scheme}://{parts.netloc}{path}"), model)
+                if told is not None:
+                    return told
+        return None
 
     async def _in_the_hosts_words(self, client: "AsyncOpenAI", request: Request, on_text: OnText | None) -> Completion:
         """Send, and send again without what the host refuses, until nothing is left to leave out."""
@@ -128,7 +170,8 @@ class OpenAIProvider:
                 if is_refusal(error):
                     return _declined(request)
                 if self._dialect is dialect and not self._weaken(request, error):
-                    raise self._translated(error, request) from error
+                    prompt = (request.system, *request.content)
+                    raise self._translated(error, request.model, prompt) from error
 
     async def _send(
         self, client: "AsyncOpenAI", request: Request, fields: dict[str, Any], on_text: OnText | None
@@ -158,11 +201,23 @@ class OpenAIProvider:
     def _read(self, response: "httpx2.Response", request: Request) -> Completion:
         found = self._json(response, request.model)
         limits = reply.rate_limits(response.headers)
+        self._learn(request.model, found, limits)
         return reply.completion(found, request, host=self.host, secret=self._key, limits=limits)
 
     def _json(self, response: "httpx2.Response", model: str) -> dict[str, Any]:
         content_type = response.headers.get("content-type", "")
         return reply.parse_json(response.content, content_type, host=self.host, model=model)
+
+    def _learn(self, model: str, found: Mapping[str, Any], limits: RateLimits) -> None:
+        """Keep what this reply shows of the host, where it is news."""
+        reports_usage, reports_cached = reply.reports(found.get("usage"))
+        known = self.learned(model)
+        if limits == RateLimits():
+            limits = known.limits
+        if (known.reports_usage, known.reports_cached_tokens, known.limits) != (reports_usage, reports_cached, limits):
+            self._known = replace(
+                known, reports_usage=reports_usage, reports_cached_tokens=reports_cached, limits=limits
+            )
 
     def _weaken(self, request: Request, error: Exception) -> bool:
         """Leave out what this refusal names; False where it names nothing that can be left out."""
@@ -174,21 +229,18 @@ class OpenAIProvider:
             self._dialect = weakened
         return weakened is not None
 
-    def _translated(self, error: Exception, request: Request) -> ProviderError:
-        prompt = (request.system, *request.content)
-        return translate(error, host=self.host, model=request.model, secret=self._key, prompt=prompt)
+    def _translated(self, error: Exception, model: str, prompt: tuple[str, ...]) -> ProviderError:
+        ours = translate(error, host=self.host, model=model, secret=self._key, prompt=prompt)
+        return self._route.explained(ours, error)
 
     def _check_seen_whole(self, request: Request, completion: Completion) -> None:
-        """Fail loudly where the host cut the prompt in silence (Ollama does, past num_ctx).
-
-        Models with declared settings are spared: their hosts answer 400 instead.
-        """
-        seen = completion.usage.input_tokens
-        if not completion.usage_reported or declared(self.name, request.model).known:
+        """Fail loudly where the host cut the prompt in silence; the vendor's own answers 400 instead."""
+        if self.is_vendors_own or not completion.usage_reported:
             return
-        if seen < SEEN_AT_LEAST * request.input_tokens:
+        seen = completion.usage.input_tokens
+        if is_cut(request, seen_tokens=seen, context_tokens=self._known.context_tokens if self._known else None):
             raise PromptTooLong(
-                f"{self.host} read {seen} tokens of about {request.input_tokens}: it cut the prompt",
+                f"{self.host} read {seen:,} tokens of about {request.input_tokens:,}: it cut the prompt",
                 hint=hint_for(PromptTooLong, self.host, request.model),
             )
 

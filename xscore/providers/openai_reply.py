@@ -4,31 +4,21 @@ It trusts nothing: HTML at 200, `{}`, errors inside a success and usage that is 
 It does not read scores; the scorer parses `text`. The trade-off: usage that makes no sense counts as not reported.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from xscore.errors import ProviderError, UnreadableResponse
-from xscore.providers.openai_errors import from_body, hint_for
+from xscore.errors import ProviderError
+from xscore.providers.openai_errors import OPENAI, from_body
+from xscore.providers.reply_facts import count, estimated_usage, header_count, json_object, section
 from xscore.records import Completion, Finish, RateLimits, Request, Usage
 
 FINISH = {"length": Finish.LENGTH, "content_filter": Finish.REFUSAL}
 """`finish_reason` -> ours; every other is a stop."""
-OUTPUT_CHARS_PER_TOKEN = 4
-MAX_COUNT = 1_000_000_000_000
-"""A count above this counts nothing, and would not fit into the ledger."""
 
 
 def parse_json(data: bytes, content_type: str, *, host: str, model: str) -> dict[str, Any]:
     """Return the JSON object of a 200 reply, or raise UnreadableResponse without showing the body."""
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        kind = content_type.split(";", maxsplit=1)[0].strip() or "no content type"
-        raise _unreadable(host, model, f"{len(data)} bytes of {kind} that are not JSON") from error
-    if not isinstance(found, dict):
-        raise _unreadable(host, model, f"a JSON {type(found).__name__} where an object belongs")
-    return found
+    return json_object(data, content_type, words=OPENAI, host=host, model=model)
 
 
 def completion(found: Mapping[str, Any], request: Request, *, host: str, secret: str, limits: RateLimits) -> Completion:
@@ -75,32 +65,33 @@ def reported_usage(found: object) -> Usage | None:
     """Return the usage that the host reports; None where it reports none, or no sense."""
     if not isinstance(found, Mapping):
         return None
-    given = _count(found.get("prompt_tokens"))
-    written = _count(found.get("completion_tokens"))
+    given = count(found.get("prompt_tokens"))
+    written = count(found.get("completion_tokens"))
     if not given or written is None:
         return None
-    prompt_details = _details(found, "prompt_tokens_details")
-    output_details = _details(found, "completion_tokens_details")
-    cached = min(given, _count(prompt_details.get("cached_tokens")) or 0)
+    prompt_details = section(found, "prompt_tokens_details")
+    output_details = section(found, "completion_tokens_details")
+    cached = min(given, count(prompt_details.get("cached_tokens")) or 0)
     return Usage(
         input_tokens=given,
         cached_input_tokens=cached,
-        cache_write_tokens=min(given - cached, _count(prompt_details.get("cache_write_tokens")) or 0),
+        cache_write_tokens=min(given - cached, count(prompt_details.get("cache_write_tokens")) or 0),
         output_tokens=written,
-        reasoning_tokens=min(written, _count(output_details.get("reasoning_tokens")) or 0),
+        reasoning_tokens=min(written, count(output_details.get("reasoning_tokens")) or 0),
     )
 
 
-def estimated_usage(request: Request, text: str) -> Usage:
-    """Return our estimate of a call whose host reports no usage."""
-    return Usage(input_tokens=request.input_tokens, output_tokens=-(-len(text) // OUTPUT_CHARS_PER_TOKEN))
+def reports(found: object) -> tuple[bool, bool]:
+    """Say whether this is usage that makes sense, and whether it tells what came from a prefix cache."""
+    cached = section(found, "prompt_tokens_details").get("cached_tokens") if isinstance(found, Mapping) else None
+    return reported_usage(found) is not None, count(cached) is not None
 
 
 def rate_limits(headers: Mapping[str, str]) -> RateLimits:
     """Return the limits that the reply's headers state."""
     return RateLimits(
-        requests_per_minute=_header_count(headers.get("x-ratelimit-limit-requests")),
-        tokens_per_minute=_header_count(headers.get("x-ratelimit-limit-tokens")),
+        requests_per_minute=header_count(headers.get("x-ratelimit-limit-requests")),
+        tokens_per_minute=header_count(headers.get("x-ratelimit-limit-tokens")),
     )
 
 
@@ -113,19 +104,5 @@ def _text(content: object) -> str:
     return ""
 
 
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT else None
-
-
-def _details(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    details = found.get(name)
-    return details if isinstance(details, Mapping) else {}
-
-
-def _header_count(value: str | None) -> int | None:
-    return int(value) if value and len(value) <= len(str(MAX_COUNT)) and value.isdecimal() and int(value) > 0 else None
-
-
 def _unreadable(host: str, model: str, what: str) -> ProviderError:
-    message = f"{host} answered 200 with {what}"
-    return UnreadableResponse(message, hint=hint_for(UnreadableResponse, host, model))
+    return OPENAI.unreadable(what, host=host, model=model)

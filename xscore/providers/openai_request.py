@@ -8,21 +8,11 @@ it belongs to the judge's identity. The trade-off: a host that silently ignores 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any
 
 from xscore.providers.catalog import declared
 from xscore.providers.reply_schema import response_format
-from xscore.records import Request
-
-
-class ReplyForm(StrEnum):
-    """How a judging reply is asked for, strongest first."""
-
-    JSON_SCHEMA = "json_schema"
-    JSON_OBJECT = "json_object"
-    TEXT = "text"
-
+from xscore.records import ReplyForm, Request
 
 WEAKER_FORM = {ReplyForm.JSON_SCHEMA: ReplyForm.JSON_OBJECT, ReplyForm.JSON_OBJECT: ReplyForm.TEXT}
 FORM_WORDS = ("response_format", "json_schema", "json_object", "grammar", "guided")

@@ -10,6 +10,7 @@ from xscore.errors import ConnectionFailed, UnreadableResponse
 from xscore.providers import openai_reply as reply
 from xscore.providers.openai_errors import hint_for
 from xscore.providers.provider import OnText
+from xscore.providers.reply_facts import estimated_usage
 from xscore.records import Completion, Finish, RateLimits, Request, Usage
 
 
@@ -47,7 +48,7 @@ class StreamedReply:
         return Completion(
             text=text,
             finish=Finish.REFUSAL if self._refused else self._finish,
-            usage=self._usage or reply.estimated_usage(self._request, text),
+            usage=self._usage or estimated_usage(self._request, text),
             model=self._model,
             usage_reported=self._usage is not None,
             limits=limits,

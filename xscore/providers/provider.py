@@ -1,9 +1,12 @@
-"""The seam to a model: one method. Rate limit, retry and metering are each a Provider around a Provider."""
+"""The seam to a model: one method. Rate limit, retry and metering are each a Provider around a Provider.
+
+A dialect that hosts speak more or less well is `Adaptable` as well, as it is connected, without its wrappers.
+"""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from xscore.records import Completion, Request
+from xscore.records import Capability, Completion, Request
 
 OnText = Callable[[str], None]
 """Receives pieces of the reply as they arrive; given, it asks the dialect to stream."""
@@ -23,4 +26,30 @@ class Provider(Protocol):
 
     async def aclose(self) -> None:
         """Release connections; the provider is not used afterwards."""
+        ...
+
+
+@runtime_checkable
+class Adaptable(Protocol):
+    """A connected provider that asks its host for less where it must, can start from what was found, and tells it."""
+
+    @property
+    def is_vendors_own(self) -> bool:
+        """Whether the host is the dialect's vendor, who takes all of it, so that nothing need be found out."""
+        ...
+
+    def adopt(self, capability: Capability) -> None:
+        """Ask from now on as this capability says."""
+        ...
+
+    def learned(self, model: str) -> Capability:
+        """Return what was adopted, corrected by every reply since; `probed_at` 0 where nothing was adopted."""
+        ...
+
+    async def models(self) -> tuple[str, ...]:
+        """Return the names of the models that the host lists. Raises leaves of `ProviderError`."""
+        ...
+
+    async def context_tokens(self, model: str) -> int | None:
+        """Return the longest input, where the host tells; None where it is silent or cannot be asked."""
         ...

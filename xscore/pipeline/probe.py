@@ -1,0 +1,176 @@
+"""Find out, with one small call of our own text, what a host can do before the repository's text is sent to it.
+
+Hosts that speak a vendor's dialect differ in what they take and what they do with it: some refuse a strict schema,
+some take it and answer prose, some tell no usage. Forms of the reply are tried from the strongest, and the first that
+gives readable scores for both memories is kept. The vendor's own host is never probed. What later replies show is
+learned as well (`keep`). It decides nothing about packs or limits. Trade-off: a form is judged by one reply, so a
+model that failed once by chance is asked in a weaker form until the memory fades.
+"""
+
+import time
+from dataclasses import dataclass, replace
+from math import ceil
+from sqlite3 import Connection
+
+from xscore.cache import capabilities
+from xscore.errors import NoUsableModel, RequestRejected, XscoreError
+from xscore.pipeline.parts import JudgeCalls
+from xscore.prompts.judge import PackEntry, judging_request, turn_block
+from xscore.providers.hosts import is_loopback
+from xscore.providers.provider import Adaptable, Provider
+from xscore.records import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Stage, Turn, Usage
+from xscore.scorer import parse
+
+PACK = (
+    PackEntry("ka", "function", "probe/add.py", "add", "def add(a, b):\n    return a + b"),
+    PackEntry("qe", "function", "probe/greet.py", "greet", "def greet(name):\n    return f'hello {name}'"),
+)
+TASK = Turn(task="Make `add` accept any number of numbers.")
+OUTPUT_TOKENS = 2_000
+"""Enough to see how much a model thinks before it answers."""
+REMEMBERED_S = 30 * 86_400.0
+REMEMBERED_HERE_S = 86_400.0
+"""A server on this machine is loaded anew with another context from one day to the next."""
+FORMS = tuple(ReplyForm)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed:
+    """What a probe found."""
+
+    capability: Capability
+    scores: tuple[int, ...]
+    """Of the two memories, 0..100."""
+    usage: Usage
+    """Of the call that was readable."""
+    took_s: float
+    """All calls of the probe together."""
+
+
+async def acquaint(connection: Connection, calls: JudgeCalls, wrapped: Provider, *, wanted: bool) -> Capability | None:
+    """Have the provider ask as its host can answer: from memory, else, where it is wanted, by a probe.
+
+    wrapped: the same provider with limits, budget and ledger around it. Returns what holds now; None where nothing is
+    known or could be. Raises what `find_out` raises; nothing of the repository was sent then.
+    """
+    if not isinstance(calls.provider, Adaptable):
+        return None
+    known = known_of(connection, calls, now=time.time())
+    if known is not None:
+        calls.provider.adopt(known)
+    if calls.provider.is_vendors_own or not wanted or (known is not None and known.probed_at > 0):
+        return known
+    return (await find_out(connection, calls, wrapped)).capability
+
+
+def known_of(connection: Connection, calls: JudgeCalls, *, now: float) -> Capability | None:
+    """Return what is remembered of the judge's host and model and has not faded. now: unix seconds."""
+    provider = calls.provider
+    known = capabilities.remembered(connection, provider=provider.name, host=provider.host, model=calls.model.name)
+    if known is None or not known.probed_at:
+        return known
+    longest = REMEMBERED_HERE_S if is_loopback(provider.host) else REMEMBERED_S
+    return known if 0 <= now - known.probed_at < longest else None
+
+
+async def find_out(connection: Connection, calls: JudgeCalls, wrapped: Provider) -> Probed:
+    """Probe the host afresh, have the provider ask accordingly, and remember it.
+
+    Raises NoUsableModel where no form of the reply gives readable scores, BudgetExhausted, and leaves of
+    `ProviderError` for what stops any call.
+    """
+    provider, began = calls.provider, time.monotonic()
+    blank = Capability(provider=provider.name, host=provider.host, model=calls.model.name, probed_at=0.0)
+    completion, scores = await _strongest(calls, wrapped, blank)
+    found = _told(provider, blank)
+    if isinstance(provider, Adaptable):
+        context = await provider.context_tokens(calls.model.name)
+        found = replace(found, context_tokens=context)
+    reasoning = ceil(completion.usage.reasoning_tokens / len(PACK))
+    found = replace(found, probed_at=time.time(), reasoning_tokens=reasoning)
+    if isinstance(provider, Adaptable):
+        provider.adopt(found)
+        capabilities.remember(connection, found, at=found.probed_at)
+    return Probed(capability=found, scores=scores, usage=completion.usage, took_s=time.monotonic() - began)
+
+
+def keep(connection: Connection, calls: JudgeCalls) -> None:
+    """Remember what the replies of a turn have shown of the host. Call it when judging ends.
+
+    Of a host that was never probed only its limits are kept: what it refused once may pass the next time.
+    """
+    provider = calls.provider
+    if not isinstance(provider, Adaptable):
+        return
+    learned = provider.learned(calls.model.name)
+    if learned.probed_at:
+        known = capabilities.remembered(connection, provider=provider.name, host=provider.host, model=calls.model.name)
+        if learned != known:
+            capabilities.remember(connection, learned, at=time.time())
+    elif learned.limits != RateLimits():
+        capabilities.remember_limits(
+            connection,
+            provider=provider.name,
+            host=provider.host,
+            model=calls.model.name,
+            limits=learned.limits,
+            at=time.time(),
+        )
+
+
+def request(calls: JudgeCalls) -> Request:
+    """Return the probe: two memories of our own making, judged as any others would be."""
+    model = calls.model
+    judging = judging_request(
+        PACK,
+        turn_block(TASK),
+        model=model.name,
+        max_output_tokens=OUTPUT_TOKENS + model.reasoning_reserve,
+        order=model.order,
+        reasoning=model.reasoning,
+        temperature=model.temperature,
+        timeout_s=model.timeout_s,
+    )
+    return replace(judging, stage=Stage.PROBE)
+
+
+async def _strongest(calls: JudgeCalls, wrapped: Provider, blank: Capability) -> tuple[Completion, tuple[int, ...]]:
+    """Try the forms of the reply from the strongest, until one is readable."""
+    asked, provider, found = request(calls), calls.provider, blank
+    while True:
+        if isinstance(provider, Adaptable):
+            provider.adopt(found)
+        failure: XscoreError
+        try:
+            completion = await wrapped.complete(asked)
+        except RequestRejected as error:  # in words that name no field: a weaker form may still pass
+            failure = error
+        else:
+            scores = parse.read(completion.text, frozenset(asked.reply_ids)).scores
+            if len(scores) == len(PACK) and completion.finish is not Finish.REFUSAL:
+                return completion, tuple(scores[id_] for id_ in asked.reply_ids)
+            failure = _useless(calls, completion)
+        found = _told(provider, blank)
+        if not isinstance(provider, Adaptable) or found.reply_form is FORMS[-1]:
+            raise failure
+        found = replace(found, reply_form=FORMS[FORMS.index(found.reply_form) + 1])
+
+
+def _told(provider: Provider, blank: Capability) -> Capability:
+    return provider.learned(blank.model) if isinstance(provider, Adaptable) else blank
+
+
+def _useless(calls: JudgeCalls, completion: Completion) -> NoUsableModel:
+    who = f"`{calls.model.name}` at {calls.provider.host}"
+    if completion.finish is Finish.REFUSAL:
+        return NoUsableModel(f"{who} declines to judge", hint="Use another model.")
+    if completion.finish is Finish.LENGTH:
+        spent = completion.usage
+        return NoUsableModel(
+            f"{who} did not come to an end in {spent.output_tokens:,} tokens, {spent.reasoning_tokens:,} of reasoning",
+            hint="Use a model that can do without reasoning, or turn it off at the server.",
+        )
+    return NoUsableModel(
+        f"{who} gives no readable scores, neither under a schema nor as JSON nor as text",
+        hint="This model does not follow the judging protocol (docs/protocol.md); use another.",
+    )
