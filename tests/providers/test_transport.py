@@ -1,0 +1,224 @@
+"""Proxies and certificates of the machine: a real forward proxy and a real TLS server, both on loopback."""
+
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+
+from tests.providers.conftest import Connected, MakeRequest
+from tests.servers import OpenAIServer
+from tests.servers.proxy import ForwardProxy
+from xscore.errors import AuthenticationFailed, Unreachable, UsageError
+from xscore.providers.transport import Route, route_to
+
+ELSEWHERE = "http://models.example.test/v1"
+"""A name that no DNS knows: only the proxy is ever connected to."""
+KEY = "sk-test-0123456789abcdef"
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name no proxy and no certificates."""
+    for name in (*PROXIES, *map(str.lower, PROXIES), "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def authority() -> trustme.CA:
+    """Someone who signs certificates, and whom nobody knows."""
+    return trustme.CA()
+
+
+@pytest.fixture
+def proxy(server: OpenAIServer) -> Iterator[ForwardProxy]:
+    """A proxy through which every name leads to the server."""
+    with ForwardProxy(server.host) as running:
+        yield running
+
+
+@pytest.fixture
+def secure(authority: trustme.CA) -> Iterator[OpenAIServer]:
+    """A server that speaks TLS, as 127.0.0.1 and as models.example.test."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1", "models.example.test").configure_cert(context)
+    with OpenAIServer(tls=context) as running:
+        yield running
+
+
+def trust(authority: trustme.CA, place: Path) -> str:
+    """Write the certificate of an authority down."""
+    file = place / "authority.pem"
+    authority.cert_pem.write_to_path(str(file))
+    return str(file)
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+async def test_a_call_goes_through_the_proxy(
+    proxy: ForwardProxy, judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """A remote host is reached through the proxy that the environment names, whoever can resolve its name."""
+    monkeypatch.setenv(name, proxy.url)
+    async with connected(ELSEWHERE, key=KEY) as provider:
+        assert (await provider.complete(judging())).text
+    assert proxy.asked == [f"POST {ELSEWHERE}/chat/completions"]
+
+
+async def test_the_proxys_password_goes_to_the_proxy(
+    proxy: ForwardProxy, judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Name and password in the proxy's URL are sent to it, and shown nowhere."""
+    monkeypatch.setenv("HTTP_PROXY", f"http://ann:secret@{proxy.host}")
+    async with connected(ELSEWHERE, key=KEY) as provider:
+        await provider.complete(judging())
+    assert proxy.authorizations == {"Basic YW5uOnNlY3JldA=="}
+    assert route_to(ELSEWHERE).proxy_host == proxy.host
+
+
+async def test_a_loopback_host_never_goes_through_a_proxy(
+    server: OpenAIServer,
+    proxy: ForwardProxy,
+    judging: MakeRequest,
+    connected: Connected,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Text for a server on this machine stays on it, with every proxy variable set."""
+    for name in PROXIES[:3]:
+        monkeypatch.setenv(name, proxy.url)
+    async with connected(server.url) as provider:
+        await provider.complete(judging())
+    assert proxy.asked == []
+    assert server.counts.requests == 1
+
+
+async def test_tls_goes_through_a_tunnel(
+    secure: OpenAIServer,
+    authority: trustme.CA,
+    judging: MakeRequest,
+    connected: Connected,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """https through a proxy is a CONNECT: the proxy carries it and reads nothing of it."""
+    monkeypatch.setenv("SSL_CERT_FILE", trust(authority, tmp_path))
+    with ForwardProxy(secure.host) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        async with connected("https://models.example.test/v1", key=KEY) as provider:
+            assert (await provider.complete(judging())).text
+    assert proxy.asked == ["CONNECT models.example.test:443"]
+    assert secure.counts.requests == 1
+
+
+@pytest.mark.parametrize("status", [407, 403])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_proxy_that_refuses_says_so(
+    proxy: ForwardProxy,
+    judging: MakeRequest,
+    connected: Connected,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    scheme: str,
+) -> None:
+    """407 and 403 of a proxy stop the run at once; the message names the proxy, without its password."""
+    proxy.refuse_with = status
+    monkeypatch.setenv("ALL_PROXY", f"http://ann:secret@{proxy.host}")
+    async with connected(ELSEWHERE.replace("http", scheme), key=KEY) as provider:
+        with pytest.raises(AuthenticationFailed) as caught:
+            await provider.complete(judging())
+    said = f"{caught.value} {caught.value.hint}"
+    assert str(status) in said
+    assert "secret" not in said
+    assert len(proxy.asked) == 1
+    if (scheme, status) != ("http", 403):  # there a proxy's 403 cannot be told from the host's own
+        assert proxy.host in said
+        assert "PROXY" in said
+
+
+async def test_a_proxy_that_is_not_there_says_so(
+    judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy that nobody runs is named, and nothing was sent."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    async with connected("https://models.example.test/v1", key=KEY) as provider:
+        with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9") as caught:
+            await provider.complete(judging())
+    assert "NO_PROXY" in caught.value.hint
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"])
+async def test_the_users_own_authority_is_trusted(
+    secure: OpenAIServer,
+    authority: trustme.CA,
+    judging: MakeRequest,
+    connected: Connected,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    variable: str,
+) -> None:
+    """A host whose certificate a company signed itself is reached once the environment names the signer."""
+    monkeypatch.setenv(variable, trust(authority, tmp_path))
+    async with connected(secure.url) as provider:
+        assert (await provider.complete(judging())).text
+
+
+async def test_an_unknown_authority_is_named_as_the_cause(
+    secure: OpenAIServer, judging: MakeRequest, connected: Connected
+) -> None:
+    """A certificate that nobody trusts is no network trouble: the hint says what to set; nothing was sent."""
+    async with connected(secure.url, key=KEY) as provider:
+        with pytest.raises(Unreachable, match="certificate") as caught:
+            await provider.complete(judging())
+    assert "SSL_CERT_FILE" in caught.value.hint
+    assert secure.counts.requests == 0
+
+
+async def test_certificates_that_cannot_be_read_are_a_usage_error(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A variable that names no certificates is said, by its name."""
+    (tmp_path / "empty.pem").write_text("nothing")
+    for file in ("empty.pem", "missing.pem"):
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / file))
+        async with connected(server.url) as provider:
+            with pytest.raises(UsageError, match=f"SSL_CERT_FILE names .*{file}"):
+                await provider.complete(judging())
+
+
+@pytest.mark.parametrize(
+    ("no_proxy", "is_direct"),
+    [
+        ("", False),
+        ("*", True),
+        ("example.test", True),
+        (".example.test", True),
+        ("other.test, models.example.test", True),
+        ("models.example.test:80", False),
+        ("ample.test", False),
+    ],
+)
+def test_no_proxy_spares_by_name(monkeypatch: pytest.MonkeyPatch, no_proxy: str, is_direct: bool) -> None:
+    """NO_PROXY names hosts and their endings; a part of a name is none."""
+    monkeypatch.setenv("HTTP_PROXY", "proxy.test:3128")
+    monkeypatch.setenv("NO_PROXY", no_proxy)
+    assert (route_to(ELSEWHERE).proxy is None) is is_direct
+    assert route_to(ELSEWHERE).proxy in (None, "http://proxy.test:3128")
+
+
+def test_no_proxy_spares_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host given by its address is spared by the network it is in."""
+    monkeypatch.setenv("ALL_PROXY", "http://proxy.test:3128")
+    monkeypatch.setenv("NO_PROXY", "10.0.0.0/8,fd00::/8,10.9.0.7:8080")
+    assert route_to("http://10.1.2.3:8000/v1").proxy is None
+    assert route_to("http://[fd00::1]:8000/v1").proxy is None
+    assert route_to("http://11.1.2.3:8000/v1").proxy == "http://proxy.test:3128"
+
+
+def test_a_socks_proxy_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy that the transport cannot speak to is said before anything is sent; a loopback host does not mind."""
+    monkeypatch.setenv("ALL_PROXY", "socks5://ann:secret@127.0.0.1:1080")
+    with pytest.raises(UsageError, match="socks5") as caught:
+        route_to(ELSEWHERE)
+    assert "secret" not in f"{caught.value} {caught.value.hint}"
+    assert route_to("http://localhost:8000/v1") == Route("localhost:8000", None)

@@ -1,0 +1,115 @@
+"""A forward proxy on loopback: plain HTTP requests are passed on, CONNECT opens a tunnel, and both are counted.
+
+Whatever name a client asks for, the call goes to `target`, so that tests may use names that no DNS knows. It runs in a
+thread of its own: `with ForwardProxy(target) as proxy: … proxy.url`. It keeps no connection alive.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Self
+
+
+@dataclass
+class ForwardProxy:
+    """One proxy; attributes may be changed while it runs."""
+
+    target: str
+    """`address:port` that every call really goes to."""
+    refuse_with: int = 0
+    """A status to answer everything with; 0: pass on."""
+    asked: list[str] = field(default_factory=list)
+    """What was asked for: `CONNECT name:port` or `POST http://name/path`."""
+    authorizations: set[str] = field(default_factory=set)
+    _port: int = 0
+
+    @property
+    def host(self) -> str:
+        """`127.0.0.1:port`."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def url(self) -> str:
+        """As `HTTPS_PROXY` names it."""
+        return f"http://{self.host}"
+
+    def __enter__(self) -> Self:
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+        self._thread.start()
+        assert self._started.wait(10), "the proxy did not start"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+
+    async def _serve(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        server = await asyncio.start_server(self._take, "127.0.0.1", 0)
+        self._port = server.sockets[0].getsockname()[1]
+        self._started.set()
+        await self._stop.wait()
+        server.close()
+        carrying = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in carrying:
+            task.cancel()
+        await asyncio.gather(*carrying, return_exceptions=True)
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            async with _closing(writer):
+                await self._answer(reader, writer)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        line, _, rest = head.decode().partition("\r\n")
+        method, asked, version = line.split(" ")
+        self.asked.append(f"{method} {asked}")
+        headers = dict(entry.split(": ", 1) for entry in rest.strip().split("\r\n"))
+        self.authorizations.add(headers.get("Proxy-Authorization", ""))
+        if self.refuse_with:
+            writer.write(f"HTTP/1.1 {self.refuse_with} No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+            await writer.drain()
+        else:
+            await self._pass_on(f"{method} {_path(asked)} {version}\r\n{rest}", method, reader, writer)
+
+    async def _pass_on(
+        self, head: str, method: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        address, port = self.target.rsplit(":", 1)
+        far_reader, far_writer = await asyncio.open_connection(address, int(port))
+        async with _closing(far_writer):
+            if method == "CONNECT":
+                writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
+            else:
+                far_writer.write(head.encode())
+            there = asyncio.create_task(_pump(reader, far_writer))
+            await _pump(far_reader, writer)
+            there.cancel()
+            await asyncio.gather(there, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _closing(writer: asyncio.StreamWriter) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while data := await source.read(65_536):
+            sink.write(data)
+            await sink.drain()
+
+
+def _path(asked: str) -> str:
+    """Return the path of an absolute URL, as a proxy asks the server itself for it."""
+    _, slashes, rest = asked.partition("://")
+    return "/" + rest.partition("/")[2] if slashes else asked
