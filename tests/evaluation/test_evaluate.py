@@ -29,6 +29,7 @@ class _Silent:
 
     identity: JudgeIdentity = IDENTITY
     is_model = False
+    elsewhere: frozenset[str] = frozenset()
 
     async def judge(self, turn: Turn, candidates: Sequence[Candidate]) -> AsyncIterator[Judgment | Unjudged]:
         for candidate in candidates:

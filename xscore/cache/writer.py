@@ -1,15 +1,18 @@
 """Write-through of paid judgments: `write` returns when they are committed, so that a slot is freed only then.
 
-The thread and the grouping are `cache.group_commit`'s. This module only knows whose judgments they are. Trade-off: a
-pack waits for the disk before the next is sent in its place, some 0.1 ms against seconds of a call.
+The claims on what they judge go in the same transaction. The thread and the grouping are `cache.group_commit`'s; this
+module only knows whose judgments they are. Trade-off: a pack waits for the disk before the next is sent in its place,
+some 0.1 ms against seconds of a call.
 """
 
 from collections.abc import Sequence
 from functools import partial
 from sqlite3 import Connection
 
+from xscore.cache.claims import settle_claims
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgments import insert
+from xscore.cache.judgments import enter_query, insert
+from xscore.cache.keys import judge_key
 from xscore.records import JudgeIdentity, Judgment
 
 
@@ -27,3 +30,5 @@ class JudgmentWriter:
 
     def _insert(self, judgments: Sequence[Judgment], connection: Connection) -> None:
         insert(connection, judgments, turn_key=self._turn_key, judge=self._judge, sample=self._sample)
+        query = enter_query(connection, (self._turn_key, judge_key(self._judge), self._sample))
+        settle_claims(connection, query, [judgment.content_hash for judgment in judgments])

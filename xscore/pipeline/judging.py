@@ -8,6 +8,7 @@ by the judge, before this room sees them.
 import asyncio
 import heapq
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -59,13 +60,17 @@ class Settled:
 
 
 async def settle(pool: Pool, judge: Judge | None, turn: Turn, watched: Watched) -> Settled:
-    """Judge what the cache lacks and give every candidate its outcome. judge: None where the cache lacks nothing."""
+    """Judge what the cache lacks and give every candidate its outcome.
+
+    judge: None where the cache lacks nothing, or the deadline came before there was a judge.
+    """
     tally = _Tally(pool, watched)
-    ended: Cause | None = None
+    ended = Cause.DEADLINE if judge is None else None
     if judge is not None and pool.misses:
         ended = await _judge(pool.misses, judge, turn, tally)
     tally.report(final=True)
-    found = _Found(pool.known, Origin.CARRIED if turn.continues else Origin.CACHED, tally.found, ended)
+    known_as = Origin.CARRIED if turn.continues else Origin.CACHED
+    found = _Found(pool.known, known_as, tally.found, judge.elsewhere if judge else frozenset(), ended)
     return Settled(tuple(map(found.outcome, pool.candidates)), ended is Cause.INTERRUPTED)
 
 
@@ -110,6 +115,8 @@ class _Found:
     known: Mapping[str, Judgment]
     known_as: Origin
     judged: Mapping[str, Judgment | Unjudged]
+    elsewhere: AbstractSet[str]
+    """What another process judged while this turn ran."""
     ended: Cause | None
 
     def outcome(self, candidate: Candidate) -> Outcome:
@@ -120,7 +127,9 @@ class _Found:
         if result is None:
             cause = self.ended or Cause.INTERRUPTED
             result = Unjudged(candidate.content_hash, cause, STOPPED[cause])
-        return Outcome(candidate, result, Origin.JUDGED if isinstance(result, Judgment) else Origin.UNJUDGED)
+        if isinstance(result, Unjudged):
+            return Outcome(candidate, result, Origin.UNJUDGED)
+        return Outcome(candidate, result, Origin.CACHED if candidate.content_hash in self.elsewhere else Origin.JUDGED)
 
 
 @dataclass(slots=True)

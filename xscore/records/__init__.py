@@ -23,7 +23,7 @@ from xscore.records.index import (
     MemoryCounts,
     Mention,
 )
-from xscore.records.judgment import Cause, JudgeIdentity, Judgment, Origin, Outcome, Unjudged
+from xscore.records.judgment import Cause, Claimed, JudgeIdentity, Judgment, Origin, Outcome, Share, Unjudged
 from xscore.records.memory import (
     Candidate,
     CodeFacts,
@@ -70,6 +70,7 @@ __all__ = [
     "Capability",
     "Cause",
     "ChangedFile",
+    "Claimed",
     "CodeFacts",
     "Completion",
     "ConcurrencyStep",
@@ -114,6 +115,7 @@ __all__ = [
     "Selected",
     "Selection",
     "Setting",
+    "Share",
     "Silent",
     "Source",
     "Stage",

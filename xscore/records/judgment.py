@@ -1,5 +1,6 @@
 """What a judge says of a candidate: a score with its reason, or why there is none. There is no third thing."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
@@ -74,6 +75,25 @@ class Unjudged:
     content_hash: str
     cause: Cause
     detail: str = ""
+
+
+class Share(StrEnum):
+    """Whose it is to judge a pack, among the processes at work on one store."""
+
+    OURS = "ours"
+    THEIRS = "theirs"
+    """A living other process is paying for a content of it."""
+    FREE = "free"
+    """Nobody's, and not taken: enough was taken before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What came of claiming a pack."""
+
+    share: Share
+    known: Mapping[str, Judgment]
+    """Contents of it that were judged meanwhile, by content hash; without reasons."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The seam to a judge: candidates in, one outcome for each out, in whatever order they settle."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 from xscore.records import Candidate, Cause, JudgeIdentity, Judgment, Turn, Unjudged
@@ -18,6 +19,11 @@ class Judge(Protocol):
 
     def judge(self, turn: Turn, candidates: Sequence[Candidate]) -> AsyncIterator[Judgment | Unjudged]:
         """Yield exactly one result for each distinct content hash among the candidates."""
+        ...
+
+    @property
+    def elsewhere(self) -> AbstractSet[str]:
+        """Contents among the results so far that another process was paid for meanwhile: found, not judged here."""
         ...
 
     def remarks(self) -> tuple[str, ...]:

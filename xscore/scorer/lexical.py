@@ -52,6 +52,7 @@ class LexicalJudge:
 
     identity = IDENTITY
     is_model = False
+    elsewhere: frozenset[str] = frozenset()
 
     def __init__(self, vectors: Vectors, *, reasons_from: float = 0.3) -> None:
         self._vectors = vectors

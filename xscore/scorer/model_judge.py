@@ -1,53 +1,35 @@
 """The judge that is a model: candidates in, calls out, one result for each back. Nobody is lost, nothing paid is lost.
 
 A judgment is committed (`write`) before the worker that got it takes more work, so a kill re-pays at most what was in
-flight. Texts are loaded pack by pack. Retries, limits, prices and the ledger are wrapped around the provider and not
-seen here. Trade-off: a reply's valid scores are kept and only the rest is asked again, so one memory may be judged
-among other neighbours than another of its pack.
+flight, and claimed before it is sent (`sharing`), so that processes at work on one store do not pay for it twice. Texts
+are loaded pack by pack. Retries, limits, prices and the ledger are wrapped around the provider and not seen here.
+Trade-off: a reply's valid scores are kept and only the rest is asked again, so one memory may be judged among other
+neighbours than another of its pack.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from xscore.errors import BudgetExhausted, PromptTooLong, ProviderError, RequestRejected, Unreachable, XscoreError
 from xscore.prompts.judge import turn_block
 from xscore.providers.provider import Provider
-from xscore.records import Candidate, Cause, Completion, Finish, Judgment, Request, Turn, Unjudged
+from xscore.records import Candidate, Cause, Completion, Finish, Judgment, Request, Share, Turn, Unjudged
 from xscore.scorer import parse, repair
 from xscore.scorer.draft import Drafts
 from xscore.scorer.fanout import Stop, fan_out
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, to_send
 from xscore.scorer.repair import Ask
-from xscore.scorer.split import PartTally, Piece
+from xscore.scorer.run import Faults, Result, Run
+from xscore.scorer.sharing import Alone, Aside, Claims, Rest
+from xscore.scorer.split import Piece
 
 Write = Callable[[Sequence[Judgment]], Awaitable[None]]
 """Returns when these judgments are committed."""
 KnownParts = Callable[[Sequence[str]], Mapping[str, Judgment]]
 """Judgments that exist already among these content hashes of parts."""
-Result = Judgment | Unjudged
-
-
-@dataclass(slots=True)
-class Faults:
-    """What was wrong with replies so far; for the receipt's warnings."""
-
-    mended: int = 0
-    """Replies that were not JSON as they stood."""
-    foreign: int = 0
-    """Scores for ids that were not asked for."""
-    void: int = 0
-    """Scores that are no integer 0..100, or given twice with different values."""
-    asked_again: int = 0
-    """Prompts sent beyond the first of each pack."""
-
-    def in_words(self) -> str:
-        """`2 replies mended, 1 scores void; 3 prompts asked again`; empty where nothing was wrong."""
-        counts = ((self.mended, "replies mended"), (self.foreign, "scores for unknown ids"), (self.void, "scores void"))
-        wrong = ", ".join(f"{count:,} {what}" for count, what in counts if count)
-        again = f"{self.asked_again:,} prompts asked again" if self.asked_again else ""
-        return "; ".join(part for part in (wrong, again) if part)
+Unit = Pack | Ask | Rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +56,22 @@ class ModelJudge:
         slots: Mapping[str, tuple[str, int]],
         priors: Mapping[str, float],
         known_parts: KnownParts = lambda _: {},
+        claims: Claims | None = None,
         concurrency: int = 32,
         context: str = "task",
     ) -> None:
-        """Slots: memory id -> pack and position, of the whole pool. priors: memory id -> lexical prior, 0..1."""
+        """Slots: memory id -> pack and position, of the whole pool. priors: memory id -> lexical prior, 0..1.
+
+        claims: None where no other process can be at work on the same store.
+        """
         self.identity = drafts.identity(provider=provider.name, host=provider.host)
         self.faults = Faults()
+        self.elsewhere: set[str] = set()
         self._provider, self._drafts = provider, drafts
         self._texts, self._write, self._known_parts = texts, write, known_parts
         self._slots, self._priors = slots, priors
         self._concurrency, self._context = concurrency, context
+        self._claims = claims or Alone()
         self._stop = Stop()
 
     def remarks(self) -> tuple[str, ...]:
@@ -101,18 +89,21 @@ class ModelJudge:
         Raises what `write` raises: when judgments cannot be kept, none is paid for.
         """
         packs = self._packs(candidates)
-        run = _Run(turn_block(turn, context=self._context), self._priors_by_content(packs))
+        workers = max(1, min(self._concurrency, len(candidates)))
+        aside = Aside(self._claims, workers=workers)
+        run = Run(turn_block(turn, context=self._context), self._priors_by_content(packs), aside)
         waiting = {member.content_hash for pack in packs for member in pack.members}
-        units: Iterator[Pack | Ask] = iter(packs)
+        units: Iterator[Unit] = aside.units(packs)
         batches = fan_out(
             units,
             lambda unit: self._settle(run, unit),
-            workers=max(1, min(self._concurrency, len(candidates))),
+            workers=workers,
             stop=self._stop,
             unsent=lambda unit: self._unsent(run, unit),
         )
-        async with aclosing(batches):
+        async with self._claims, aclosing(batches):
             async for batch in batches:
+                self._give_up(run, [result.content_hash for result in batch if isinstance(result, Unjudged)])
                 for result in batch:
                     _cross_off(waiting, result)
                     yield result
@@ -147,24 +138,46 @@ class ModelJudge:
     def _priors_by_content(self, packs: Sequence[Pack]) -> dict[str, float]:
         return {member.content_hash: self._priors.get(member.id, 0.0) for pack in packs for member in pack.members}
 
-    async def _settle(self, run: "_Run", unit: Pack | Ask) -> tuple[Sequence[Result], Sequence[Pack | Ask]]:
-        if isinstance(unit, Ask):
-            return await self._send(run, unit)
-        found = self._drafts.pieces_of(unit, self._texts(unit.members))
-        known = self._known(found)
-        results = run.lost_texts(unit, found) + run.take((piece, known.get(piece.content_hash)) for piece in found)
+    async def _settle(self, run: Run, unit: Unit) -> tuple[Sequence[Result], Sequence[Unit]]:
+        match unit:
+            case Ask():
+                return await self._send(run, unit)
+            case Rest():
+                return (), await run.aside.look()
+            case Pack():
+                return await self._settle_pack(run, unit)
+
+    async def _settle_pack(self, run: Run, pack: Pack) -> tuple[Sequence[Result], Sequence[Unit]]:
+        found = self._drafts.pieces_of(pack, self._texts(pack.members))
+        hashes = run.contents(pack, found)
+        (claimed,) = await self._claims.claim([hashes], at_most=1)
+        if claimed.share is not Share.OURS:
+            return (), run.aside.put(pack, hashes)
+        elsewhere = [claimed.known[one.content_hash] for one in pack.members if one.content_hash in claimed.known]
+        if elsewhere:
+            done = {judgment.content_hash for judgment in elsewhere}
+            self.elsewhere |= done
+            self._give_up(run, done)
+            pack = Pack(pack.id, tuple(member for member in pack.members if member.content_hash not in done))
+            found = tuple(piece for piece in found if piece.memory not in done)
+        known = {**self._known(found), **claimed.known}
+        results = run.lost_texts(pack, found) + run.take((piece, known.get(piece.content_hash)) for piece in found)
         await self._keep([result for result in results if isinstance(result, Judgment)])
-        asks = self._drafts.asks(unit, [piece for piece in found if piece.content_hash not in known])
+        asks = self._drafts.asks(pack, [piece for piece in found if piece.content_hash not in known])
         if len(asks) != 1:
-            return results, asks
+            return [*elsewhere, *results], asks
         more, again = await self._send(run, asks[0])
-        return [*results, *more], again
+        return [*elsewhere, *results, *more], again
+
+    def _give_up(self, run: Run, memories: Iterable[str]) -> None:
+        """Release the claims on memories, and on their parts, that will have no judgment of ours."""
+        self._claims.release(run.with_parts(memories))
 
     def _known(self, found: Sequence[Piece]) -> Mapping[str, Judgment]:
         parts = [piece.content_hash for piece in found if piece.is_part]
         return self._known_parts(parts) if parts else {}
 
-    async def _send(self, run: "_Run", ask: Ask) -> tuple[Sequence[Result], Sequence[Ask]]:
+    async def _send(self, run: Run, ask: Ask) -> tuple[Sequence[Result], Sequence[Ask]]:
         request, codes = self._drafts.request(ask, run.turn_text)
         try:
             completion = await self._provider.complete(request)
@@ -177,7 +190,7 @@ class ModelJudge:
         return await self._after_reply(run, ask, codes, completion)
 
     async def _after_reply(
-        self, run: "_Run", ask: Ask, codes: Sequence[str], completion: Completion
+        self, run: Run, ask: Ask, codes: Sequence[str], completion: Completion
     ) -> tuple[Sequence[Result], Sequence[Ask]]:
         refused = completion.finish is Finish.REFUSAL
         reply = parse.NOTHING if refused else parse.read(completion.text, frozenset(codes))
@@ -196,7 +209,7 @@ class ModelJudge:
         more, again = self._climb(run, ask, missing, repair.REFUSED if refused else trouble)
         return [*results, *more], again
 
-    def _after_error(self, run: "_Run", ask: Ask, error: ProviderError) -> tuple[Sequence[Result], Sequence[Ask]]:
+    def _after_error(self, run: Run, ask: Ask, error: ProviderError) -> tuple[Sequence[Result], Sequence[Ask]]:
         detail = f"{error.kind}: {error.message}"
         if isinstance(error, PromptTooLong):
             return self._climb(run, ask, ask.pieces, repair.too_long(detail))
@@ -207,17 +220,19 @@ class ModelJudge:
         return run.lose(ask.pieces, Cause.PROVIDER, detail), ()
 
     def _climb(
-        self, run: "_Run", ask: Ask, missing: Sequence[Piece], trouble: repair.Trouble
+        self, run: Run, ask: Ask, missing: Sequence[Piece], trouble: repair.Trouble
     ) -> tuple[Sequence[Result], Sequence[Ask]]:
         again, lost = repair.next_rung(ask, missing, trouble)
         self.faults.asked_again += len(again)
         return run.take(lost), again
 
-    def _unsent(self, run: "_Run", unit: Pack | Ask) -> Sequence[Result]:
+    def _unsent(self, run: Run, unit: Unit) -> Sequence[Result]:
         assert self._stop.cause is not None
         if isinstance(unit, Ask):
             return run.lose(unit.pieces, self._stop.cause, self._stop.detail)
-        return [Unjudged(member.content_hash, self._stop.cause, self._stop.detail) for member in unit.members]
+        packs = run.aside.leave() if isinstance(unit, Rest) else [unit]
+        members = [member for pack in packs for member in pack.members]
+        return [Unjudged(member.content_hash, self._stop.cause, self._stop.detail) for member in members]
 
     async def _keep(self, judgments: Sequence[Judgment]) -> None:
         if judgments:
@@ -233,38 +248,3 @@ def _cross_off(waiting: set[str], result: Result) -> None:
     if result.content_hash not in waiting:
         raise XscoreError(f"{result.content_hash} was settled twice", hint="Please report it.")
     waiting.remove(result.content_hash)
-
-
-@dataclass(slots=True)
-class _Run:
-    """One pass over the candidates."""
-
-    turn_text: str
-    priors: Mapping[str, float]
-    """By content hash of the memory."""
-    has_answer: bool = False
-    """The host has taken a request of ours."""
-    _parts: PartTally = field(default_factory=PartTally)
-
-    def judgment(self, ask: Ask, piece: Piece, position: int, reply: parse.Reply, code: str) -> Judgment:
-        """Make the judgment of one piece out of a valid score."""
-        pack = ask.pack if len(ask.pieces) > 1 else ""
-        reason = reply.reasons.get(code, "")
-        score = reply.scores[code] / 100
-        return Judgment(piece.content_hash, score, reason, pack, position, self.priors.get(piece.memory, 0.0))
-
-    def take(self, settled: Iterable[tuple[Piece, Result | None]]) -> list[Result]:
-        """Take the results of pieces; give those of the memories that are settled by them."""
-        results = [self._parts.settle(piece, result) for piece, result in settled if result is not None]
-        return [result for result in results if result is not None]
-
-    def lose(self, pieces: Sequence[Piece], cause: Cause, detail: str) -> list[Result]:
-        """Take pieces that will have no score."""
-        return self.take((piece, Unjudged(piece.content_hash, cause, detail)) for piece in pieces)
-
-    @staticmethod
-    def lost_texts(pack: Pack, found: Sequence[Piece]) -> list[Result]:
-        """Account for members whose text is gone: another run changed the store meanwhile."""
-        there = {piece.memory for piece in found}
-        gone = [member.content_hash for member in pack.members if member.content_hash not in there]
-        return [Unjudged(hash_, Cause.UNREADABLE, "it left the store before it was judged") for hash_ in gone]
