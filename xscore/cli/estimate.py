@@ -2,7 +2,7 @@
 
 import click
 
-from xscore.cli.figures import counted, dollars, seconds, tokens
+from xscore.cli.figures import binding, counted, dollars, seconds, tokens
 from xscore.cli.opening import in_pipeline, read_settings
 from xscore.cli.options import JUDGING, KEEPING, LIMITS, MODELS, MOMENT, OUTPUT, SCOPE, Flags, options
 from xscore.cli.progress import Watch
@@ -12,12 +12,6 @@ from xscore.pipeline.receipt import to_json
 from xscore.records import Estimate, JudgeEstimate
 
 FOLDERS_SHOWN = 8
-LIMITS_IN_WORDS = {
-    "none": "nothing is left to judge",
-    "latency": "bound by the latency of the host",
-    "requests_per_minute": "bound by requests a minute (--rpm)",
-    "tokens_per_minute": "bound by tokens a minute (--tpm)",
-}
 
 
 @click.command()
@@ -63,7 +57,7 @@ def _judging(judge: JudgeEstimate) -> list[str]:
         f"judge    {judge.to_judge:,} of {judge.candidates:,} to judge, {judge.cached:,} cached"
         f" · {counted(judge.calls, 'call')} · {tokens(judge.input_tokens)} in / {tokens(judge.output_tokens)} out"
         f" · {dollars(judge.cost_usd)} · {seconds(judge.seconds)} · {one_line(judge.host)}",
-        f"         {LIMITS_IN_WORDS.get(judge.binding_limit, judge.binding_limit)}",
+        f"         {binding(judge)}",
     ]
 
 

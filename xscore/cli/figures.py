@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from xscore.cli.safe_text import one_line
-from xscore.records import Progress
+from xscore.records import JudgeEstimate, Progress
 
 SMALLEST_SHOWN = Decimal("0.001")
 
@@ -58,6 +58,17 @@ def place(path: str, start_line: int = 0, end_line: int = 0) -> str:
     """`path:12-40`, harmless on a terminal."""
     lines = f":{start_line}-{end_line}" if end_line > start_line else f":{start_line}" if start_line else ""
     return one_line(path) + lines
+
+
+def binding(judge: JudgeEstimate) -> str:
+    """What the judging waits for: a limit a minute, or the calls in flight."""
+    match judge.binding_limit:
+        case "none":
+            return "nothing is left to judge"
+        case "latency":
+            return f"bound by the latency of the host, with {counted(judge.concurrency, 'call')} in flight"
+    limit = getattr(judge.limits, judge.binding_limit)
+    return f"bound by {limit:,} {judge.binding_limit.replace('_per_minute', ' a minute').replace('_', ' ')}"
 
 
 def standing(progress: Progress) -> str:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.figures import best_so_far, dollars, seconds, standing
+from xscore.cli.figures import best_so_far, binding, counted, dollars, seconds, standing
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import Terminal
-from xscore.records import Estimate, Progress
+from xscore.records import Estimate, JudgeEstimate, Progress
 
 if TYPE_CHECKING:
     from xscore.cli.board import Board
@@ -47,6 +47,13 @@ class Watch:
             self._drawn().stage(STAGES.get(name, name))
         elif self._terminal.verbose:
             self._terminal.lines(f"{STAGES.get(name, name)} …")
+
+    def forecast(self, forecast: JudgeEstimate) -> None:
+        """Judging is about to begin, and will take long."""
+        self.note(
+            f"judging {forecast.to_judge:,} memories takes about {seconds(forecast.seconds)}"
+            f" in {counted(forecast.calls, 'call')}, {binding(forecast)}; the most promising come first"
+        )
 
     def progress(self, progress: Progress) -> None:
         """Some judgments settled."""

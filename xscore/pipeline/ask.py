@@ -38,8 +38,13 @@ from xscore.records import (
     Selection,
     Stage,
     StageUsage,
+    Traffic,
     Turn,
 )
+from xscore.scorer.judge import Judge
+
+WORTH_A_FORECAST_S = 20.0
+"""Judging that will take so long is announced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,22 +129,30 @@ class _Course:
     async def _judge(self, desk: Desk | None) -> Settled:
         opened, parts = self.opened, self.parts
         parts.observer.stage("judge")
-        leaders = parts.settings.selection.top_k
+        watched = Watched(observer=parts.observer, leaders=parts.settings.selection.top_k, deadline=self.deadline)
         with self.watch.stage("judge"):
-            if desk is None:
-                return await settle(opened.pool, None, opened.turn, Watched(observer=parts.observer, leaders=leaders))
-            judge = parts.judge.open(desk, opened.turn, opened.pool, opened.key)
-            watched = Watched(
-                observer=parts.observer,
-                leaders=leaders,
-                deadline=self.deadline,
-                spent=lambda: desk.tab.spent(Stage.JUDGE),
-                call_s=lambda: desk.tab.call_s(Stage.JUDGE),
-            )
-            settled = await settle(opened.pool, judge, opened.turn, watched)
+            if desk is None or not opened.pool.misses:
+                return await settle(opened.pool, None, opened.turn, watched)
+            judge = await self._judge_in_time(desk)
+            tab = desk.tab
+            spending = replace(watched, spent=lambda: tab.spent(Stage.JUDGE), call_s=lambda: tab.call_s(Stage.JUDGE))
+            settled = await settle(opened.pool, judge, opened.turn, spending)
+            parts.judge.close()
         self.interrupted = settled.interrupted
-        self.warnings.extend(judge.remarks())
+        self.warnings.extend(judge.remarks() if judge else ())
         return settled
+
+    async def _judge_in_time(self, desk: Desk) -> Judge | None:
+        """Open the judge, finding out what its host can do where need be; None: the deadline came first."""
+        opened, parts = self.opened, self.parts
+        forecast = parts.judge.forecast(opened.turn, opened.pool)
+        if forecast.seconds >= WORTH_A_FORECAST_S:
+            parts.observer.forecast(forecast)
+        try:
+            async with asyncio.timeout(self.deadline.judging_left_s() if self.deadline else None):
+                return await parts.judge.open(desk, opened.turn, opened.pool, opened.key)
+        except TimeoutError:
+            return None
 
     def _rank(self, settled: Settled) -> Ranking:
         self.parts.observer.stage("select")
@@ -208,6 +221,7 @@ class _Course:
             judge_usage=desk.tab.spent(Stage.JUDGE) if desk else StageUsage(),
             primary_usage=desk.tab.spent(Stage.PRIMARY) if desk and self._wants_answer() else None,
             probe_usage=_probed(desk),
+            traffic=desk.traffic() if desk else Traffic(),
             latency=self.watch.latency(),
             continues=opened.turn.continues,
             excluded_files=sum(opened.index.files.excluded.by_reason.values()),

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from xscore.cache.claims import Claims as StoredClaims
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.writer import JudgmentWriter
 from xscore.cost_reports.budget import TurnBudget
@@ -20,8 +21,9 @@ from xscore.providers.prices import Price, price
 from xscore.providers.provider import Provider
 from xscore.providers.retrying import Retrying
 from xscore.providers.spec import Spec, connect
-from xscore.records import JudgeIdentity
+from xscore.records import JudgeIdentity, RateLimits, Traffic
 from xscore.scorer.model_judge import Write
+from xscore.scorer.sharing import Claims
 from xscore.settings import Settings
 
 
@@ -56,22 +58,47 @@ class _Desk:
     turn_id: str
     price_of: Price
     opened: list[Provider] = field(default_factory=list)
+    judging: Limited | None = None
 
     def writer(self, turn_key: str, judge: JudgeIdentity) -> Write:
         return JudgmentWriter(self.commits, turn_key=turn_key, judge=judge).write
 
+    def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
+        return StoredClaims(self.commits, turn_key=turn_key, judge=judge)
+
     def primary(self) -> Provider:
         assert self.answerer is not None
-        return self.wrap(connect(Spec(self.answerer.provider, self.answerer.model), self.settings))
+        provider = connect(Spec(self.answerer.provider, self.answerer.model), self.settings)
+        return self._retrying(Limited(self._metered(provider), budget=self.budget, price_of=self.price_of))
 
     def wrap(
-        self, provider: Provider, *, rpm: int | None = None, tpm: int | None = None, concurrency: int | None = None
+        self,
+        provider: Provider,
+        *,
+        rpm: int | None = None,
+        tpm: int | None = None,
+        concurrency: int | None = None,
+        stated: RateLimits | None = None,
     ) -> Provider:
-        """Retries outside the limits: each attempt takes its own tokens, dollars and record."""
-        metered = Metered(provider, turn_id=self.turn_id, record=self.tab.add, price=self.price_of)
-        limited = Limited(
-            metered, rpm=rpm, tpm=tpm, concurrency=concurrency, budget=self.budget, price_of=self.price_of
+        self.judging = Limited(
+            self._metered(provider),
+            rpm=rpm,
+            tpm=tpm,
+            concurrency=concurrency,
+            initial=stated,
+            budget=self.budget,
+            price_of=self.price_of,
         )
+        return self._retrying(self.judging)
+
+    def traffic(self) -> Traffic:
+        return self.judging.traffic() if self.judging else Traffic()
+
+    def _metered(self, provider: Provider) -> Provider:
+        return Metered(provider, turn_id=self.turn_id, record=self.tab.add, price=self.price_of)
+
+    def _retrying(self, limited: Limited) -> Provider:
+        """Retries outside the limits: each attempt takes its own tokens, dollars and record."""
         whole = Retrying(limited, attempts=self.settings.judge.attempts)
         self.opened.append(whole)
         return whole

@@ -29,13 +29,20 @@ class LexicalSeat:
         """The lowest final score that is kept, on the scale of words."""
         return self.settings.selection.lexical_threshold
 
-    def open(self, desk: Desk, turn: Turn, pool: Pool, turn_key: str) -> Judge:
+    async def open(self, desk: Desk, turn: Turn, pool: Pool, turn_key: str) -> Judge:
         """Return the judge; it needs nothing of the desk."""
         return LexicalJudge(lambda: self.store.vectors(EMBEDDER), reasons_from=self.settings.judge.reasons_from)
 
+    def close(self) -> None:
+        """Keep nothing: there is no host."""
+
     def estimate(self, turn: Turn, pool: Pool) -> Estimate:
         """Say that judging is free."""
-        free = JudgeEstimate(
+        return Estimate(judge=self.forecast(turn, pool), primary=None, by_kind={}, by_folder={})
+
+    def forecast(self, turn: Turn, pool: Pool) -> JudgeEstimate:
+        """Say that judging is free and takes no call."""
+        return JudgeEstimate(
             candidates=len(pool.candidates),
             cached=0,
             to_judge=len(pool.candidates),
@@ -47,4 +54,3 @@ class LexicalSeat:
             binding_limit="none",
             host=self.identity.host,
         )
-        return Estimate(judge=free, primary=None, by_kind={}, by_folder={})

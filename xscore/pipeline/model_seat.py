@@ -89,6 +89,7 @@ class ModelSeat:
             self.drafts,
             texts=self.texts,
             write=desk.writer(turn_key, self.identity),
+            claims=desk.claims(turn_key, self.identity),
             slots=self.slots(pool),
             priors=priors(turn, pool.candidates, lambda: self.store.vectors(EMBEDDER)),
             known_parts=lambda hashes: {part: pool.known[part] for part in hashes if part in pool.known},
@@ -154,7 +155,7 @@ class ModelSeat:
 
     def forecast(self, turn: Turn, pool: Pool) -> JudgeEstimate:
         """Say about what judging will take, by the sizes alone."""
-        work = planning.forecast(self.drafts, turn, pool, self.slots(pool), context=self.settings.judge.context)
+        work = planning.forecast(self.drafts, turn, pool, context=self.settings.judge.context)
         return self._terms().estimate(work, pool)
 
     def _terms(self) -> planning.Terms:
@@ -173,9 +174,7 @@ async def _never(judgments: object) -> None:
     raise AssertionError("an estimate writes no judgments")
 
 
-def _drafts(
-    spec: Spec, settings: Settings, provider: Provider, store: Store, *, context: int | None = None
-) -> Drafts:
+def _drafts(spec: Spec, settings: Settings, provider: Provider, store: Store, *, context: int | None = None) -> Drafts:
     """Draft for this model; context: the longest input that its host tells, which stands over the declared one."""
     judge, traits = settings.judge, declared(spec.provider, spec.model)
     model = JudgeModel(

@@ -11,7 +11,7 @@ from xscore.pipeline.boosts import Booster
 from xscore.pipeline.pool import Pool
 from xscore.pipeline.tab import Tab
 from xscore.providers.provider import Provider
-from xscore.records import Estimate, IndexReport, JudgeIdentity, Observer, Turn
+from xscore.records import Estimate, IndexReport, JudgeEstimate, JudgeIdentity, Observer, RateLimits, Traffic, Turn
 from xscore.scorer.draft import JudgeModel
 from xscore.scorer.judge import Judge
 from xscore.scorer.model_judge import Write
@@ -38,9 +38,22 @@ class Desk(Protocol):
         ...
 
     def wrap(
-        self, provider: Provider, *, rpm: int | None = None, tpm: int | None = None, concurrency: int | None = None
+        self,
+        provider: Provider,
+        *,
+        rpm: int | None = None,
+        tpm: int | None = None,
+        concurrency: int | None = None,
+        stated: RateLimits | None = None,
     ) -> Provider:
-        """Return a connected provider with retries, limits, budget and ledger around it."""
+        """Return a connected provider that judges, with retries, limits, budget and ledger around it.
+
+        stated: limits that its host named in earlier runs.
+        """
+        ...
+
+    def traffic(self) -> Traffic:
+        """Return how the judge's calls went."""
         ...
 
 
@@ -79,8 +92,19 @@ class JudgeSeat(Protocol):
         """How its model is called; None: no model judges."""
         ...
 
-    def open(self, desk: Desk, turn: Turn, pool: Pool, turn_key: str) -> Judge:
-        """Return the judge of this turn; a model's judgments are committed before it yields them."""
+    async def open(self, desk: Desk, turn: Turn, pool: Pool, turn_key: str) -> Judge:
+        """Return the judge of this turn; a model's judgments are committed before it yields them.
+
+        A host that is not known yet is probed first. Raises leaves of ProviderError, and NoUsableModel.
+        """
+        ...
+
+    def close(self) -> None:
+        """Keep what the turn has shown of the judge's host."""
+        ...
+
+    def forecast(self, turn: Turn, pool: Pool) -> JudgeEstimate:
+        """Say about what judging will take, at once; sends nothing."""
         ...
 
     def estimate(self, turn: Turn, pool: Pool) -> Estimate:

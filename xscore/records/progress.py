@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Protocol
 
-from xscore.records.reports import Estimate
+from xscore.records.reports import Estimate, JudgeEstimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,10 @@ class Observer(Protocol):
         """A stage begins: `index`, `pool`, `judge`, `select`, `primary`."""
         ...
 
+    def forecast(self, forecast: JudgeEstimate) -> None:
+        """Judging is about to begin, and will take long."""
+        ...
+
     def progress(self, progress: Progress) -> None:
         """Some judgments settled."""
         ...
@@ -68,6 +72,9 @@ class Silent:
     can_confirm = False
 
     def stage(self, name: str) -> None:
+        """Say nothing."""
+
+    def forecast(self, forecast: JudgeEstimate) -> None:
         """Say nothing."""
 
     def progress(self, progress: Progress) -> None:
