@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from tests.servers import OpenAIServer
+from tests.servers import AnthropicServer, OpenAIServer
+from xscore.providers.anthropic import AnthropicProvider
+from xscore.providers.anthropic import connect as connect_claude
 from xscore.providers.openai import OpenAIProvider, connect
 from xscore.records import Request, Stage
-from xscore.settings import OpenAISettings, Settings
+from xscore.settings import AnthropicSettings, OpenAISettings, Settings
 
 MakeRequest = Callable[..., Request]
 Connected = Callable[..., AbstractAsyncContextManager[OpenAIProvider]]
+ClaudeConnected = Callable[..., AbstractAsyncContextManager[AnthropicProvider]]
 
 
 @pytest.fixture
@@ -65,6 +68,29 @@ def connected() -> Connected:
     async def open_(url: str, *, key: str = "") -> AsyncIterator[OpenAIProvider]:
         settings = Settings(openai=OpenAISettings(base_url=url, api_key=SecretStr(key)))
         provider = connect("judge-1", settings)
+        try:
+            yield provider
+        finally:
+            await provider.aclose()
+
+    return open_
+
+
+@pytest.fixture
+def claude_server() -> Iterator[AnthropicServer]:
+    """A server of the Anthropic dialect that behaves, until told otherwise."""
+    with AnthropicServer() as running:
+        yield running
+
+
+@pytest.fixture
+def claude() -> ClaudeConnected:
+    """Connect to a base URL in the Anthropic dialect and close the connection afterwards."""
+
+    @asynccontextmanager
+    async def open_(url: str, *, key: str = "") -> AsyncIterator[AnthropicProvider]:
+        settings = Settings(anthropic=AnthropicSettings(base_url=url, api_key=SecretStr(key)))
+        provider = connect_claude("claude-haiku-5-5", settings)
         try:
             yield provider
         finally:

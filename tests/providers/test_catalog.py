@@ -3,9 +3,13 @@
 from typing import get_args
 
 import pytest
+from anthropic.types import ModelParam
 from openai.types.shared.reasoning_effort import ReasoningEffort
 
-from xscore.providers.catalog import FAMILIES, UNKNOWN, declared
+from xscore.providers.anthropic_request import THINKING
+from xscore.providers.catalog import CLAUDE_FAMILIES, FAMILIES, HOUR_S, UNKNOWN, declared
+from xscore.providers.prices import price
+from xscore.records import Usage
 from xscore.settings.model import DEFAULT_JUDGE, DEFAULT_PRIMARY
 
 EFFORTS = [word for union in get_args(ReasoningEffort) for word in get_args(union)]
@@ -49,4 +53,54 @@ def test_a_declared_family_makes_sense(family: str, settings: object) -> None:
     assert found is settings
     assert found.reasoning in ("", *EFFORTS)
     assert (found.reasoning_reserve > 0) == (found.reasoning in ("minimal", "low"))
-    assert found.cache_step == (1 if found.cache_breakpoints else 128)
+    assert bool(found.cache_writes) == found.cache_breakpoints
+
+
+@pytest.mark.parametrize(("family", "settings"), CLAUDE_FAMILIES, ids=[family for family, _ in CLAUDE_FAMILIES])
+def test_a_declared_claude_makes_sense(family: str, settings: object) -> None:
+    """No temperature, a known word for thinking, a reserve where that cannot be turned off, a known floor."""
+    found = declared("anthropic", family + "x")
+    assert found is settings
+    assert found.temperature is None
+    assert found.reasoning in ("", "low", *THINKING)
+    assert (found.reasoning_reserve > 0) == (found.reasoning == "low")
+    assert found.cache_floor in (512, 1_024, 2_048, 4_096)
+    assert found.cache_breakpoints
+
+
+def test_every_claude_that_the_sdk_names_is_declared() -> None:
+    """A model that a new SDK brings fails here until its family is declared."""
+    names = next(get_args(option) for option in get_args(ModelParam) if get_args(option))
+    assert len(names) > 15
+    assert [name for name in names if not declared("anthropic", name).known] == []
+
+
+@pytest.mark.parametrize(
+    ("provider", "host", "model"),
+    [
+        *(("openai", "api.openai.com", model) for model in ("gpt-6-luna", "gpt-6.1-sol", "gpt-6.1-terra", "gpt-5.6-sol")),
+        *(
+            ("anthropic", "api.anthropic.com", f"claude-{model}")
+            for model in ("haiku-5-5", "haiku-4-5", "sonnet-5-5", "sonnet-5", "opus-5-5", "opus-5", "fable-5-1")
+        ),
+    ],
+)
+def test_the_factors_are_those_of_the_price_tables(provider: str, host: str, model: str) -> None:
+    """What writing and reading a prefix costs in the catalogue is what calls are priced at."""
+
+    def usd(**parts: int) -> float:
+        found = price(provider, model, host, Usage(input_tokens=10_000, **parts))
+        assert found
+        return float(found)
+
+    settings, plain = declared(provider, model), usd()
+    assert usd(cached_input_tokens=10_000) / plain == pytest.approx(settings.cache_read_factor)
+    for write in settings.cache_writes:
+        hour = {"cache_write_1h_tokens": 10_000} if write.ttl_s == HOUR_S else {}
+        assert usd(cache_write_tokens=10_000, **hour) / plain == pytest.approx(write.price_factor)
+
+
+def test_a_dialect_has_words_of_its_own() -> None:
+    """A Claude behind the OpenAI dialect gets none of the Anthropic dialect's words."""
+    assert declared("anthropic", "claude-haiku-5-5").reasoning == "disabled"
+    assert not declared("openai", "anthropic/claude-haiku-5.5").known

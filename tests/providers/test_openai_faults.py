@@ -41,6 +41,7 @@ RAISED: dict[Fault, type[ProviderError]] = {
     Fault.HTML: UnreadableResponse,
     Fault.EMPTY_OBJECT: UnreadableResponse,
     Fault.ERROR_IN_200: RateLimited,
+    Fault.ERROR_IN_STREAM: RateLimited,
     Fault.NOT_JSON: UnreadableResponse,
     Fault.REDIRECT: RequestRejected,
     Fault.CUT_PROMPT: PromptTooLong,
@@ -80,7 +81,7 @@ async def test_a_fault_raises_its_own_error(
     """Each fault is one request and one error of ours, from the SDK's, with a hint and without key or prompt."""
     server.misbehave(fault)
     key = "sk-proj-abcdefghijklmnop"
-    request = judging(timeout_s=patience_s(fault))
+    request = judging(timeout_s=patience_s(fault), chars=900)
     async with connected(server.url, key=key) as provider:
         with pytest.raises(ProviderError) as caught:
             await provider.complete(request)
@@ -165,12 +166,3 @@ async def test_a_host_that_is_not_there_was_sent_nothing(judging: MakeRequest, c
         with pytest.raises(Unreachable) as caught:
             await provider.complete(judging())
     assert not caught.value.may_be_charged
-
-
-async def test_a_model_with_declared_settings_is_not_suspected_of_cutting(
-    server: OpenAIServer, judging: MakeRequest, connected: Connected
-) -> None:
-    """Only hosts of unknown models are checked against our estimate of the prompt."""
-    server.misbehave(Fault.CUT_PROMPT)
-    async with connected(server.url) as provider:
-        assert (await provider.complete(judging(model="gpt-4.1-nano"))).usage_reported

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from xscore.errors import UsageError
+from xscore.providers.anthropic import AnthropicProvider
 from xscore.providers.openai import OpenAIProvider
 from xscore.providers.scripted import ScriptedProvider
 from xscore.providers.spec import GROUP, OURS, Spec, connect, parse
-from xscore.settings import OpenAISettings, Settings
+from xscore.settings import AnthropicSettings, OpenAISettings, Settings
 from xscore.settings.model import DEFAULT_JUDGE, DEFAULT_PRIMARY
 
 
@@ -18,6 +19,7 @@ from xscore.settings.model import DEFAULT_JUDGE, DEFAULT_PRIMARY
     [
         ("openai:gpt-6-luna", Spec("openai", "gpt-6-luna")),
         ("openai:llama3.2:3b", Spec("openai", "llama3.2:3b")),
+        ("anthropic:claude-haiku-5-5", Spec("anthropic", "claude-haiku-5-5")),
         (" openai:openai/gpt-5-mini ", Spec("openai", "openai/gpt-5-mini")),
         ("scripted:a/b.json", Spec("scripted", "a/b.json")),
         ("lexical", Spec("lexical", "")),
@@ -29,19 +31,12 @@ def test_a_spec_is_read(text: str, spec: Spec) -> None:
     assert parse(str(spec)) == spec
 
 
-@pytest.mark.parametrize("text", ["gpt-6-luna", "", "nobody:x", "openai:", "lexical:x", "anthropic:claude"])
+@pytest.mark.parametrize("text", ["gpt-6-luna", "", "nobody:x", "openai:", "lexical:x", "anthropic:"])
 def test_what_is_no_spec_is_a_usage_error_with_a_way_on(text: str) -> None:
     """Each mistake is answered with what to write instead."""
     with pytest.raises(UsageError) as caught:
         parse(text)
     assert caught.value.hint
-
-
-def test_a_provider_that_follows_is_named_as_such() -> None:
-    """`anthropic:` is known, and not there yet."""
-    with pytest.raises(UsageError, match="follows in the next") as caught:
-        parse("anthropic:claude-x")
-    assert "OPENAI_BASE_URL" in caught.value.hint
 
 
 def test_the_default_models_are_specs() -> None:
@@ -61,7 +56,11 @@ def test_a_spec_leads_to_its_provider(tmp_path: Path) -> None:
     """The provider of a spec is made from the settings."""
     script = tmp_path / "script.json"
     script.write_text("{}")
-    settings = Settings(openai=OpenAISettings(base_url="http://127.0.0.1:9/v1"))
+    settings = Settings(
+        openai=OpenAISettings(base_url="http://127.0.0.1:9/v1"),
+        anthropic=AnthropicSettings(base_url="http://127.0.0.1:9"),
+    )
+    assert isinstance(connect(parse("anthropic:m"), settings), AnthropicProvider)
     assert isinstance(connect(parse("openai:m"), settings), OpenAIProvider)
     assert isinstance(connect(parse(f"scripted:{script}"), settings), ScriptedProvider)
     with pytest.raises(UsageError):

@@ -37,6 +37,7 @@ class Fault(StrEnum):
     HTML = "HTML at 200"
     EMPTY_OBJECT = "{}"
     ERROR_IN_200 = "error in a 200 body"
+    ERROR_IN_STREAM = "an error in the middle of a stream, or in a 200 body"
     NOT_JSON = "a 200 body that is not JSON"
     REDIRECT = "redirect to another host"
     MALFORMED_CONTENT = "content that is not JSON"
@@ -75,42 +76,8 @@ class Planned:
         return True
 
 
-def _error(status: int, message: str, *, code: str | None = None, kind: str = "invalid_request_error") -> web.Response:
-    return web.json_response({"error": {"message": message, "type": kind, "code": code, "param": None}}, status=status)
-
-
-STATUS_FAULTS: dict[Fault, tuple[int, str, str | None]] = {
-    Fault.QUOTA: (429, "You exceeded your current quota.", "insufficient_quota"),
-    Fault.SPEND_LIMIT: (429, "The project's spend limit is reached.", "project_spend_limit_exceeded"),
-    Fault.PAYMENT: (402, "Payment required.", None),
-    Fault.SERVER_ERROR: (500, "The server had an error.", None),
-    Fault.UNAVAILABLE: (503, "The engine is overloaded.", None),
-    Fault.OVERLOADED: (529, "Overloaded.", None),
-    Fault.WRONG_KEY: (401, "Incorrect API key provided: {key}.", "invalid_api_key"),
-    Fault.UNKNOWN_MODEL: (404, "The model does not exist.", "model_not_found"),
-    Fault.TOO_LONG: (400, "This model's maximum context length is exceeded.", "context_length_exceeded"),
-    Fault.MODERATED: (400, "The prompt was declined.", "content_policy_violation"),
-}
-
-
-async def answer_with(planned: Planned, request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
-    """Answer in the fault's way; None: the fault concerns the reply's content, which the server makes."""
-    fault = planned.fault
-    key = request.headers.get("Authorization", "").removeprefix("Bearer ")
-    if fault is Fault.RATE_LIMITED:
-        response = _error(429, "Rate limit reached.", code="rate_limit_exceeded", kind="requests")
-        if planned.retry_after_s is not None:
-            response.headers["Retry-After"] = str(planned.retry_after_s)
-        return response
-    if fault in STATUS_FAULTS:
-        status, message, code = STATUS_FAULTS[fault]
-        return _error(status, message.format(key=key), code=code)
-    if fault is Fault.ECHO:
-        return _error(400, f"cannot take {key}: {json.dumps(body['messages'])}" + "x" * 5_000)
-    return await _broken_wire(fault, request)
-
-
-async def _broken_wire(fault: Fault, request: web.Request) -> web.StreamResponse | None:
+async def broken_wire(fault: Fault, request: web.Request) -> web.StreamResponse | None:
+    """Answer as no host of any dialect should; None: the fault concerns the reply's content, which the server makes."""
     if fault is Fault.RESET:
         assert request.transport is not None
         request.transport.abort()
@@ -121,7 +88,6 @@ async def _broken_wire(fault: Fault, request: web.Request) -> web.StreamResponse
         Fault.HTML: ("<html><body>Sign in to the hotel network</body></html>", "text/html"),
         Fault.EMPTY_OBJECT: ("{}", "application/json"),
         Fault.NOT_JSON: ('{"choices": [', "application/json"),
-        Fault.ERROR_IN_200: ('{"error": {"code": 429, "message": "Provider returned error"}}', "application/json"),
     }
     if fault in bodies:
         text, content_type = bodies[fault]

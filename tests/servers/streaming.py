@@ -9,9 +9,15 @@ PIECE_CHARS = 12
 
 
 async def stream(
-    request: web.Request, body: dict[str, Any], reply: dict[str, Any], *, headers: dict[str, str], is_cut: bool
+    request: web.Request,
+    body: dict[str, Any],
+    reply: dict[str, Any],
+    *,
+    headers: dict[str, str],
+    is_cut: bool,
+    error: dict[str, Any] | None = None,
 ) -> web.StreamResponse:
-    """Stream this reply; `is_cut`: stop in the middle, without a finish."""
+    """Stream this reply; `is_cut`: stop in the middle, without a finish, but with this error if there is one."""
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **headers})
     await response.prepare(request)
     frame = {"id": reply["id"], "object": "chat.completion.chunk", "created": 1, "model": reply["model"]}
@@ -20,6 +26,8 @@ async def stream(
     for delta in pieces[: len(pieces) // 2] if is_cut else pieces:
         await _send(response, frame | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
     if is_cut:
+        if error is not None:
+            await _send(response, frame | error)
         return response
     last = {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
     await _send(response, frame | {"choices": [last]})

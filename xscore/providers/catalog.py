@@ -5,7 +5,20 @@ from genai-prices for each call. The trade-off: the table ages, so it names fami
 and a new member inherits from its family.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+MINUTE_S = 60
+HOUR_S = 3_600
+
+
+@dataclass(frozen=True, slots=True)
+class CacheWrite:
+    """One way in which a host keeps a marked prefix, at a price."""
+
+    ttl_s: int
+    """How long it is kept after it was last used."""
+    price_factor: float
+    """Of the plain input price, for each token written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +38,12 @@ class ModelSettings:
     max_output_tokens: int = 16_384
     cache_floor: int = 1_024
     """Shortest prefix that the host caches, in tokens."""
-    cache_step: int = 128
-    """Cached prefixes grow in such steps; 1: they end exactly at a breakpoint."""
     cache_breakpoints: bool = False
-    """The host caches up to a marked place only (GPT-5.6 and later), and charges for writing."""
+    """The host caches up to a marked place only (Claude; GPT-5.6 and later), and charges for writing."""
+    cache_writes: tuple[CacheWrite, ...] = ()
+    """How long a marked prefix may be kept, and what writing it costs; empty where the host caches by itself."""
+    cache_read_factor: float = 0.1
+    """Price of a token read from the cache, as a share of the plain input price."""
     order: str = "memory_first"
     """`memory_first` or `turn_first`."""
 
@@ -39,8 +54,8 @@ _MARKED = ModelSettings(
     reasoning="none",
     context_tokens=922_000,
     max_output_tokens=128_000,
-    cache_step=1,
     cache_breakpoints=True,
+    cache_writes=(CacheWrite(30 * MINUTE_S, 1.25),),
 )
 _EFFORT_NONE = ModelSettings(reasoning="none", context_tokens=272_000, max_output_tokens=128_000)
 _EFFORT_MINIMAL = ModelSettings(
@@ -49,6 +64,7 @@ _EFFORT_MINIMAL = ModelSettings(
 _EFFORT_LOW = ModelSettings(reasoning="low", reasoning_reserve=4_096, context_tokens=100_000, max_output_tokens=65_536)
 
 FAMILIES: tuple[tuple[str, ModelSettings], ...] = (
+    ("gpt-6.1", replace(_MARKED, cache_read_factor=0.05)),
     ("gpt-6", _MARKED),
     ("gpt-5.9", _MARKED),
     ("gpt-5.8", _MARKED),
@@ -63,16 +79,60 @@ FAMILIES: tuple[tuple[str, ModelSettings], ...] = (
     ("o3", _EFFORT_LOW),
     ("o4", _EFFORT_LOW),
 )
-"""Start of the model's name -> settings; the first that fits holds.
+"""Start of the model's name in the OpenAI dialect -> settings; the first that fits holds.
 
 Sources: the request types of the official SDK 3.54 (efforts, breakpoints) and the vendor's prompt caching guide
-(1,024 tokens in steps of 128 before GPT-5.6; since then exactly at a breakpoint, writes at 1.25 of the input price).
+(1,024 tokens in steps of 128 before GPT-5.6; since then exactly at a breakpoint, kept for 30 minutes, writes at 1.25 of
+the input price); genai-prices 0.2.3 for what reading costs.
+"""
+
+_CLAUDE = ModelSettings(
+    context_tokens=1_000_000,
+    max_output_tokens=128_000,
+    cache_breakpoints=True,
+    cache_writes=(CacheWrite(5 * MINUTE_S, 1.25), CacheWrite(HOUR_S, 2.0)),
+)
+"""Does not think unless it is asked to; its API has no temperature."""
+_SHORT = replace(_CLAUDE, context_tokens=200_000, max_output_tokens=64_000)
+_UNTHINKING = replace(_CLAUDE, reasoning="disabled", cache_floor=512)
+_THINKING = replace(_CLAUDE, reasoning="low", reasoning_reserve=4_096, cache_floor=512)
+"""Thinks whatever it is told; the effort says how much."""
+
+CLAUDE_FAMILIES: tuple[tuple[str, ModelSettings], ...] = (
+    ("claude-haiku-5", _UNTHINKING),
+    ("claude-sonnet-5-5", replace(_UNTHINKING, reasoning="between_tools", cache_read_factor=0.05)),
+    ("claude-sonnet-5", replace(_UNTHINKING, cache_floor=1_024)),
+    ("claude-opus-5-5", replace(_THINKING, cache_read_factor=0.05)),
+    ("claude-opus-5", _UNTHINKING),
+    ("claude-fable-5-", replace(_THINKING, cache_read_factor=0.025)),
+    ("claude-mythos-5-", replace(_THINKING, cache_read_factor=0.025)),
+    ("claude-fable", _THINKING),
+    ("claude-mythos-preview", replace(_THINKING, cache_floor=4_096)),
+    ("claude-mythos", _THINKING),
+    ("claude-opus-4-8", _CLAUDE),
+    ("claude-opus-4-7", replace(_CLAUDE, cache_floor=2_048)),
+    ("claude-opus-4-6", replace(_CLAUDE, cache_floor=4_096)),
+    ("claude-sonnet-4-6", _CLAUDE),
+    ("claude-haiku-4", replace(_SHORT, cache_floor=4_096)),
+    ("claude-opus-4-5", replace(_SHORT, cache_floor=4_096)),
+    ("claude-sonnet-4", _SHORT),
+    ("claude-opus-4", replace(_SHORT, max_output_tokens=32_000)),
+)
+"""Start of the model's name in the Anthropic dialect -> settings; the first that fits holds.
+
+Sources: the vendor's pages of each model, its prompt caching guide (floors; 5 minutes at 1.25 of the input price, an
+hour at 2) and its migration guides to Opus 5, Opus 5.5, Sonnet 5.5 and Haiku 5.5 (which `thinking` each takes), read in
+November 2026; the SDK 2.12 for the words; genai-prices 0.2.3 for what reading costs.
 """
 
 
 def declared(provider: str, model: str) -> ModelSettings:
-    """Return the settings of a model; a vendor prefix (`openai/gpt-6-luna`) is looked through."""
+    """Return the settings of a model; a vendor prefix (`openai/gpt-6-luna`) is looked through.
+
+    The same model has other settings in another dialect, since each has words of its own for them.
+    """
     if provider == "scripted":
         return ModelSettings(context_tokens=1_000_000, max_output_tokens=128_000)
     name = model.rsplit("/", 1)[-1].lower()
-    return next((settings for start, settings in FAMILIES if name.startswith(start)), UNKNOWN)
+    families = CLAUDE_FAMILIES if provider == "anthropic" else FAMILIES
+    return next((settings for start, settings in families if name.startswith(start)), UNKNOWN)

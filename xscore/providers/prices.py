@@ -6,10 +6,12 @@ tables are as old as the installed package.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from xscore.providers.catalog import HOUR_S
 from xscore.providers.hosts import is_loopback
 from xscore.records import Request, Usage
 
@@ -33,6 +35,7 @@ def price(provider: str, model: str, host: str, usage: Usage) -> Decimal | None:
         input_tokens=usage.input_tokens,
         cache_read_tokens=usage.cached_input_tokens,
         cache_write_tokens=usage.cache_write_tokens,
+        cache_write_1h_tokens=usage.cache_write_1h_tokens,
         output_tokens=usage.output_tokens,
     )
     total: Decimal = info.calc_price(counted, vendor).total_price
@@ -42,10 +45,11 @@ def price(provider: str, model: str, host: str, usage: Usage) -> Decimal | None:
 def upper_bound(provider: str, host: str, request: Request, *, price_of: Price = price) -> Decimal | None:
     """Return the most that one attempt at this request may cost: nothing cached, everything written, full output."""
     plain = Usage(input_tokens=request.reserved_input_tokens, output_tokens=request.max_output_tokens)
-    written = Usage(
-        input_tokens=request.reserved_input_tokens,
-        cache_write_tokens=request.reserved_input_tokens,
-        output_tokens=request.max_output_tokens,
+    is_kept_an_hour = request.prefix_ttl_s >= HOUR_S
+    written = replace(
+        plain,
+        cache_write_tokens=plain.input_tokens,
+        cache_write_1h_tokens=plain.input_tokens if is_kept_an_hour else 0,
     )
     prices = [price_of(provider, request.model, host, usage) for usage in (plain, written)]
     known = [found for found in prices if found is not None]

@@ -14,12 +14,14 @@ from xscore.providers.provider import Provider
 from xscore.settings import Settings
 
 GROUP = "xscore.providers"
-OURS = {"openai": "xscore.providers.openai:connect", "scripted": "xscore.providers.scripted:connect"}
+OURS = {
+    "anthropic": "xscore.providers.anthropic:connect",
+    "openai": "xscore.providers.openai:connect",
+    "scripted": "xscore.providers.scripted:connect",
+}
 """Same names and places as the package's own entry points."""
 LEXICAL = "lexical"
 """The judge without a model; needs no provider."""
-FOLLOWING = {"anthropic": "Until then, name a server that speaks the OpenAI dialect: openai:MODEL and OPENAI_BASE_URL."}
-"""Names that are promised and not there yet, with what to do meanwhile."""
 
 Connect = Callable[[str, Settings], Provider]
 
@@ -44,10 +46,6 @@ def parse(text: str) -> Spec:
     provider, colon, model = text.strip().partition(":")
     if provider == LEXICAL and not model:
         return Spec(LEXICAL, "")
-    if provider in FOLLOWING:
-        raise UsageError(
-            f"`{provider}:` is not served by this version; it follows in the next", hint=FOLLOWING[provider]
-        )
     if not colon:
         raise UsageError(
             f"`{text}` names no provider", hint=f"Write provider:model, such as openai:{text or 'MODEL'}, or lexical."

@@ -88,8 +88,7 @@ class Vocabulary:
         self, body: Mapping[str, Any], *, host: str, model: str, secret: str, prompt: tuple[str, ...]
     ) -> ProviderError:
         """Return our error for an error object inside a success (a numeric `code` is a status there)."""
-        code = body.get("code")
-        status = code if isinstance(code, int) and not isinstance(code, bool) else None
+        status = _status_within(body)
         kind = self._by_body(body) or (_by_status(status) if status is not None else UnreadableResponse)
         said = shown_message(body, secret=secret, prompt=prompt)
         message = f"{host} answered {_status_words(200)}" + (f": {said}" if said else "")
@@ -126,8 +125,9 @@ class Vocabulary:
         found = self._by_body(body)
         if found is not None and found is not RequestRejected:
             return found
-        if status is not None and status != 200:
-            return _by_status(status)
+        failure = status if status is not None and status != 200 else _status_within(body)
+        if failure is not None:
+            return _by_status(failure)
         if found is not None:
             return found
         if _never_connected(error):
@@ -194,6 +194,12 @@ def _names(body: object) -> list[str]:
     details = body.get("details")
     exact = details.get("error_code") if isinstance(details, Mapping) else None
     return [name for name in (exact, body.get("code"), body.get("type")) if isinstance(name, str)]
+
+
+def _status_within(body: object) -> int | None:
+    """Return the status that an error inside a success has as its numeric `code`, as OpenRouter writes it."""
+    code = body.get("code") if isinstance(body, Mapping) else None
+    return code if isinstance(code, int) and not isinstance(code, bool) else None
 
 
 def _json(text: object) -> object:

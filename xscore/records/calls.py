@@ -60,6 +60,9 @@ class Usage:
     input_tokens: int = 0
     cached_input_tokens: int = 0
     cache_write_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    """Part of the cache writes: kept for an hour, at a price of its own. It goes into the price of its call and is not
+    kept apart afterwards."""
     output_tokens: int = 0
     reasoning_tokens: int = 0
 
@@ -68,6 +71,7 @@ class Usage:
             input_tokens=self.input_tokens + other.input_tokens,
             cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            cache_write_1h_tokens=self.cache_write_1h_tokens + other.cache_write_1h_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
         )

@@ -1,0 +1,167 @@
+"""Every way in which the loopback server can misbehave, and what becomes of a call in the Anthropic dialect."""
+
+import json
+
+import pytest
+
+from tests.providers.conftest import ClaudeConnected, MakeRequest
+from tests.servers import AnthropicServer, Fault
+from xscore.errors import (
+    AuthenticationFailed,
+    CallTimedOut,
+    ConnectionFailed,
+    Overloaded,
+    PromptTooLong,
+    ProviderError,
+    QuotaExhausted,
+    RateLimited,
+    RequestRejected,
+    UnknownModel,
+    Unreachable,
+    UnreadableResponse,
+)
+from xscore.records import Finish
+
+RAISED: dict[Fault, type[ProviderError]] = {
+    Fault.RATE_LIMITED: RateLimited,
+    Fault.QUOTA: QuotaExhausted,
+    Fault.SPEND_LIMIT: QuotaExhausted,
+    Fault.PAYMENT: QuotaExhausted,
+    Fault.SERVER_ERROR: Overloaded,
+    Fault.UNAVAILABLE: Overloaded,
+    Fault.OVERLOADED: Overloaded,
+    Fault.WRONG_KEY: AuthenticationFailed,
+    Fault.UNKNOWN_MODEL: UnknownModel,
+    Fault.TOO_LONG: PromptTooLong,
+    Fault.ECHO: RequestRejected,
+    Fault.RESET: ConnectionFailed,
+    Fault.SILENCE: CallTimedOut,
+    Fault.DRIP: CallTimedOut,
+    Fault.CUT: ConnectionFailed,
+    Fault.HTML: UnreadableResponse,
+    Fault.EMPTY_OBJECT: UnreadableResponse,
+    Fault.ERROR_IN_200: Overloaded,
+    Fault.ERROR_IN_STREAM: Overloaded,
+    Fault.NOT_JSON: UnreadableResponse,
+    Fault.REDIRECT: RequestRejected,
+}
+"""Faults of the wire and the account: exactly this error."""
+
+FINISHED = {Fault.MODERATED: Finish.REFUSAL, Fault.REFUSAL: Finish.REFUSAL, Fault.TRUNCATION: Finish.LENGTH}
+"""Faults that are a way to finish."""
+
+CONTENT = (
+    Fault.MALFORMED_CONTENT,
+    Fault.MISSING_ID,
+    Fault.DUPLICATE_ID,
+    Fault.FOREIGN_ID,
+    Fault.NAN,
+    Fault.OUT_OF_RANGE,
+    Fault.STRING_SCORE,
+    Fault.TRUE_SCORE,
+)
+"""Faults inside the reply's text, which is the scorer's to judge."""
+
+
+def test_every_fault_is_proved_here() -> None:
+    """No fault of the server goes without a test; the vendor's host never cuts a prompt, it refuses it."""
+    assert {*RAISED, *FINISHED, *CONTENT, Fault.NO_USAGE} == set(Fault) - {Fault.CUT_PROMPT}
+
+
+def patience_s(fault: Fault) -> float:
+    """A short deadline where it is what is tested, one that a busy machine keeps everywhere else."""
+    return 0.5 if RAISED[fault] is CallTimedOut else 30.0
+
+
+@pytest.mark.parametrize("fault", RAISED, ids=lambda fault: fault.name)
+async def test_a_fault_raises_its_own_error(
+    claude_server: AnthropicServer, judging: MakeRequest, claude: ClaudeConnected, fault: Fault
+) -> None:
+    """Each fault is one request and one error of ours, from the SDK's, with a hint and without key or prompt."""
+    claude_server.misbehave(fault)
+    key = "sk-ant-abcdefghijklmnop"
+    async with claude(claude_server.url, key=key) as provider:
+        with pytest.raises(ProviderError) as caught:
+            await provider.complete(judging(timeout_s=patience_s(fault)))
+    assert type(caught.value) is RAISED[fault]
+    assert claude_server.counts.requests == 1
+    assert caught.value.hint
+    said = f"{caught.value} {caught.value.hint}"
+    assert key not in said
+    assert "body of k0" not in said
+    assert "openai" not in said
+    assert claude_server.host in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("fault", [fault for fault in RAISED if fault is not Fault.DRIP], ids=lambda fault: fault.name)
+async def test_a_streamed_call_raises_the_same(
+    claude_server: AnthropicServer, judging: MakeRequest, claude: ClaudeConnected, fault: Fault
+) -> None:
+    """A fault means the same for a streamed call, also where it comes as an event in the middle."""
+    claude_server.misbehave(fault)
+    async with claude(claude_server.url) as provider:
+        with pytest.raises(RAISED[fault]):
+            await provider.complete(judging(timeout_s=patience_s(fault)), lambda piece: None)
+
+
+@pytest.mark.parametrize("fault", FINISHED, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+async def test_refusal_and_truncation_are_ways_to_finish(
+    claude_server: AnthropicServer, judging: MakeRequest, claude: ClaudeConnected, fault: Fault, is_streamed: bool
+) -> None:
+    """A refusal, whose content is empty, or a truncated reply raises nothing and says what it is."""
+    claude_server.misbehave(fault)
+    async with claude(claude_server.url) as provider:
+        completion = await provider.complete(judging(), (lambda piece: None) if is_streamed else None)
+    assert completion.finish is FINISHED[fault]
+    assert bool(completion.text) == (completion.finish is Finish.LENGTH)
+
+
+@pytest.mark.parametrize("fault", CONTENT, ids=lambda fault: fault.name)
+async def test_what_the_model_wrote_comes_through_as_written(
+    claude_server: AnthropicServer, judging: MakeRequest, claude: ClaudeConnected, fault: Fault
+) -> None:
+    """Wrong content is the scorer's to repair: the provider neither mends nor hides it."""
+    async with claude(claude_server.url) as provider:
+        right = await provider.complete(judging())
+        claude_server.misbehave(fault)
+        wrong = await provider.complete(judging())
+    assert wrong.text != right.text
+    assert wrong.finish is Finish.STOP
+    json.loads(right.text)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+async def test_missing_usage_is_our_estimate_and_says_so(
+    claude_server: AnthropicServer, judging: MakeRequest, claude: ClaudeConnected, is_streamed: bool
+) -> None:
+    """A host without usage is metered by our estimate, marked as one."""
+    claude_server.misbehave(Fault.NO_USAGE)
+    request = judging()
+    async with claude(claude_server.url) as provider:
+        completion = await provider.complete(request, (lambda piece: None) if is_streamed else None)
+    assert not completion.usage_reported
+    assert completion.usage.input_tokens == request.input_tokens
+    assert completion.usage.output_tokens > 0
+
+
+async def test_retry_after_reaches_the_caller(
+    claude_server: AnthropicServer, judging: MakeRequest, claude: ClaudeConnected
+) -> None:
+    """What the host asks to wait stands on the error; where it is silent there is none."""
+    claude_server.misbehave(Fault.RATE_LIMITED, retry_after_s=1.5)
+    claude_server.misbehave(Fault.OVERLOADED)
+    async with claude(claude_server.url) as provider:
+        for expected in (1.5, None):
+            with pytest.raises(ProviderError) as caught:
+                await provider.complete(judging())
+            assert caught.value.retry_after_s == expected
+
+
+async def test_a_host_that_is_not_there_was_sent_nothing(judging: MakeRequest, claude: ClaudeConnected) -> None:
+    """A refused connection is told apart from a broken one: nothing can have been charged."""
+    async with claude("http://127.0.0.1:9") as provider:
+        with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9") as caught:
+            await provider.complete(judging())
+    assert not caught.value.may_be_charged

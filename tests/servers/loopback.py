@@ -1,0 +1,289 @@
+"""A loopback server of some dialect that judges without a model, counts, and misbehaves on demand.
+
+It really parses what it is sent, counts how often each memory was judged, and streams answers; what differs between
+dialects is left to its children. It runs in a thread of its own: `with OpenAIServer() as server: … server.url`.
+"""
+
+import asyncio
+import json
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from aiohttp import web
+
+from tests.servers import faults, scoring
+from tests.servers.faults import Fault, Planned
+from tests.servers.judging import Counts, judged
+
+Answer = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Tokens of one prompt: all, served from the cache, and written to it."""
+
+    given: int
+    cached: int
+    written: int
+
+
+class LoopbackServer:
+    """One server; attributes may be changed while it runs."""
+
+    base_path: ClassVar[str]
+    """What the base URL ends in."""
+    completions_path: ClassVar[str]
+    models_path: ClassVar[str]
+    status_faults: ClassVar[dict[Fault, tuple[int, str, str | None]]]
+
+    def __init__(
+        self,
+        *,
+        score: scoring.ScoringFunction = scoring.by_words,
+        answer: Answer | str = "The answer, citing nothing.",
+        latency_s: float = 0.0,
+        rpm: int | None = None,
+        api_key: str | None = None,
+        models: tuple[str, ...] = (),
+        reasons_from: int = 30,
+        headers: dict[str, str] | None = None,
+        keep_bodies: bool = True,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.score = score
+        self.answer = answer
+        self.latency_s = latency_s
+        self.rpm = rpm
+        self.api_key = api_key
+        self.models = models
+        self.reasons_from = reasons_from
+        self.headers = headers or {}
+        self.keep_bodies = keep_bodies
+        self.tls = tls
+        self.counts = Counts()
+        self._planned: list[Planned] = []
+        self._arrivals: deque[float] = deque()
+        self._started = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+        self._port = 0
+
+    @property
+    def url(self) -> str:
+        """The base URL, as the setting wants it."""
+        return f"{'https' if self.tls else 'http'}://{self.host}{self.base_path}"
+
+    @property
+    def host(self) -> str:
+        """`127.0.0.1:port`."""
+        return f"127.0.0.1:{self._port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._started.wait(10), "the server did not start"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._loop is not None and self._stop is not None
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+
+    def misbehave(
+        self,
+        fault: Fault,
+        *,
+        times: int = 1,
+        when: Callable[[dict[str, Any]], bool] = lambda body: True,
+        retry_after_s: float | None = None,
+        every: int = 1,
+    ) -> None:
+        """Queue a fault for the next `times` requests that `when` fits (of these, each `every`-th)."""
+        self._planned.append(Planned(fault, times, when, retry_after_s, every))
+
+    def reset(self) -> None:
+        """Forget counts and planned faults; the prefix cache stays warm."""
+        self.counts = Counts(in_flight=self.counts.in_flight)
+        self._planned.clear()
+
+    def prompt(self, body: dict[str, Any]) -> str:
+        """Return the text of the user's message."""
+        raise NotImplementedError
+
+    def asked(self, body: dict[str, Any], prompt: str) -> tuple[str, ...]:
+        """Return the ids that the reply must score."""
+        raise NotImplementedError
+
+    def problem(self, status: int, message: str, code: str | None, *, param: str | None = None) -> web.Response:
+        """Return an error in the dialect's words."""
+        raise NotImplementedError
+
+    def problem_within(self) -> dict[str, Any]:
+        """Return the body of an error that comes with a 200."""
+        raise NotImplementedError
+
+    def refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
+        """Refuse what hosts of this dialect refuse."""
+        raise NotImplementedError
+
+    def account(self, body: dict[str, Any]) -> Tally:
+        """Count a prompt's tokens as the vendor does; remember its prefixes."""
+        raise NotImplementedError
+
+    def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None) -> dict[str, Any]:
+        """Return the whole reply around this content."""
+        raise NotImplementedError
+
+    def stated_limits(self) -> dict[str, str]:
+        """Return the headers that state the limits."""
+        raise NotImplementedError
+
+    async def stream(
+        self, request: web.Request, body: dict[str, Any], reply: dict[str, Any], fault: Fault | None
+    ) -> web.StreamResponse:
+        """Send a finished reply as the dialect streams it."""
+        raise NotImplementedError
+
+    def add_routes(self, app: web.Application) -> None:
+        """Serve at other paths as well; none here."""
+
+    def listing(self) -> list[dict[str, Any]]:
+        """Return the entries of the list of models."""
+        return [{"id": name, "object": "model"} for name in self.models]
+
+    def rate_headers(self) -> dict[str, str]:
+        """Return the limits and what a test wants stated beside them."""
+        return self.stated_limits() | self.headers
+
+    async def _serve(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        app = web.Application(client_max_size=1 << 28)
+        app.router.add_post(self.completions_path, self._completions)
+        app.router.add_get(self.models_path, self._list_models)
+        self.add_routes(app)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self.tls)
+        await site.start()
+        self._port = runner.addresses[0][1]
+        self._started.set()
+        await self._stop.wait()
+        await runner.cleanup()
+
+    async def _list_models(self, request: web.Request) -> web.Response:
+        if not self._key_fits(request):
+            return self._wrong_key()
+        return web.json_response({"object": "list", "data": self.listing()})
+
+    async def _completions(self, request: web.Request) -> web.StreamResponse:
+        counts = self.counts
+        counts.requests += 1
+        counts.in_flight += 1
+        counts.peak_in_flight = max(counts.peak_in_flight, counts.in_flight)
+        try:
+            body = json.loads(await request.read())
+            if self.keep_bodies:
+                counts.bodies.append(body)
+            counts.keys.add(request.headers.get("Authorization", "").removeprefix("Bearer "))
+            counts.header_names |= {name.lower() for name in request.headers}
+            refused = self._refused(request, body)
+            if refused is not None:
+                counts.refused_requests += 1
+                return refused
+            if self.latency_s:
+                await asyncio.sleep(self.latency_s)
+            return await self._reply(request, body)
+        finally:
+            counts.in_flight -= 1
+
+    def _refused(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
+        if not self._key_fits(request):
+            return self._wrong_key()
+        if self.models and body.get("model") not in self.models:
+            return self._by_status(Fault.UNKNOWN_MODEL)
+        return self.refusal(request, body) or self._over_rate()
+
+    def _over_rate(self) -> web.Response | None:
+        if self.rpm is None:
+            return None
+        now = time.monotonic()
+        while self._arrivals and now - self._arrivals[0] >= 60:
+            self._arrivals.popleft()
+        if len(self._arrivals) >= self.rpm:
+            response = self._by_status(Fault.RATE_LIMITED)
+            response.headers["Retry-After"] = f"{60 - (now - self._arrivals[0]):.3f}"
+            return response
+        self._arrivals.append(now)
+        return None
+
+    async def _reply(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        counts = self.counts
+        planned = next((plan for plan in self._planned if plan.strikes(body)), None)
+        if planned is not None:
+            response = await self._faulty(planned, request, body)
+            if response is not None:
+                counts.refused_requests += 1
+                return response
+        fault = planned.fault if planned else None
+        content, ids = self._content(body)
+        if fault is not None:
+            content = faults.spoil(fault, content, ids)
+        tally = self.account(body)
+        counts.prompt_tokens += tally.given
+        counts.cached_tokens += tally.cached
+        counts.written_tokens += tally.written
+        reply = self.envelope(body, content, tally, fault)
+        if body.get("stream"):
+            return await self.stream(request, body, reply, fault)
+        data = json.dumps(reply).encode()
+        if fault is Fault.DRIP:
+            return await faults.drip(request, data)
+        if fault is Fault.CUT:
+            return await faults.cut(request, data)
+        if ids:
+            counts.count_judged(self.prompt(body))
+        return web.Response(body=data, content_type="application/json", headers=self.rate_headers())
+
+    async def _faulty(self, planned: Planned, request: web.Request, body: dict[str, Any]) -> web.StreamResponse | None:
+        """Answer in the fault's way; None: the fault concerns the reply's content, which is made as usual."""
+        fault = planned.fault
+        if fault in self.status_faults:
+            response = self._by_status(fault, key=_bearer(request))
+            if planned.retry_after_s is not None:
+                response.headers["Retry-After"] = str(planned.retry_after_s)
+            return response
+        if fault is Fault.ECHO:
+            echoed = f"cannot take {_bearer(request)}: {json.dumps(body['messages'])}" + "x" * 5_000
+            return self.problem(400, echoed, None)
+        if fault is Fault.ERROR_IN_200 or (fault is Fault.ERROR_IN_STREAM and not body.get("stream")):
+            return web.json_response(self.problem_within())
+        return await faults.broken_wire(fault, request)
+
+    def _content(self, body: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+        """Judge, or answer where the request asks for no judgments; return the text and the ids it scores."""
+        prompt = self.prompt(body)
+        ids = self.asked(body, prompt)
+        if not ids:
+            self.counts.answering_requests += 1
+            return (self.answer if isinstance(self.answer, str) else self.answer(prompt)), ()
+        self.counts.judging_requests += 1
+        return judged(prompt, ids, score=self.score, reasons_from=self.reasons_from), ids
+
+    def _by_status(self, fault: Fault, *, key: str = "") -> web.Response:
+        status, message, code = self.status_faults[fault]
+        return self.problem(status, message.format(key=key), code)
+
+    def _wrong_key(self) -> web.Response:
+        return self._by_status(Fault.WRONG_KEY)
+
+    def _key_fits(self, request: web.Request) -> bool:
+        return self.api_key is None or _bearer(request) == self.api_key
+
+
+def _bearer(request: web.Request) -> str:
+    return request.headers.get("Authorization", "").removeprefix("Bearer ")

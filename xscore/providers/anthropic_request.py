@@ -1,0 +1,50 @@
+"""A request in the Anthropic dialect: our Request in, the JSON body out. Pure.
+
+No temperature, top_p or top_k is ever sent: the API has none. Numeric bounds stay out of the schema, since it answers
+400 to them; the scorer checks. Only the end of the stable parts is ever marked for the cache, and only where the
+request asks for it, because writing costs. The trade-off: a host that calls itself compatible and ignores
+`output_config` is asked no other way; the repair ladder reads what it writes.
+"""
+
+from typing import Any
+
+from xscore.providers.catalog import HOUR_S
+from xscore.providers.reply_schema import reply_schema
+from xscore.records import Request
+
+THINKING = frozenset({"disabled", "between_tools", "adaptive"})
+"""Reasoning words that name a way of thinking; every other is an effort."""
+
+
+def body(request: Request, *, stream: bool) -> dict[str, Any]:
+    """Return the JSON body of `POST /v1/messages`."""
+    fields: dict[str, Any] = {
+        "model": request.model,
+        "max_tokens": request.max_output_tokens,
+        "messages": [{"role": "user", "content": _content(request)}],
+    }
+    if request.system:
+        fields["system"] = [{"type": "text", "text": request.system}]
+    output: dict[str, Any] = {}
+    if request.reply_ids:
+        output["format"] = {"type": "json_schema", "schema": reply_schema(request.reply_ids, bounds=False)}
+    if request.reasoning in THINKING:
+        fields["thinking"] = {"type": request.reasoning}
+    elif request.reasoning:
+        output["effort"] = request.reasoning
+    if output:
+        fields["output_config"] = output
+    if stream:
+        fields["stream"] = True
+    return fields
+
+
+def _content(request: Request) -> str | list[dict[str, Any]]:
+    """Join the parts, or, where a prefix is to be kept, mark the end of what is stable over turns."""
+    if request.prefix_ttl_s <= 0 or not 0 < request.stable_parts <= len(request.content):
+        return "\n\n".join(request.content)
+    mark = {"type": "ephemeral"} | ({"ttl": "1h"} if request.prefix_ttl_s >= HOUR_S else {})
+    stable = "\n\n".join(request.content[: request.stable_parts])
+    rest = "\n\n".join(request.content[request.stable_parts :])
+    parts = [{"type": "text", "text": stable, "cache_control": mark}]
+    return [*parts, {"type": "text", "text": "\n\n" + rest}] if rest else parts
