@@ -23,6 +23,7 @@ _WRITE = """
     INSERT INTO capability (provider, host, model, body, at) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (provider, host, model) DO UPDATE SET body = excluded.body, at = excluded.at
 """
+_FORGET = "DELETE FROM capability WHERE provider = ? AND host = ? AND model = ?"
 _Count = Annotated[int, Field(ge=1, le=1_000_000_000_000)]
 _Name = Annotated[str, Field(pattern=r"^[a-z_]{1,64}$")]
 
@@ -91,6 +92,12 @@ def remember(connection: sqlite3.Connection, capability: Capability, *, at: floa
     names = (capability.provider, capability.host, capability.model)
     with database.transaction(connection):
         connection.execute(_WRITE, (*names, json.dumps(body), at))
+
+
+def forget(connection: sqlite3.Connection, *, provider: str, host: str, model: str) -> None:
+    """Know nothing of this host and model any more."""
+    with database.transaction(connection):
+        connection.execute(_FORGET, (provider, host, model))
 
 
 def remember_limits(

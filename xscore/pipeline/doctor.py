@@ -1,43 +1,38 @@
 """Look at the store, the settings and the models, one finding a line; `--probe` sends one pack of two memories.
 
-It repairs nothing. Without the probe nothing is sent.
+It repairs nothing. Without the probe nothing is sent; with it, the judge is probed afresh and the host of the
+answering model is asked for the names it serves. What is said of a model is `model_checks`.
 """
 
 import time
 from collections.abc import Iterator
-from decimal import Decimal
+from contextlib import suppress
 
-from xscore.errors import ProviderError
-from xscore.pipeline.model_seat import ModelSeat
-from xscore.pipeline.parts import Parts
-from xscore.prompts.judge import PackEntry, judging_request, turn_block
+from xscore.cache import capabilities
+from xscore.errors import BudgetExhausted, NoUsableModel, ProviderError, UnknownModel
+from xscore.pipeline import model_checks as checks
+from xscore.pipeline.model_checks import Model
+from xscore.pipeline.parts import JudgeCalls, Parts
+from xscore.pipeline.probe import Probed, find_out, known_of
 from xscore.providers.catalog import declared
-from xscore.providers.hosts import is_loopback
-from xscore.providers.prices import price
-from xscore.records import Completion, Diagnosis, Finding, Turn, Usage
-from xscore.scorer import parse
+from xscore.providers.context_length import is_listed
+from xscore.providers.provider import Adaptable
+from xscore.providers.spec import Spec, connect
+from xscore.records import Capability, Diagnosis, Finding
 
-SHORT_CALL = 10_000
-"""Tokens of the call that is priced, well below any long-prompt tier."""
-CALLS_A_MILLION = 100
-REASONING_A_JUDGMENT = 2
-"""More reasoning tokens than this for a judgment and the judge is the wrong one."""
-PROBE = (
-    PackEntry("ka", "function", "probe/add.py", "add", "def add(a, b):\n    return a + b"),
-    PackEntry("qe", "function", "probe/greet.py", "greet", "def greet(name):\n    return f'hello {name}'"),
-)
-PROBE_TASK = Turn(task="Make `add` accept any number of numbers.")
-PROBE_OUTPUT_TOKENS = 2_000
+NAMES_SHOWN = 5
 
 
 async def diagnose(parts: Parts, *, probe: bool) -> Diagnosis:
     """Collect the findings in the order to read them."""
-    found = [_root(parts), _store(parts), *_judge(parts), _answerer(parts), _budget(parts)]
-    if probe and isinstance(parts.judge, ModelSeat):
-        found.extend(await _probe(parts, parts.judge))
-    elif probe:
-        found.append(Finding("probe", False, "no model judges, so there is nothing to probe", _key_hint(parts)))
-    return Diagnosis(findings=tuple(found))
+    probed: list[Finding] = []
+    calls = parts.judge.calls
+    if probe:
+        probed = await _probe(parts, calls) if calls else [_nothing_to_probe(parts)]
+    findings = [_root(parts), _store(parts), *_judge(parts, calls), *probed, *_answerer(parts)]
+    if probe and parts.answerer is not None:
+        findings.extend(await _listed(parts))
+    return Diagnosis(findings=(*findings, _budget(parts)))
 
 
 def _root(parts: Parts) -> Finding:
@@ -51,59 +46,131 @@ def _store(parts: Parts) -> Finding:
     return Finding("store", True, str(parts.store.path))
 
 
-def _judge(parts: Parts) -> Iterator[Finding]:
-    seat = parts.judge
-    if not isinstance(seat, ModelSeat):
+def _judge(parts: Parts, calls: JudgeCalls | None) -> Iterator[Finding]:
+    if calls is None:
         yield Finding("judge", True, "lexical: scores words, not meaning; no model judges", _key_hint(parts))
         return
-    name, host, model = seat.identity.provider, seat.host, seat.identity.model
-    yield Finding("judge", True, f"{name}:{model} at {host}{' (this machine)' if is_loopback(host) else ''}")
-    if name == "openai":
-        yield _key(parts, host)
-    yield _price("judge price", *_a_million(name, model, host))
-    traits = declared(name, model)
-    settled = f"reasoning {traits.reasoning or 'not sent'}, order {seat.identity.order}, packs of {_pack(seat)}"
-    yield Finding("judge settings", True, settled if traits.known else f"{settled}; nothing is declared for this model")
-    limits = parts.settings.judge
-    rates = f"{limits.rpm or 'no'} requests and {limits.tpm or 'no'} tokens a minute"
-    yield Finding("judge limits", True, f"{seat.concurrency} calls in flight; set here: {rates}")
+    model = _judging_model(calls)
+    known = known_of(parts.store.connection, calls, now=time.time())
+    yield checks.where(model, parts.settings)
+    key = checks.key(model, parts.settings)
+    if key is not None:
+        yield key
+    yield checks.priced(model)
+    yield _limits(parts, calls, model, known)
+    yield checks.reasoning(model, calls.model.reasoning, known)
+    packs = f"{calls.packs.tokens:,} tokens, at most {calls.packs.size} memories"
+    yield model.line("packs", f"{packs}; {calls.model.order.replace('_', ' ')}")
+    yield _capability(parts, calls, model, known)
 
 
-def _pack(seat: ModelSeat) -> str:
-    return f"{seat.drafts.profile.tokens:,} tokens, at most {seat.drafts.profile.size}"
+def _judging_model(calls: JudgeCalls) -> Model:
+    return Model("judge", calls.provider.name, calls.model.name, calls.provider.host)
 
 
-def _key(parts: Parts, host: str) -> Finding:
-    openai = parts.settings.openai
-    key = openai.api_key.get_secret_value()
-    if key:
-        return Finding("key", True, f"…{key[-4:]} from {openai.api_key_env}, goes to {host}")
-    return Finding("key", True, f"none; {host} is this machine and gets a dummy")
+def _limits(parts: Parts, calls: JudgeCalls, model: Model, known: Capability | None) -> Finding:
+    judge = parts.settings.judge
+    here = [f"{count:,} {what}" for count, what in ((judge.rpm, "requests"), (judge.tpm, "tokens")) if count]
+    said = f"at most {calls.concurrency} calls in flight; limits set here: {', '.join(here) or 'none'}"
+    stated = checks.stated(known.limits) if known else ""
+    return model.line("limits", f"{said}{' a minute' if here else ''}; stated by the host: {stated or 'none yet'}")
 
 
-def _a_million(provider: str, model: str, host: str) -> tuple[Decimal | None, Decimal | None]:
-    """Return the dollars of a million tokens in and out, at the price of a short call."""
-    calls = (Usage(input_tokens=SHORT_CALL), Usage(output_tokens=SHORT_CALL))
-    usd_in, usd_out = (price(provider, model, host, usage) for usage in calls)
-    return usd_in and usd_in * CALLS_A_MILLION, usd_out and usd_out * CALLS_A_MILLION
+def _capability(parts: Parts, calls: JudgeCalls, model: Model, known: Capability | None) -> Finding:
+    if known is not None and known.probed_at:
+        return checks.capability(model, known, now=time.time())
+    if not isinstance(calls.provider, Adaptable):
+        return model.line(
+            "capability", "nothing is found out for this provider: its hosts are taken to speak all of its dialect"
+        )
+    if calls.provider.is_vendors_own:
+        return model.line("capability", "the vendor's own host, which takes all that is sent")
+    if not parts.settings.judge.probe:
+        return model.line("capability", "not found out: judge.probe is off")
+    return model.line("capability", "not found out yet; the first turn does, with a small call of its own text")
 
 
-def _price(name: str, input_usd: Decimal | None, output_usd: Decimal | None) -> Finding:
-    """Say the price of a short call; long prompts may be in a dearer tier."""
-    if input_usd is None or output_usd is None:
-        hint = "max_usd cannot hold what has no price; use a model the price tables know, or a local one."
-        return Finding(name, False, "unpriced: no price is known for this model at this host", hint)
-    return Finding(name, True, f"${input_usd:.2f} in, ${output_usd:.2f} out a million tokens")
-
-
-def _answerer(parts: Parts) -> Finding:
+def _answerer(parts: Parts) -> Iterator[Finding]:
     seat = parts.answerer
     if seat is None:
-        return Finding("answerer", True, "none: `ask` prints the bundle", _key_hint(parts))
-    usd_in, usd_out = _a_million(seat.provider, seat.model, seat.host)
-    priced = usd_in is not None and usd_out is not None
-    said = f"${usd_in:.2f} in, ${usd_out:.2f} out a million tokens" if priced else "unpriced"
-    return Finding("answerer", True, f"{seat.provider}:{seat.model} at {seat.host}, {said}")
+        yield Finding("answerer", True, "none: `ask` prints the bundle", _key_hint(parts))
+        return
+    model, primary = Model("answerer", seat.provider, seat.model, seat.host), parts.settings.primary
+    yield checks.where(model, parts.settings)
+    key = checks.key(model, parts.settings)
+    if key is not None:
+        yield key
+    yield checks.priced(model)
+    known = capabilities.remembered(parts.store.connection, provider=seat.provider, host=seat.host, model=seat.model)
+    stated = checks.stated(known.limits) if known else ""
+    tail = f"; stated by the host: {stated}" if stated else ""
+    cap = f"one call a turn, of at most {primary.max_output_tokens:,} tokens out, within {primary.timeout_s:g} s"
+    yield model.line("limits", cap + tail)
+    default = "the host's default" if declared(seat.provider, seat.model).known else "not asked for"
+    yield model.line("reasoning", f"`{primary.reasoning}`" if primary.reasoning else default)
+    if known is not None and known.probed_at:
+        yield checks.capability(model, known, now=time.time())
+    else:
+        yield model.line("capability", "answers in plain text, for which nothing need be found out")
+
+
+async def _listed(parts: Parts) -> list[Finding]:
+    """Ask the answering model's host whether it lists it; a host that cannot be asked is a finding too."""
+    seat = parts.answerer
+    assert seat is not None
+    provider = connect(Spec(seat.provider, seat.model), parts.settings)
+    if not isinstance(provider, Adaptable):
+        return []
+    model = Model("answerer", seat.provider, seat.model, seat.host)
+    try:
+        names = await provider.models()
+    except ProviderError as error:
+        return [model.line("model", f"{error.kind}: {error.message}", ok=False, hint=error.hint)]
+    finally:
+        await provider.aclose()
+    if not names:
+        return [model.line("model", "the host lists no models, so nothing is known of this one")]
+    if is_listed(seat.model, names):
+        return [model.line("model", f"listed by its host, among {len(names):,}")]
+    return [model.line("model", f"`{seat.model}` is not listed by its host", ok=False, hint=_among(names))]
+
+
+async def _probe(parts: Parts, calls: JudgeCalls) -> list[Finding]:
+    """Judge two memories of our own making; the repository's text is not sent."""
+    async with parts.open_desk(f"p_{time.time_ns():x}") as desk:
+        try:
+            found = await find_out(parts.store.connection, calls, desk.wrap(calls.provider))
+        except (ProviderError, NoUsableModel, BudgetExhausted) as error:
+            hint = await _names_hint(calls) if isinstance(error, UnknownModel) else ""
+            return [Finding("probe", False, f"{error.kind}: {error.message}", hint or error.hint)]
+    return _probed(found)
+
+
+async def _names_hint(calls: JudgeCalls) -> str:
+    names: tuple[str, ...] = ()
+    if isinstance(calls.provider, Adaptable):
+        with suppress(ProviderError):
+            names = await calls.provider.models()
+    return _among(names) if names else ""
+
+
+def _among(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else ""
+    return f"It lists {', '.join(names[:NAMES_SHOWN])}{more}."
+
+
+def _probed(found: Probed) -> list[Finding]:
+    scores = " and ".join(map(str, found.scores))
+    counted = "" if found.capability.reports_usage else ", by our estimate"
+    usage = found.usage
+    return [
+        Finding("probe", True, f"two memories judged, {scores} of 100, in {found.took_s:.1f} s"),
+        Finding("probe usage", True, f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{counted}"),
+    ]
+
+
+def _nothing_to_probe(parts: Parts) -> Finding:
+    return Finding("probe", False, "no model judges, so there is nothing to probe", _key_hint(parts))
 
 
 def _budget(parts: Parts) -> Finding:
@@ -115,40 +182,3 @@ def _budget(parts: Parts) -> Finding:
 
 def _key_hint(parts: Parts) -> str:
     return f"Set {parts.settings.openai.api_key_env}, or OPENAI_BASE_URL for a server of your own."
-
-
-async def _probe(parts: Parts, seat: ModelSeat) -> list[Finding]:
-    """Judge two memories of our own making; the repository's text is not sent."""
-    request = judging_request(
-        PROBE,
-        turn_block(PROBE_TASK),
-        model=seat.drafts.model.name,
-        max_output_tokens=PROBE_OUTPUT_TOKENS,
-        order=seat.identity.order,
-        reasoning=seat.identity.reasoning,
-        temperature=seat.drafts.model.temperature,
-        timeout_s=seat.drafts.model.timeout_s,
-    )
-    began = time.monotonic()
-    async with parts.open_desk(f"p_{time.time_ns():x}") as desk:
-        try:
-            completion = await desk.wrap(seat.provider).complete(request)
-        except ProviderError as error:
-            return [Finding("probe", False, f"{error.kind}: {error.message}", error.hint)]
-    return _probed(completion, request.reply_ids, time.monotonic() - began)
-
-
-def _probed(completion: Completion, ids: tuple[str, ...], took_s: float) -> list[Finding]:
-    reply = parse.read(completion.text, frozenset(ids))
-    scores = ", ".join(f"{score}" for _, score in sorted(reply.scores.items()))
-    good = len(reply.scores) == len(ids)
-    said = f"scores {scores} of 100 in {took_s:.1f} s" if good else f"{len(reply.scores)} of {len(ids)} scores readable"
-    findings = [Finding("probe", good, said, "" if good else "This model does not follow the protocol; use another.")]
-    usage = completion.usage
-    counted = "" if completion.usage_reported else " (not reported by the host: our estimate)"
-    findings.append(Finding("probe usage", True, f"{usage.input_tokens} tokens in, {usage.output_tokens} out{counted}"))
-    spent = usage.reasoning_tokens / len(ids)
-    if spent > REASONING_A_JUDGMENT:
-        hint = "Most of the price of a turn would be reasoning; use a model that can do without."
-        findings.append(Finding("probe reasoning", False, f"{spent:.0f} reasoning tokens a judgment", hint))
-    return findings

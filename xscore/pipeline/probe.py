@@ -28,6 +28,8 @@ PACK = (
 TASK = Turn(task="Make `add` accept any number of numbers.")
 OUTPUT_TOKENS = 2_000
 """Enough to see how much a model thinks before it answers."""
+CACHE_KEY = "probe"
+"""Sent like a pack's, so that a host that refuses the field shows it."""
 REMEMBERED_S = 30 * 86_400.0
 REMEMBERED_HERE_S = 86_400.0
 """A server on this machine is loaded anew with another context from one day to the next."""
@@ -74,13 +76,14 @@ def known_of(connection: Connection, calls: JudgeCalls, *, now: float) -> Capabi
 
 
 async def find_out(connection: Connection, calls: JudgeCalls, wrapped: Provider) -> Probed:
-    """Probe the host afresh, have the provider ask accordingly, and remember it.
+    """Probe the host afresh, have the provider ask accordingly, and remember it in place of what was known.
 
     Raises NoUsableModel where no form of the reply gives readable scores, BudgetExhausted, and leaves of
     `ProviderError` for what stops any call.
     """
     provider, began = calls.provider, time.monotonic()
     blank = Capability(provider=provider.name, host=provider.host, model=calls.model.name, probed_at=0.0)
+    capabilities.forget(connection, provider=provider.name, host=provider.host, model=calls.model.name)
     completion, scores = await _strongest(calls, wrapped, blank)
     found = _told(provider, blank)
     if isinstance(provider, Adaptable):
@@ -127,6 +130,7 @@ def request(calls: JudgeCalls) -> Request:
         model=model.name,
         max_output_tokens=OUTPUT_TOKENS + model.reasoning_reserve,
         order=model.order,
+        cache_key=CACHE_KEY,
         reasoning=model.reasoning,
         temperature=model.temperature,
         timeout_s=model.timeout_s,

@@ -1,0 +1,106 @@
+"""What is remembered of hosts: what was written comes back, and nothing odd is believed."""
+
+import json
+from dataclasses import replace
+from sqlite3 import Connection
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from xscore.cache.capabilities import forget, remember, remember_limits, remembered
+from xscore.records import Capability, RateLimits, ReplyForm
+
+NAMES = {"provider": "openai", "host": "127.0.0.1:11434", "model": "gpt-oss:20b"}
+FOUND = Capability(
+    provider="openai",
+    host="127.0.0.1:11434",
+    model="gpt-oss:20b",
+    probed_at=1_790_000_000.5,
+    reply_form=ReplyForm.JSON_OBJECT,
+    without=("prompt_cache_key", "temperature"),
+    reports_usage=False,
+    reports_cached_tokens=True,
+    context_tokens=8_192,
+    reasoning_tokens=3,
+    limits=RateLimits(500, 200_000, None, 8_000),
+)
+
+
+def body(connection: Connection) -> dict[str, Any]:
+    """Read the one row as it stands."""
+    (text,) = connection.execute("SELECT body FROM capability").fetchone()
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def test_what_was_found_is_remembered(connection: Connection) -> None:
+    """Every field comes back as it was, for exactly this host and model."""
+    remember(connection, FOUND, at=1.0)
+    assert remembered(connection, **NAMES) == FOUND
+    for name in NAMES:
+        assert remembered(connection, **{**NAMES, name: "other"}) is None
+
+
+def test_the_latest_finding_holds(connection: Connection) -> None:
+    """A host has one row, which is replaced, and can be forgotten."""
+    remember(connection, FOUND, at=1.0)
+    remember(connection, replace(FOUND, reply_form=ReplyForm.TEXT, context_tokens=None), at=2.0)
+    found = remembered(connection, **NAMES)
+    assert found is not None
+    assert (found.reply_form, found.context_tokens) == (ReplyForm.TEXT, None)
+    assert connection.execute("SELECT count(*), max(at) FROM capability").fetchone() == (1, 2.0)
+    forget(connection, **NAMES)
+    assert remembered(connection, **NAMES) is None
+
+
+def test_limits_of_ordinary_replies_are_added(connection: Connection) -> None:
+    """Limits learned while judging stand beside what a probe found, or alone as something never probed."""
+    limits = RateLimits(50, 50_000)
+    remember_limits(connection, **NAMES, limits=limits, at=1.0)
+    alone = remembered(connection, **NAMES)
+    assert alone is not None
+    assert (alone.probed_at, alone.limits, alone.reply_form) == (0.0, limits, ReplyForm.JSON_SCHEMA)
+    remember(connection, FOUND, at=2.0)
+    remember_limits(connection, **NAMES, limits=limits, at=3.0)
+    assert remembered(connection, **NAMES) == replace(FOUND, limits=limits)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 2},
+        {"probed_at": "yesterday"},
+        {"probed_at": -1.0},
+        {"reply_form": "xml"},
+        {"without": "temperature"},
+        {"without": ["Temperature; DROP"]},
+        {"reports_usage": 1},
+        {"context_tokens": 0},
+        {"context_tokens": True},
+        {"context_tokens": 8_192.5},
+        {"reasoning_tokens": -1},
+        {"limits": None},
+        {"limits": {"requests_per_minute": 0}},
+        {"base_url": "http://elsewhere.test"},
+    ],
+    ids=str,
+)
+def test_what_is_odd_is_not_remembered(connection: Connection, change: dict[str, Any]) -> None:
+    """A row with one field that cannot be ours is no memory, and no error."""
+    remember(connection, FOUND, at=1.0)
+    connection.execute("UPDATE capability SET body = ?", (json.dumps(body(connection) | change),))
+    assert remembered(connection, **NAMES) is None
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(odd=st.recursive(st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(), st.lists, max_leaves=5))
+def test_any_json_is_survived(connection: Connection, odd: object) -> None:
+    """Whatever stands in the row, reading it raises nothing."""
+    text = json.dumps(odd)
+    connection.execute(
+        "INSERT OR REPLACE INTO capability (provider, host, model, body, at) VALUES (?, ?, ?, ?, 0)",
+        (*NAMES.values(), text),
+    )
+    assert remembered(connection, **NAMES) is None

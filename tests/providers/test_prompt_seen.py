@@ -1,0 +1,68 @@
+"""A prompt that the host cut in silence is an error, whatever the model is called."""
+
+import pytest
+
+from tests.providers.conftest import Connected, MakeRequest
+from tests.servers import Fault, OpenAIServer
+from tests.servers.lesser_server import LesserServer
+from xscore.errors import PromptTooLong
+from xscore.providers.openai import OpenAIProvider
+from xscore.providers.prompt_seen import is_cut
+from xscore.records import Capability
+from xscore.tokens import size
+
+
+@pytest.mark.parametrize("model", ["judge-1", "gpt-oss:20b", "gpt-4.1-nano"])
+async def test_a_cut_prompt_is_an_error_at_any_host_but_the_vendors(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected, model: str
+) -> None:
+    """A name that the vendor has as well spares no other host: Ollama serves gpt-oss, and cuts."""
+    server.misbehave(Fault.CUT_PROMPT)
+    async with connected(server.url) as provider:
+        with pytest.raises(PromptTooLong, match="cut the prompt") as caught:
+            await provider.complete(judging(model=model, chars=900))
+    assert "num_ctx" in caught.value.hint
+
+
+def test_the_vendors_own_host_is_spared() -> None:
+    """The vendor answers 400 to what is too long, and counts its own models' tokens."""
+    for url, is_own in (
+        ("https://api.openai.com/v1", True),
+        ("https://eu.api.openai.com/v1", True),
+        ("https://openai.com.example.test/v1", False),
+        ("https://notopenai.com/v1", False),
+    ):
+        assert OpenAIProvider(base_url=url, api_key="k").is_vendors_own is is_own
+
+
+async def test_a_prompt_that_fills_the_known_context_was_cut(judging: MakeRequest, connected: Connected) -> None:
+    """Where the context is known, a cut of a few percent is seen: the count stops at the brim."""
+    with LesserServer(num_ctx=1_024) as server:
+        async with connected(server.url) as provider:
+            whole = judging(chars=1_100)
+            assert (await provider.complete(whole)).usage.input_tokens < 1_010
+            slightly_more = judging(chars=1_400)
+            assert (await provider.complete(slightly_more)).usage.input_tokens == 1_024
+            provider.adopt(
+                Capability(provider="openai", host=provider.host, model="judge-1", probed_at=1.0, context_tokens=1_024)
+            )
+            await provider.complete(whole)
+            with pytest.raises(PromptTooLong):
+                await provider.complete(slightly_more)
+
+
+def test_short_prompts_are_not_suspected(judging: MakeRequest) -> None:
+    """Below some hundred tokens an estimate says nothing, and every context is long enough."""
+    assert not is_cut(judging(), seen_tokens=10, context_tokens=None)
+
+
+def test_a_ratio_learned_from_cut_prompts_hides_no_cut(judging: MakeRequest) -> None:
+    """A host that cuts teaches too many characters a token; the estimate made with them is not what decides."""
+    request = judging(chars=9_000)
+    chars = size(request.system, *request.content)
+    for learned in (3.0, 3.7, 9.0, 30.0):
+        estimated = judging(chars=9_000, input_tokens=round(chars / learned))
+        assert is_cut(estimated, seen_tokens=chars // 9, context_tokens=None)
+        assert not is_cut(estimated, seen_tokens=round(chars / min(learned, 4.8)), context_tokens=None)
+    dense = judging(chars=9_000, input_tokens=chars // 2)
+    assert is_cut(dense, seen_tokens=chars // 5, context_tokens=None)

@@ -1,0 +1,80 @@
+"""A server that calls itself compatible and is less than it says, as those on laptops are.
+
+It may answer prose where a form of reply is asked for, tell no usage, cut a prompt in silence to its context, think at
+length, and tell at paths of its own what it has loaded.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from tests.servers.faults import Fault
+from tests.servers.loopback import Tally
+from tests.servers.openai_server import OpenAIServer
+
+PROSE = "The first one looks rather relevant to me, the second one much less so."
+
+
+class LesserServer(OpenAIServer):
+    """One server; attributes may be changed while it runs."""
+
+    def __init__(
+        self,
+        *,
+        prose_under: tuple[str, ...] = (),
+        num_ctx: int | None = None,
+        tells_usage: bool = True,
+        thinks_tokens: int = 0,
+        entry: Mapping[str, Any] | None = None,
+        told: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        self.prose_under = prose_under
+        """Forms of reply that it ignores: `json_schema`, `json_object`, `text` for none asked for."""
+        self.num_ctx = num_ctx
+        self.tells_usage = tells_usage
+        self.thinks_tokens = thinks_tokens
+        self.entry = entry or {}
+        """What each entry of its list of models holds beside the name."""
+        self.told = told or {}
+        """Path -> what it tells there."""
+
+    def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None) -> dict[str, Any]:
+        """Return a chat completion, of the kind that this server gives."""
+        if form_of(body) in self.prose_under:
+            content = PROSE
+        if self.num_ctx is not None:
+            tally = Tally(min(tally.given, self.num_ctx), tally.cached, tally.written)
+        reply = super().envelope(body, content, tally, None if fault is Fault.NO_USAGE else fault)
+        usage = reply["usage"]
+        usage["completion_tokens"] += self.thinks_tokens
+        usage["completion_tokens_details"]["reasoning_tokens"] = self.thinks_tokens
+        if not self.tells_usage:
+            del reply["usage"]
+        return reply
+
+    def listing(self) -> list[dict[str, Any]]:
+        """Return the names with what stands beside them."""
+        return [{**entry, **self.entry} for entry in super().listing()]
+
+    def add_routes(self, app: web.Application) -> None:
+        """Tell what a test wants told; what it does not is not found."""
+        app.router.add_get("/{path:.*}", self._tell)
+
+    async def _tell(self, request: web.Request) -> web.Response:
+        if request.path not in self.told:
+            return web.json_response({"error": {"message": "File Not Found", "code": 404}}, status=404)
+        return web.json_response(self.told[request.path])
+
+
+def form_of(body: Mapping[str, Any]) -> str:
+    """Name the form of reply that a request asks for."""
+    return str(body.get("response_format", {}).get("type", "text"))
+
+
+def texts(bodies: list[dict[str, Any]]) -> str:
+    """Return all that was sent, for looking whether something was."""
+    return json.dumps(bodies)
