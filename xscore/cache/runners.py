@@ -37,19 +37,25 @@ class Runner:
 
     def leave(self, connection: Connection) -> None:
         """Take this runner out, and with it whatever it claimed. Within an open transaction."""
-        connection.execute("DELETE FROM runner WHERE id = ?", (self.id,))
+        _remove(connection, self.id)
 
     def bury_others(self, connection: Connection) -> bool:
         """Take out the runners that are gone, with their claims; say whether others live. Within a transaction."""
         others = connection.execute("SELECT id, pid, place, seen_at FROM runner WHERE id <> ?", (self.id,)).fetchall()
-        gone = [(name,) for name, pid, where, seen_at in others if not self._lives(pid, where, seen_at)]
-        connection.executemany("DELETE FROM runner WHERE id = ?", gone)
+        gone = [name for name, pid, where, seen_at in others if not self._lives(pid, where, seen_at)]
+        for name in gone:
+            _remove(connection, name)
         return len(others) > len(gone)
 
     def _lives(self, pid: int, where: str, seen_at: float) -> bool:
         if abs(self._clock() - seen_at) > self._lease_s:  # also a sign from the future: a clock was set back
             return False
         return where != self._place or is_alive(pid)
+
+
+def _remove(connection: Connection, runner: str) -> None:
+    connection.execute("DELETE FROM claim WHERE runner = ?", (runner,))
+    connection.execute("DELETE FROM runner WHERE id = ?", (runner,))
 
 
 def place() -> str:

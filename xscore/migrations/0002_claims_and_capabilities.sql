@@ -10,10 +10,9 @@ CREATE TABLE runner (                           -- a process at work on this sto
 CREATE TABLE claim (                            -- contents that a runner is paying for; gone when judged or given up
     query_id INTEGER NOT NULL,
     content  TEXT NOT NULL,                     -- content hash
-    runner   TEXT NOT NULL REFERENCES runner (id) ON DELETE CASCADE,
+    runner   TEXT NOT NULL,                     -- no foreign key and no index: these rows are few, and come and go with each pack
     PRIMARY KEY (query_id, content)
 ) WITHOUT ROWID;
-CREATE INDEX claim_by_runner ON claim (runner);
 
 CREATE TABLE capability (                       -- what a host does with a model, found out once
     provider TEXT NOT NULL,

@@ -1,0 +1,186 @@
+"""Claims: who pays for which content, and what becomes of the claims of the dead, the stuck and the remote."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from sqlite3 import Connection
+
+import pytest
+
+from tests.cache.conftest import JUDGE, judgments
+from xscore.cache.claims import Claims
+from xscore.cache.group_commit import GroupCommit
+from xscore.cache.judgments import Judgments
+from xscore.cache.runners import is_alive, place
+from xscore.cache.writer import JudgmentWriter
+from xscore.errors import StoreDamaged
+from xscore.records import Claimed, Share
+
+FIRST, SECOND = [["aa", "bb"], ["cc", "dd"]]
+
+
+@dataclass
+class Clock:
+    """A wall clock that jumps."""
+
+    now: float = 1_000_000.0
+
+    def __call__(self) -> float:
+        """Tell the time."""
+        return self.now
+
+
+@pytest.fixture
+async def commits(path: Path, connection: Connection) -> AsyncIterator[GroupCommit]:
+    """A writing thread on the store."""
+    async with GroupCommit(path) as opened:
+        yield opened
+
+
+async def claim(claims: Claims, *packs: Sequence[str], at_most: int = 9) -> list[Claimed]:
+    """Claim some packs."""
+    return await claims.claim(packs, at_most=at_most)
+
+
+def shares(found: Sequence[Claimed]) -> list[Share]:
+    """Whose the packs are."""
+    return [one.share for one in found]
+
+
+def rows(connection: Connection) -> list[str]:
+    """Contents that are claimed."""
+    return [row[0] for row in connection.execute("SELECT content FROM claim ORDER BY content")]
+
+
+async def test_the_first_to_claim_pays(commits: GroupCommit, connection: Connection) -> None:
+    """A pack with one claimed content is theirs as a whole; what nobody claimed can be had."""
+    async with Claims(commits, turn_key="t", judge=JUDGE) as one, Claims(commits, turn_key="t", judge=JUDGE) as two:
+        assert shares(await claim(one, FIRST)) == [Share.OURS]
+        assert shares(await claim(two, ["bb", "cc"], SECOND)) == [Share.THEIRS, Share.OURS]
+        assert shares(await claim(one, FIRST, SECOND)) == [Share.OURS, Share.THEIRS]
+        assert rows(connection) == ["aa", "bb", "cc", "dd"]
+    await commits.submit(lambda _: None)
+    assert rows(connection) == []
+    assert connection.execute("SELECT count(*) FROM runner").fetchone()[0] == 0
+
+
+async def test_turns_and_judges_do_not_meet(commits: GroupCommit) -> None:
+    """Claims are filed as judgments are: another task asks for the same contents freely."""
+    async with Claims(commits, turn_key="t", judge=JUDGE) as one, Claims(commits, turn_key="u", judge=JUDGE) as two:
+        assert shares(await claim(one, FIRST)) == shares(await claim(two, FIRST)) == [Share.OURS]
+
+
+async def test_what_was_judged_meanwhile_is_taken(commits: GroupCommit, connection: Connection) -> None:
+    """Judgments that another runner wrote come with the claim, and their claims are gone with their commit."""
+    found = judgments(0, 2)
+    hashes = [one.content_hash for one in found]
+    async with Claims(commits, turn_key="t", judge=JUDGE) as one, Claims(commits, turn_key="t", judge=JUDGE) as two:
+        await claim(one, hashes)
+        await JudgmentWriter(commits, turn_key="t", judge=JUDGE).write(found[:1])
+        assert rows(connection) == [hashes[1]]
+        (claimed,) = await claim(two, hashes)
+        assert (claimed.share, dict(claimed.known)) == (Share.THEIRS, {hashes[0]: found[0]})
+        await JudgmentWriter(commits, turn_key="t", judge=JUDGE).write(found[1:])
+        (claimed,) = await claim(two, hashes, at_most=0)
+        assert claimed.share is Share.OURS and set(claimed.known) == set(hashes)
+        assert rows(connection) == []
+
+
+async def test_a_damaged_judgment_is_not_taken(path: Path, connection: Connection) -> None:
+    """The judgments of others are read with their seals."""
+    Judgments(connection).write("t", JUDGE, judgments(0, 2))
+    connection.execute("UPDATE judgment SET score = 0.75")
+    with pytest.raises(StoreDamaged):
+        async with GroupCommit(path) as commits:
+            await claim(Claims(commits, turn_key="t", judge=JUDGE), [judgments(0, 1)[0].content_hash])
+
+
+async def test_what_is_released_can_be_had(commits: GroupCommit) -> None:
+    """Contents given up without a judgment go to whoever asks next, while the runner works on."""
+    async with Claims(commits, turn_key="t", judge=JUDGE) as one, Claims(commits, turn_key="t", judge=JUDGE) as two:
+        await claim(one, FIRST, SECOND)
+        one.release(["aa", "bb"])
+        two.release(["cc"])
+        assert shares(await claim(two, FIRST, SECOND)) == [Share.OURS, Share.THEIRS]
+
+
+async def test_no_more_is_claimed_than_asked_for(commits: GroupCommit, connection: Connection) -> None:
+    """Of several free packs so many are taken as there are workers; the others stay free for others."""
+    async with Claims(commits, turn_key="t", judge=JUDGE) as one:
+        assert shares(await claim(one, FIRST, SECOND, at_most=1)) == [Share.OURS, Share.FREE]
+        assert rows(connection) == FIRST
+
+
+async def test_a_stuck_runner_is_taken_over_after_its_lease(commits: GroupCommit) -> None:
+    """A runner without a sign of life is gone after the lease; with signs of life it is not."""
+    clock = Clock()
+    one = Claims(commits, turn_key="t", judge=JUDGE, clock=clock)
+    two = Claims(commits, turn_key="t", judge=JUDGE, clock=clock)
+    await claim(one, FIRST)
+    clock.now += 29
+    assert shares(await claim(two, FIRST)) == [Share.THEIRS]
+    await claim(one, SECOND)
+    clock.now += 29
+    assert shares(await claim(two, FIRST)) == [Share.THEIRS]
+    clock.now += 2
+    assert shares(await claim(two, FIRST)) == [Share.OURS]
+
+
+async def test_signs_of_life_are_shown_while_working(commits: GroupCommit, connection: Connection) -> None:
+    """A runner that waits long for one reply still lives."""
+    async with Claims(commits, turn_key="t", judge=JUDGE, sign_of_life_s=0.01) as one:
+        await claim(one, FIRST)
+        first = connection.execute("SELECT seen_at FROM runner").fetchone()[0]
+        await asyncio.sleep(0.2)
+        assert connection.execute("SELECT seen_at FROM runner").fetchone()[0] > first
+
+
+@pytest.mark.parametrize("jump_s", [-3_600.0, 3_600.0])
+async def test_a_clock_that_jumps_frees_claims_at_worst(commits: GroupCommit, jump_s: float) -> None:
+    """A wall clock set back or forth never leaves a claim that nobody can take."""
+    clock = Clock()
+    one = Claims(commits, turn_key="t", judge=JUDGE, clock=clock)
+    two = Claims(commits, turn_key="t", judge=JUDGE, clock=clock)
+    await claim(one, FIRST)
+    clock.now += jump_s
+    assert shares(await claim(two, FIRST)) == [Share.OURS]
+    assert shares(await claim(one, SECOND)) == [Share.OURS]
+
+
+@pytest.fixture
+def ended() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that has ended and that nobody has waited for."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    yield process
+    process.wait()
+
+
+def test_a_process_that_has_ended_is_not_alive(ended: subprocess.Popen[bytes]) -> None:
+    """It is not, whether or not anybody has waited for it; this one is."""
+    assert is_alive(os.getpid())
+    assert not is_alive(ended.pid)
+    ended.wait()
+    assert not is_alive(ended.pid)
+
+
+async def test_a_dead_process_is_taken_over_at_once(
+    commits: GroupCommit, connection: Connection, ended: subprocess.Popen[bytes]
+) -> None:
+    """The claims of a process of this place that is no longer there are free."""
+    one, two = (Claims(commits, turn_key="t", judge=JUDGE) for _ in "12")
+    await claim(one, FIRST)
+    connection.execute("UPDATE runner SET pid = ?", (ended.pid,))
+    assert shares(await claim(two, FIRST)) == [Share.OURS]
+
+
+async def test_a_process_id_of_another_place_says_nothing(commits: GroupCommit, connection: Connection) -> None:
+    """In another container or on another host only the lease tells; its process ids mean nothing here."""
+    one, two = (Claims(commits, turn_key="t", judge=JUDGE) for _ in "12")
+    await claim(one, FIRST)
+    connection.execute("UPDATE runner SET pid = ?, place = ?", (2**22 + 1, f"not {place()}"))
+    assert shares(await claim(two, FIRST)) == [Share.THEIRS]

@@ -1,0 +1,149 @@
+"""Judges that share a store: each candidate is paid once, and nobody waits for one that gave up."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.scorer.bench import TURN, Around, Bench, Code, by_length, causes, oversized, settle
+from tests.scorer.shapes import real_code
+from xscore.cache.claims import Claims
+from xscore.cache.group_commit import GroupCommit
+from xscore.cache.writer import JudgmentWriter
+from xscore.errors import BudgetExhausted, CallTimedOut
+from xscore.providers.provider import OnText
+from xscore.providers.script import Script
+from xscore.providers.scripted import ScriptedProvider
+from xscore.records import Cause, Completion, JudgeIdentity, Judgment, Request, Unjudged
+from xscore.scorer.model_judge import ModelJudge
+from xscore.scorer.packs import profile
+
+JUDGE = JudgeIdentity("scripted", "-", "m", "", "1", "memory_first", True)
+Opened = list[GroupCommit]
+
+
+@pytest.fixture
+def code() -> Code:
+    """Two hundred real functions and one that is judged in parts."""
+    found = [pair for pair in real_code() if len(pair[1]) < 6_000][:200]
+    return oversized({made.id: (made, text) for made, text in found})
+
+
+@pytest.fixture
+async def stores(tmp_path: Path) -> AsyncIterator[Opened]:
+    """Four writing threads on one store, as four processes have them."""
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(GroupCommit(tmp_path / "memory.db")) for _ in range(4)]
+
+
+def sharing(bench: Bench, commits: GroupCommit, **changes: object) -> ModelJudge:
+    """A judge that shares the store."""
+    writer = JudgmentWriter(commits, turn_key="t", judge=JUDGE)
+    return bench.judge(claims=Claims(commits, turn_key="t", judge=JUDGE), write=writer.write, **changes)
+
+
+def paid(*providers: ScriptedProvider) -> int:
+    """Judgments that were paid for."""
+    return sum(request.candidates for provider in providers for request in provider.requests)
+
+
+async def left(stores: Opened) -> int:
+    """Claims and runners that are in the store once every thread has written what it was given."""
+    counts = 0
+    for commits in stores:
+        counts = await commits.submit(
+            lambda connection: sum(
+                connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("claim", "runner")
+            )
+        )
+    return counts
+
+
+@pytest.mark.parametrize("size", [None, 1])
+async def test_four_at_once_pay_for_each_candidate_once(code: Code, stores: Opened, size: int | None) -> None:
+    """Together they send what one alone would send, all end with every judgment, and the work is shared."""
+    limits = profile(pack_size=size) if size else profile()
+    alone = ScriptedProvider(score=by_length)
+    await Bench(code, alone, profile=limits).run()
+    providers = [ScriptedProvider(Script(latency_s=0.03), score=by_length) for _ in stores]
+    judges = [
+        sharing(Bench(code, provider, profile=limits), commits, concurrency=2)
+        for provider, commits in zip(providers, stores, strict=True)
+    ]
+    candidates = Bench(code, alone).candidates
+    found = await asyncio.gather(*(settle(judge, candidates) for judge in judges))
+    assert all(causes(one) == {"judged": len(code)} for one in found)
+    assert len({tuple(sorted((h, r.score) for h, r in one.items() if isinstance(r, Judgment))) for one in found}) == 1
+    assert paid(*providers) == paid(alone)
+    assert sum(len(code) - len(judge.elsewhere) for judge in judges) == len(code)
+    assert all(provider.requests for provider in providers)
+    assert await left(stores) == 0
+
+
+async def test_packs_are_not_split_to_share_them(code: Code, stores: Opened) -> None:
+    """Whoever sends a pack sends it as it stands, so that prompt prefixes stay those of the store."""
+    alone = ScriptedProvider(score=by_length)
+    await Bench(code, alone).run()
+    providers = [ScriptedProvider(Script(latency_s=0.005), score=by_length) for _ in range(2)]
+    judges = [sharing(Bench(code, provider), commits) for provider, commits in zip(providers, stores[:2], strict=True)]
+    await asyncio.gather(*(settle(judge, Bench(code, alone).candidates) for judge in judges))
+    whole = {request.content[0] for request in alone.requests}
+    assert {request.content[0] for provider in providers for request in provider.requests} == whole
+
+
+class Broke(Around):
+    """A provider whose budget ends after some calls."""
+
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """Pass on, three times."""
+        if self.calls >= 3:
+            raise BudgetExhausted("the next call may cost too much", hint="Raise it.")
+        return await super().complete(request, on_text)
+
+
+class Late(Around):
+    """A provider that times out, after the others have had time to see its claims."""
+
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """Fail."""
+        self.calls += 1
+        await asyncio.sleep(0.05)
+        raise CallTimedOut("60 s")
+
+
+@pytest.mark.parametrize(("around", "cause"), [(Broke, "budget"), (Late, "provider")])
+async def test_what_one_gives_up_another_judges(code: Code, stores: Opened, around: type[Around], cause: str) -> None:
+    """A judge that ends early, or whose calls fail, holds nothing back from the other."""
+    slow, sound = Script(latency_s=0.005), ScriptedProvider(Script(latency_s=0.01), score=by_length)
+    broken = sharing(Bench(code, around(ScriptedProvider(slow, score=by_length))), stores[0])
+    whole = sharing(Bench(code, sound), stores[1])
+    candidates = Bench(code, sound).candidates
+    first, second = await asyncio.gather(settle(broken, candidates), settle(whole, candidates))
+    assert causes(first)[cause] > 0
+    assert causes(second) == {"judged": len(code)}
+    assert await left(stores) == 0
+
+
+async def test_one_who_waits_for_others_can_be_stopped(code: Code, stores: Opened) -> None:
+    """A stop ends the wait for what others pay for, within a moment and with nobody lost."""
+    held = Claims(stores[0], turn_key="t", judge=JUDGE)
+    candidates = Bench(code, ScriptedProvider()).candidates
+    await held.claim([[one.content_hash for one in candidates]], at_most=1)
+    judge = sharing(Bench(code, ScriptedProvider()), stores[1])
+    asyncio.get_running_loop().call_later(0.3, judge.stop, Cause.DEADLINE)
+    async with asyncio.timeout(1.5):
+        found = await settle(judge, candidates)
+    assert causes(found) == {"deadline": len(code)}
+
+
+async def test_one_who_leaves_releases_what_it_claimed(code: Code, stores: Opened) -> None:
+    """An abandoned judge, as after a crash of its caller, leaves no claim behind."""
+    bench = Bench(code, ScriptedProvider(Script(latency_s=0.02), score=by_length))
+    judge = sharing(bench, stores[0])
+    results: AsyncIterator[Judgment | Unjudged] = judge.judge(TURN, bench.candidates)
+    await anext(results)
+    assert await left(stores) > 1
+    await results.aclose()  # type: ignore[attr-defined]
+    assert await left(stores) == 0
