@@ -38,7 +38,7 @@ async def test_attempts_are_counted(judging: MakeRequest, time_passes: PassingTi
 async def test_retry_after_is_a_minimum_with_jitter(judging: MakeRequest, time_passes: PassingTime) -> None:
     """The wait is never shorter than the host asked, and not the same for all."""
     for jitter in (0.0, 0.99):
-        provider = _script("rate_limited", retry_after_s=8.0)
+        provider = _script("overloaded", retry_after_s=8.0)
         await Retrying(provider, attempts=2, sleep=time_passes.sleep, jitter=lambda: jitter).complete(judging())  # noqa: B023  awaited within the loop
     assert time_passes.slept[0] == 8.0
     assert 8.0 < time_passes.slept[1] <= 10.0

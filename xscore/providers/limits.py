@@ -2,27 +2,25 @@
 
 Everything is reserved before the send, at an upper bound, and what was not used is given back after it. Retries stand
 outside, so that each attempt takes its own share and a slot is free during a backoff. A call that may have been
-charged without telling stays charged in full. The trade-off: limits are this process's own; two runs at once share
-only the budget.
+charged without telling stays charged in full.
+
+Callers stand in one line, first come, first served. Whoever is in front takes its tokens and then its place in flight;
+nobody behind it holds either. So no slot idles while its call waits for tokens, no tokens age while their call waits
+for a slot, and what is taken is sent at once: a gate that a 429 has closed lets no burst of earlier tokens out. The
+reservation of dollars comes last, because it may wait for others in flight. The trade-off: limits are this process's
+own; two runs at once share only the budget.
 """
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from xscore.errors import ProviderError
+from xscore.errors import ProviderError, RateLimited, Unreachable
+from xscore.providers.gate import Gate
 from xscore.providers.prices import Price, price, upper_bound
 from xscore.providers.provider import OnText, Provider
-from xscore.providers.token_bucket import TokenBucket
-from xscore.records import Completion, Request
-
-if TYPE_CHECKING:
-    from aiolimiter import AsyncLimiter
-
-REQUEST_BURST_SHARE = 0.05
-"""Requests that may go at once, as a share of those of a minute (at least one)."""
+from xscore.providers.rates import TURNED_AWAY, UNSENT, Rates, Share, bound, used
+from xscore.records import Completion, RateLimits, Request, Traffic
 
 
 class Budget(Protocol):
@@ -38,7 +36,7 @@ class Budget(Protocol):
 
 
 class Limited:
-    """A provider within limits; None means no limit of that kind."""
+    """A provider within limits; None means no limit of that kind beyond what the host states."""
 
     def __init__(
         self,
@@ -49,78 +47,82 @@ class Limited:
         concurrency: int | None = None,
         budget: Budget | None = None,
         price_of: Price = price,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        initial: RateLimits | None = None,
     ) -> None:
+        """concurrency: most calls in flight, found by trying. initial: what the host stated in earlier runs."""
         self.name = provider.name
         self.host = provider.host
         self._provider = provider
-        self._slots = asyncio.Semaphore(concurrency) if concurrency is not None else None
-        self._rpm = rpm
-        self._requests: AsyncLimiter | None = None
-        self._tokens = TokenBucket(tpm, clock=clock, sleep=sleep) if tpm is not None else None
+        self._front = asyncio.Lock()
+        self._rates = Rates(rpm=rpm, tpm=tpm, remembered=initial)
+        self._gate = Gate(concurrency, host=provider.host)
         self._budget = budget
         self._price_of = price_of
 
-    async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
-        """Wait for a slot and for its share of the limits, then make one attempt.
+    def traffic(self) -> Traffic:
+        """Return what the host stated of its limits and how the calls in flight went."""
+        return Traffic(self._rates.stated, self._gate.history)
 
-        Raises BudgetExhausted before anything is sent.
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """Wait for its turn within the limits, then make one attempt.
+
+        Raises BudgetExhausted before anything is sent, and RateLimited when the host has let nobody through for long.
         """
-        if self._slots is None:
-            return await self._at_the_rate(request, on_text)
-        async with self._slots:
-            return await self._at_the_rate(request, on_text)
+        share = bound(request)
+        ticket = await self._admitted(share)
+        spent = share
+        try:
+            completion = await self._within_budget(request, on_text)
+            spent = used(completion.usage)
+        except RateLimited as error:
+            spent = TURNED_AWAY
+            self._gate.refused(ticket, error)
+            raise
+        except BaseException as error:
+            spent = _feared(error, share)
+            self._gate.leave(ticket)
+            raise
+        else:
+            self._gate.answered(ticket)
+        finally:
+            self._rates.settle(share, spent)
+        self._rates.learn(completion.limits)
+        return completion
 
     async def aclose(self) -> None:
         """Close the provider within."""
         await self._provider.aclose()
 
-    async def _at_the_rate(self, request: Request, on_text: OnText | None) -> Completion:
-        reserved = request.reserved_input_tokens + request.max_output_tokens
-        if self._tokens is not None:
-            await self._tokens.take(reserved)
-        used = 0
-        try:
-            if self._rpm is not None:
-                await self._request_limiter(self._rpm).acquire()
-            completion, used = await self._within_budget(request, on_text)
-            return completion
-        except ProviderError as error:
-            used = reserved if error.may_be_charged else 0
-            raise
-        except asyncio.CancelledError:
-            used = reserved
-            raise
-        finally:
-            if self._tokens is not None:
-                self._tokens.refund(reserved - used)
+    async def _admitted(self, share: Share) -> int:
+        async with self._front:
+            await self._rates.take(share)
+            try:
+                return await self._gate.enter()
+            except BaseException:
+                self._rates.settle(share, UNSENT)
+                raise
 
-    async def _within_budget(self, request: Request, on_text: OnText | None) -> tuple[Completion, int]:
+    async def _within_budget(self, request: Request, on_text: OnText | None) -> Completion:
         if self._budget is None:
-            completion = await self._provider.complete(request, on_text)
-            return completion, _used(completion)
-        bound = upper_bound(self.name, self.host, request, price_of=self._price_of)
-        reservation = await self._budget.reserve(bound)
-        actual = bound
+            return await self._provider.complete(request, on_text)
+        most = upper_bound(self.name, self.host, request, price_of=self._price_of)
+        reservation = await self._budget.reserve(most)
+        actual = most
         try:
             completion = await self._provider.complete(request, on_text)
             actual = self._price_of(self.name, request.model, self.host, completion.usage)
         except ProviderError as error:
-            actual = bound if error.may_be_charged else Decimal(0)
+            actual = most if error.may_be_charged else Decimal(0)
             raise
         finally:
             await self._budget.settle(reservation, actual)
-        return completion, _used(completion)
-
-    def _request_limiter(self, rpm: int) -> "AsyncLimiter":
-        if self._requests is None:
-            from aiolimiter import AsyncLimiter
-
-            burst = max(1.0, rpm * REQUEST_BURST_SHARE)
-            self._requests = AsyncLimiter(burst, burst * 60 / rpm)
-        return self._requests
+        return completion
 
 
-def _used(completion: Completion) -> int:
-    return completion.usage.input_tokens + completion.usage.output_tokens
+def _feared(error: BaseException, share: Share) -> Share:
+    """Return what a failed call is taken to have used."""
+    if isinstance(error, Unreachable):
+        return UNSENT
+    if isinstance(error, ProviderError) and not error.may_be_charged:
+        return TURNED_AWAY
+    return share if isinstance(error, ProviderError | asyncio.CancelledError) else UNSENT

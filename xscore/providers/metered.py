@@ -2,12 +2,14 @@
 
 Innermost of the wrappers, so that the time it measures is the call's own and every attempt of a retry has its row. An
 attempt that may have been charged without saying what for is entered at our estimate of its input and its whole
-output cap, and marked as estimated. It decides nothing and swallows nothing; a ledger that fails stops the call.
+output cap, and marked as estimated. Durations are of the monotonic clock; the wall clock only stamps. It decides
+nothing and swallows nothing; a ledger that fails stops the call.
 """
 
 import time
 from asyncio import CancelledError
 from collections.abc import Callable
+from typing import NamedTuple
 from uuid import uuid4
 
 from xscore.errors import ProviderError
@@ -18,6 +20,13 @@ from xscore.tokens import size
 
 OK = "ok"
 CANCELLED = "cancelled"
+
+
+class _Begin(NamedTuple):
+    """When an attempt began, on both clocks."""
+
+    at: float
+    reading: float
 
 
 class Metered:
@@ -31,7 +40,9 @@ class Metered:
         record: Callable[[CallRecord], None],
         price: Price = price,
         clock: Callable[[], float] = time.time,
+        stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
+        """clock: Unix seconds, for stamps. stopwatch: seconds that only go forward."""
         self.name = provider.name
         self.host = provider.host
         self._provider = provider
@@ -39,27 +50,31 @@ class Metered:
         self._record = record
         self._price = price
         self._clock = clock
+        self._stopwatch = stopwatch
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Make one attempt and enter it, whatever becomes of it."""
-        started_at = self._clock()
+        begin = self._begin()
         try:
             completion = await self._provider.complete(request, on_text)
         except ProviderError as error:
             usage = _feared(request) if error.may_be_charged else Usage()
-            self._enter(request, started_at, error.kind, usage, estimated=error.may_be_charged)
+            self._enter(request, begin, error.kind, usage, estimated=error.may_be_charged)
             raise
         except CancelledError:
-            self._enter(request, started_at, CANCELLED, _feared(request), estimated=True)
+            self._enter(request, begin, CANCELLED, _feared(request), estimated=True)
             raise
-        self._enter(request, started_at, OK, completion.usage, estimated=not completion.usage_reported)
+        self._enter(request, begin, OK, completion.usage, estimated=not completion.usage_reported)
         return completion
 
     async def aclose(self) -> None:
         """Close the provider within."""
         await self._provider.aclose()
 
-    def _enter(self, request: Request, started_at: float, outcome: str, usage: Usage, *, estimated: bool) -> None:
+    def _begin(self) -> _Begin:
+        return _Begin(self._clock(), self._stopwatch())
+
+    def _enter(self, request: Request, begin: _Begin, outcome: str, usage: Usage, *, estimated: bool) -> None:
         self._record(
             CallRecord(
                 id=uuid4().hex,
@@ -68,8 +83,8 @@ class Metered:
                 provider=self.name,
                 host=self.host,
                 model=request.model,
-                started_at=started_at,
-                duration_s=max(0.0, self._clock() - started_at),
+                started_at=begin.at,
+                duration_s=self._stopwatch() - begin.reading,
                 outcome=outcome,
                 candidates=request.candidates,
                 usage=usage,

@@ -1,29 +1,29 @@
 """Try a call again where its failure says that another try may do: by type of error, never by message.
 
 It stands outside the limits, so that each attempt takes its own tokens, budget and ledger row, and no slot is held
-while it waits. A host's Retry-After is a minimum, with jitter on top, so that waiters do not come back together.
-What stops the run (money, key, model) is raised at once, and so is a failure after text was shown: it would be shown
-twice. The trade-off: a host that asks for more patience than `MAX_WAIT_S` gets none.
+while it waits. A 429 is no failed attempt: the gate within makes everybody wait and says when to give up, and a call
+goes back into the line up to `MOST_REFUSALS` times, so that a storm leaves nobody unjudged and a call that the host
+never takes (larger than its limit a minute) does not circle for ever. A Retry-After of a 503 or 529 is a minimum for
+this call alone, with jitter on top. On this very machine a deadline that passed means a slow model, not a dead one:
+the next attempt has twice the time. What stops the run (money, key, model) is raised at once, and so is a failure
+after text was shown: it would be shown twice. The trade-off: without a gate within, a 429 is tried again at once.
 """
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from xscore.errors import ProviderError
+from xscore.errors import CallTimedOut, ProviderError, RateLimited
+from xscore.providers.gate import FIRST_BACKOFF_S, LONGEST_BACKOFF_S, LONGEST_RETRY_AFTER_S
+from xscore.providers.hosts import is_loopback
 from xscore.providers.provider import OnText, Provider
 from xscore.records import Completion, Request
 
-if TYPE_CHECKING:
-    from tenacity import RetryCallState
-
-FIRST_WAIT_S = 0.5
-LONGEST_BACKOFF_S = 30.0
-MAX_WAIT_S = 120.0
-"""A host that asks for a longer wait has failed."""
+MOST_REFUSALS = 20
+"""429s that one call meets before it is given up."""
 JITTER_SHARE = 0.25
-"""Of the wait, added at random; at least `FIRST_WAIT_S`."""
+"""Of the wait, added at random; at least `FIRST_BACKOFF_S`."""
 
 
 class Retrying:
@@ -34,7 +34,7 @@ class Retrying:
         provider: Provider,
         *,
         attempts: int,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.name = provider.name
@@ -43,38 +43,44 @@ class Retrying:
         self._attempts = attempts
         self._sleep = sleep
         self._jitter = jitter
+        self._more_time = 2.0 if is_loopback(provider.host) else 1.0
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Make up to `attempts` attempts; raise the last one's error."""
-        from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
-
         shown = _Shown(on_text) if on_text is not None else None
-        retrying = AsyncRetrying(
-            stop=stop_after_attempt(self._attempts),
-            retry=retry_if_exception(lambda error: may_retry(error) and not (shown and shown.any)),
-            wait=self._wait_s,
-            sleep=self._sleep,
-            reraise=True,
-        )
-        return await retrying(self._provider.complete, request, shown)
+        failed = refused = 0
+        while True:
+            try:
+                return await self._provider.complete(request, shown)
+            except ProviderError as error:
+                if isinstance(error, RateLimited):
+                    refused += 1
+                else:
+                    failed += 1
+                is_last = failed >= self._attempts or refused >= MOST_REFUSALS
+                if is_last or not may_retry(error) or (shown is not None and shown.any):
+                    raise
+                last = error
+            if isinstance(last, CallTimedOut):
+                request = replace(request, timeout_s=request.timeout_s * self._more_time)
+            if not isinstance(last, RateLimited):
+                await self._sleep(self._wait_s(failed, last))
 
     async def aclose(self) -> None:
         """Close the provider within."""
         await self._provider.aclose()
 
-    def _wait_s(self, state: "RetryCallState") -> float:
-        error = state.outcome.exception() if state.outcome is not None else None
-        asked = getattr(error, "retry_after_s", None) or 0.0
-        backoff = min(LONGEST_BACKOFF_S, FIRST_WAIT_S * 2.0 ** (state.attempt_number - 1))
-        least = max(asked, backoff)
-        return float(least + self._jitter() * max(FIRST_WAIT_S, JITTER_SHARE * least))
+    def _wait_s(self, failed: int, error: ProviderError) -> float:
+        backoff = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (failed - 1))
+        least = max(error.retry_after_s or 0.0, backoff)
+        return least + self._jitter() * max(FIRST_BACKOFF_S, JITTER_SHARE * least)
 
 
 def may_retry(error: BaseException) -> bool:
     """Whether another attempt may succeed within reason."""
     if not isinstance(error, ProviderError) or error.stops_run:
         return False
-    return error.retryable and (error.retry_after_s or 0.0) <= MAX_WAIT_S
+    return error.retryable and (error.retry_after_s or 0.0) <= LONGEST_RETRY_AFTER_S
 
 
 class _Shown:
