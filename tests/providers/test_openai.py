@@ -62,12 +62,15 @@ async def test_a_marked_prefix_is_written_once_and_then_read(
 ) -> None:
     """Where the host caches up to marks only, the pack's end is marked and the turn after it is never written."""
     async with connected(server.url) as provider:
-        cold = await provider.complete(judging(model="gpt-6-luna", chars=3_000))
-        warm = await provider.complete(judging(model="gpt-6-luna", chars=3_000, task="Another task"))
-        unmarked = await provider.complete(judging(model="gpt-6-luna", chars=3_000, stable_parts=0))
+        kept = {"model": "gpt-6-luna", "chars": 3_000, "prefix_ttl_s": 1_800}
+        cold = await provider.complete(judging(**kept))
+        warm = await provider.complete(judging(**kept, task="Another task"))
+        unmarked = await provider.complete(judging(**kept, stable_parts=0))
+        unasked = await provider.complete(judging(**kept | {"prefix_ttl_s": 0}))
     assert cold.usage.cache_write_tokens == warm.usage.cached_input_tokens > 1_024
     assert warm.usage.cache_write_tokens == 0
-    assert unmarked.usage.cache_write_tokens == 0
+    assert unmarked.usage.cache_write_tokens == unasked.usage.cache_write_tokens == 0
+    assert unasked.usage.cached_input_tokens == 0
 
 
 async def test_a_dripping_reply_meets_the_deadline(
@@ -107,7 +110,7 @@ async def test_a_field_the_host_does_not_know_is_left_out(
 ) -> None:
     """A host that refuses an optional field gets the same request without it, and is not asked again."""
     server.refused_fields = (field,)
-    request = judging(model="gpt-6-luna", temperature=0.0)
+    request = judging(model="gpt-6-luna", temperature=0.0, prefix_ttl_s=1_800)
     async with connected(server.url) as provider:
         await provider.complete(request, lambda piece: None)
         await provider.complete(request, lambda piece: None)

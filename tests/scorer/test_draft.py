@@ -5,7 +5,7 @@ from xscore.prompts.judge import PROMPT_VERSION
 from xscore.records import JudgeIdentity
 from xscore.scorer.draft import Drafts, JudgeModel
 from xscore.scorer.packs import Pack, Profile, profile
-from xscore.scorer.repair import Ask, Rung
+from xscore.scorer.repair import UNREADABLE, Ask, Rung, next_rung
 
 MODEL = JudgeModel(name="m", reasoning="minimal", reasoning_reserve=512, temperature=0.0, timeout_s=7.0)
 MEMBERS = tuple(candidate("a.py", f"f{number}", f"text {number}") for number in range(20))
@@ -58,3 +58,34 @@ def test_the_last_rung_has_room_to_think() -> None:
     (piece,) = ask_of(made, 1).pieces
     assert made.output_cap(Ask("p", (piece,), Rung.ALONE)) == 1_024
     assert made.output_cap(Ask("p", (piece,))) == 256
+
+
+def test_only_a_pack_that_lasts_is_kept_by_the_host() -> None:
+    """What another turn would send again asks to be kept; a throwaway, a part of a pack and a retry do not."""
+    made = drafts(JudgeModel(name="m", prefix_ttl_s=300))
+    lasting, throwaway = Pack("p_1", MEMBERS, is_kept=True), Pack("x_1", MEMBERS)
+    todo = made.pieces_of(lasting, TEXTS)
+    (whole,), (loose,), (some,) = made.asks(lasting, todo), made.asks(throwaway, todo), made.asks(lasting, todo[:3])
+    (retry, _), _ = next_rung(whole, whole.pieces, UNREADABLE)
+    kept = {
+        name: made.request(ask, "<turn/>")[0] for name, ask in zip("wlsr", (whole, loose, some, retry), strict=True)
+    }
+    assert {name: (request.stable_parts, request.prefix_ttl_s) for name, request in kept.items()} == {
+        "w": (1, 300),
+        "l": (0, 0),
+        "s": (0, 0),
+        "r": (0, 0),
+    }
+    turn_first = drafts(JudgeModel(name="m", prefix_ttl_s=300, order="turn_first"))
+    assert turn_first.request(whole, "<turn/>")[0].prefix_ttl_s == 0
+
+
+def test_the_parts_of_a_large_memory_last_as_long_as_it() -> None:
+    """A memory judged in parts sends the same parts every turn, each in a prompt of its own."""
+    text = "\n".join(f"line {number} of a long function" for number in range(400))
+    member = candidate("a.py", "long", text)
+    made = drafts(JudgeModel(name="m", prefix_ttl_s=300), Profile(tokens=500))
+    pack = Pack("p_1", (member,), is_kept=True)
+    asks = made.asks(pack, made.pieces_of(pack, {member.id: text}))
+    assert len(asks) > 3
+    assert {made.request(ask, "<turn/>")[0].prefix_ttl_s for ask in asks} == {300}

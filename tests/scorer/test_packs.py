@@ -160,7 +160,7 @@ def test_plain_mode_has_no_packs() -> None:
     pool = [candidate("a.py", f"e{i}", str(i), line=i) for i in range(5)]
     plain = profile(pack_size=1)
     assert assign(pool, {}, plain).slots == {}
-    assert to_send(pool, {}, plain) == [Pack("", (one,)) for one in pool]
+    assert to_send(pool, {}, plain) == [Pack("", (one,), is_kept=True) for one in pool]
 
 
 def test_limits_follow_the_model_unless_set() -> None:

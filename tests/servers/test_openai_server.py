@@ -18,7 +18,7 @@ ENTRIES = [PackEntry(f"k{n}", "function", "a.py", f"f{n}", f"def f{n}(): {'x' * 
 
 def _body(task: str, *, model: str = "judge-1", key: str = "p1") -> dict[str, object]:
     turn = f"<turn>\n{task}\n</turn>"
-    request = judging_request(ENTRIES, turn, model=model, max_output_tokens=900, cache_key=key)
+    request = judging_request(ENTRIES, turn, model=model, max_output_tokens=900, cache_key=key, prefix_ttl_s=1_800)
     return body(request, OFFICIAL, stream=False)
 
 

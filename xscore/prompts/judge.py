@@ -93,6 +93,8 @@ def judging_request(
     order: str = "memory_first",
     reasons_from: float = 0.3,
     cache_key: str = "",
+    is_kept: bool = True,
+    prefix_ttl_s: int = 0,
     reasoning: str = "",
     temperature: float | None = None,
     timeout_s: float = 60.0,
@@ -103,17 +105,21 @@ def judging_request(
     order: `memory_first` keeps rubric and pack as a prefix that is byte-identical over turns; `turn_first` swaps them.
     reasons_from: lowest score, 0..1, that asks for a reason; 0 asks for all. It stands after the turn, so it may vary
     without touching the prefix.
+    is_kept: these entries will stand in the same prompt in later turns. prefix_ttl_s: how long a host that charges for
+    keeping a prefix is then to keep it; 0: not at all.
     """
     memory_first = order == "memory_first"
     first, last = (pack_block(entries), turn_text) if memory_first else (turn_text, pack_block(entries))
     content = (first, f"{last}\n\n{_asked(len(entries), reasons_from)}")
+    is_stable = memory_first and is_kept
     chars = tokens.size(rubric(), *content)
     return Request(
         stage=Stage.JUDGE,
         model=model,
         system=rubric(),
         content=content,
-        stable_parts=1 if memory_first else 0,
+        stable_parts=1 if is_stable else 0,
+        prefix_ttl_s=prefix_ttl_s if is_stable else 0,
         reply_ids=tuple(sorted(entry.code_id for entry in entries)),
         max_output_tokens=max_output_tokens,
         input_tokens=ceil(chars / chars_per_token),

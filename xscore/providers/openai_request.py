@@ -41,7 +41,7 @@ def body(request: Request, dialect: Dialect, *, stream: bool) -> dict[str, Any]:
         "model": request.model,
         "messages": [
             {"role": "system", "content": request.system},
-            {"role": "user", "content": _content(request, marked=marked)},
+            {"role": "user", "content": _content(request, marked=marked and request.prefix_ttl_s > 0)},
         ],
         "max_tokens" if "max_completion_tokens" in without else "max_completion_tokens": request.max_output_tokens,
     }

@@ -41,6 +41,8 @@ class JudgeModel:
     max_output_tokens: int | None = None
     """The model's own limit."""
     order: str = "memory_first"
+    prefix_ttl_s: int = 0
+    """How long a host that charges for keeping a prefix is to keep that of a pack that lasts; 0: not at all."""
     timeout_s: float = 60.0
     chars_per_token: float = tokens.MIXED
 
@@ -73,8 +75,10 @@ class Drafts:
         """Give the prompts of a pack: one, but for a memory in parts one for each part."""
         whole = tuple(piece for piece in todo if not piece.is_part)
         parts = [piece for piece in todo if piece.is_part]
-        asks = [Ask(pack.id or whole[0].content_hash[:16], whole)] if whole else []
-        return asks + [Ask(f"w_{piece.content_hash[:16]}", (piece,)) for piece in parts]
+        name = pack.id or (whole[0].content_hash[:16] if whole else "")
+        is_all = pack.is_kept and len(whole) == len(pack.members)
+        asks = [Ask(name, whole, is_kept=is_all)] if whole else []
+        return asks + [Ask(f"w_{piece.content_hash[:16]}", (piece,), is_kept=pack.is_kept) for piece in parts]
 
     def request(self, ask: Ask, turn_text: str) -> tuple[Request, tuple[str, ...]]:
         """Render an ask; give the request and the id of each piece."""
@@ -91,6 +95,8 @@ class Drafts:
             order=self.model.order,
             reasons_from=self.reasons_from,
             cache_key=ask.pack,
+            is_kept=ask.is_kept,
+            prefix_ttl_s=self.model.prefix_ttl_s,
             reasoning=self.model.reasoning,
             temperature=self.model.temperature,
             timeout_s=self.model.timeout_s,

@@ -25,6 +25,8 @@ class Pack:
 
     id: str
     members: tuple[Candidate, ...]
+    is_kept: bool = False
+    """It will be the same in later turns, so that its prompt begins with the same bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ def to_send(misses: Sequence[Candidate], slots: Mapping[str, tuple[str, int]], p
     slots: of the whole pool. A memory without a slot goes into a throwaway pack.
     """
     if profile.is_plain:
-        return [Pack("", (miss,)) for miss in misses]
+        return [Pack("", (miss,), is_kept=True) for miss in misses]
     sizes: dict[str, int] = {}
     for pack, _ in slots.values():
         sizes[pack] = sizes.get(pack, 0) + 1
@@ -74,7 +76,8 @@ def to_send(misses: Sequence[Candidate], slots: Mapping[str, tuple[str, int]], p
         if len(members) < sizes[pack]:
             loose.extend(members)
         else:
-            whole.append(Pack(pack, tuple(sorted(members, key=lambda member: slots[member.id][1]))))
+            members.sort(key=lambda member: slots[member.id][1])
+            whole.append(Pack(pack, tuple(members), is_kept=True))
     return whole + throwaway(loose, profile)
 
 

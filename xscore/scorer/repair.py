@@ -33,6 +33,8 @@ class Ask:
     """Names the prompt: deals its ids and routes its prefix."""
     pieces: tuple[Piece, ...]
     rung: Rung = Rung.PACK
+    is_kept: bool = False
+    """Another turn would ask about the same pieces under the same name."""
 
 
 @dataclass(frozen=True, slots=True)
