@@ -1,0 +1,141 @@
+"""Whether keeping a prefix pays, and the gaps that decide it."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xscore import database
+from xscore.cost_reports.prefix_economy import TURNS_LOOKED_AT, observed_gaps, ttl_that_pays, within_share
+from xscore.providers.catalog import CacheWrite, declared
+
+CLAUDE = declared("anthropic", "claude-haiku-5-5").cache_writes
+GPT = declared("openai", "gpt-6-luna").cache_writes
+NOW = 1_800_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("gaps_s", "ttl_s"),
+    [
+        ([], 300),
+        ([60.0] * 20, 300),
+        ([900.0] * 20, 3_600),
+        ([9_000.0] * 20, 0),
+        ([60.0] * 5 + [9_000.0] * 15, 300),
+        ([60.0] * 2 + [9_000.0] * 18, 0),
+        ([60.0] * 5 + [900.0] * 15, 3_600),
+    ],
+    ids=["nothing seen", "at once", "quarters of an hour", "once a day", "a quarter soon", "a tenth soon", "mixed"],
+)
+def test_the_time_that_pays(gaps_s: list[float], ttl_s: int) -> None:
+    """Short gaps are worth five minutes, medium ones an hour, long ones nothing; a quarter of short gaps is enough."""
+    assert ttl_that_pays(gaps_s, CLAUDE, read_factor=0.1) == ttl_s
+
+
+@pytest.mark.parametrize(("write", "from_share"), [(CLAUDE[0], 0.217), (CLAUDE[1], 0.526)], ids=["5m", "1h"])
+def test_the_break_even_is_where_the_prices_put_it(write: CacheWrite, from_share: float) -> None:
+    """Five minutes pay from a share of 0.217, an hour from 0.526, to the nearest of 2,000 gaps."""
+    gaps = 2_000
+    for within in range(gaps + 1):
+        gaps_s = [1.0] * within + [1e9] * (gaps - within)
+        if ttl_that_pays(gaps_s, (write,), read_factor=0.1):
+            assert within_share(gaps_s, write.ttl_s) == pytest.approx(from_share, abs=0.001)
+            return
+    raise AssertionError("it never pays")
+
+
+@given(st.lists(st.floats(0, 1e6), max_size=40), st.floats(0.01, 0.5))
+def test_marks_never_cost_more_than_none(gaps_s: list[float], read_factor: float) -> None:
+    """What is chosen is the cheapest of all choices by the expectation that the module states."""
+
+    def price(write: CacheWrite) -> float:
+        share = (sum(gap <= write.ttl_s for gap in gaps_s) + 1) / (len(gaps_s) + 2)
+        return share * read_factor + (1 - share) * write.price_factor
+
+    prices = {write.ttl_s: price(write) for write in CLAUDE} | {0: 1.0}
+    assert prices[ttl_that_pays(gaps_s, CLAUDE, read_factor=read_factor)] == min(prices.values())
+
+
+def test_a_host_without_writes_is_asked_nothing() -> None:
+    """Where the host caches by itself there is nothing to pay; where it offers half an hour, that is weighed."""
+    assert ttl_that_pays([1.0] * 20, (), read_factor=0.1) == 0
+    assert ttl_that_pays([1_500.0] * 20, GPT, read_factor=0.1) == 1_800
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    """A store of its own."""
+    opened = database.connect(tmp_path / "memory.db")
+    yield opened
+    opened.close()
+
+
+def add_turn(connection: sqlite3.Connection, number: int, at: float, calls: int = 1, **changes: object) -> None:
+    """Add a turn and so many judging calls of it."""
+    row = {"stage": "judge", "provider": "anthropic", "host": "h", "model": "m", "outcome": "ok"} | changes
+    connection.execute(
+        "INSERT INTO turn (id, thread, turn_key, task, started_at, state) VALUES (?, '', '', '', ?, 'done')",
+        (f"t_{number}", at),
+    )
+    connection.executemany(
+        "INSERT INTO call VALUES (?, ?, ?, ?, ?, ?, ?, 0.5, ?, 20, 1, 0, 0, 1, 0, '0', 0)",
+        [
+            (
+                f"c_{number}_{n}",
+                f"t_{number}",
+                *(row[k] for k in ("stage", "provider", "host", "model")),
+                at,
+                row["outcome"],
+            )
+            for n in range(calls)
+        ],
+    )
+
+
+def gaps(connection: sqlite3.Connection, *, now: float = NOW, limit: int = 20) -> tuple[float, ...]:
+    """Ask for the gaps of the judge that `add_turn` adds."""
+    return observed_gaps(connection, provider="anthropic", host="h", model="m", now=now, limit=limit)
+
+
+def test_gaps_are_between_turns_that_sent_something(connection: sqlite3.Connection) -> None:
+    """Cached turns, other judges, other stages, failed calls and turns of the future count nothing."""
+    assert gaps(connection) == ()
+    add_turn(connection, 1, NOW - 1_000)
+    add_turn(connection, 2, NOW - 900, calls=0)
+    add_turn(connection, 3, NOW - 800, host="elsewhere")
+    add_turn(connection, 4, NOW - 700, model="other")
+    add_turn(connection, 5, NOW - 650, provider="openai")
+    add_turn(connection, 6, NOW - 600, stage="primary")
+    add_turn(connection, 7, NOW - 550, outcome="rate_limited")
+    add_turn(connection, 8, NOW - 400, calls=3)
+    add_turn(connection, 9, NOW - 100)
+    add_turn(connection, 10, NOW + 9_000)
+    assert gaps(connection) == (100.0, 300.0, 600.0)
+    assert gaps(connection, limit=2) == (100.0, 300.0)
+
+
+def test_a_large_ledger_is_asked_by_its_indexes(connection: sqlite3.Connection) -> None:
+    """Over 100,000 calls, half of them of another judge, the look costs less than 2 % of the CPU of reading them."""
+    connection.execute("BEGIN")
+    for number in range(400):
+        add_turn(connection, number, NOW - 400 * 60 + number * 60, calls=250, model="m" if number % 2 else "other")
+    connection.execute("COMMIT")
+    started = time.process_time()
+    assert len(connection.execute("SELECT * FROM call").fetchall()) == 100_000
+    all_s, started = time.process_time() - started, time.process_time()
+    for _ in range(10):
+        assert gaps(connection) == (60.0, *[120.0] * 19)
+    look_s = (time.process_time() - started) / 10
+    assert look_s < 0.02 * all_s
+    plan = connection.execute(f"EXPLAIN QUERY PLAN {_query()}", (NOW, TURNS_LOOKED_AT, *"abcd", 20)).fetchall()
+    assert all("SCAN call" not in str(row) for row in plan)
+
+
+def _query() -> str:
+    from xscore.cost_reports import prefix_economy
+
+    return prefix_economy._TURNS
