@@ -7,9 +7,8 @@ from tests.servers import Fault, OpenAIServer
 from tests.servers.lesser_server import LesserServer
 from xscore.errors import PromptTooLong
 from xscore.providers.openai import OpenAIProvider
-from xscore.providers.prompt_seen import is_cut
+from xscore.providers.prompt_seen import Seen, is_cut, seen
 from xscore.records import Capability
-from xscore.tokens import size
 
 
 @pytest.mark.parametrize("model", ["judge-1", "gpt-oss:20b", "gpt-4.1-nano"])
@@ -53,16 +52,32 @@ async def test_a_prompt_that_fills_the_known_context_was_cut(judging: MakeReques
 
 def test_short_prompts_are_not_suspected(judging: MakeRequest) -> None:
     """Below some hundred tokens an estimate says nothing, and every context is long enough."""
-    assert not is_cut(judging(), seen_tokens=10, context_tokens=None)
+    assert not is_cut(judging(), seen(judging(), 10))
 
 
 def test_a_ratio_learned_from_cut_prompts_hides_no_cut(judging: MakeRequest) -> None:
     """A host that cuts teaches too many characters a token; the estimate made with them is not what decides."""
-    request = judging(chars=9_000)
-    chars = size(request.system, *request.content)
+    chars = seen(judging(chars=9_000), 0).chars
     for learned in (3.0, 3.7, 9.0, 30.0):
         estimated = judging(chars=9_000, input_tokens=round(chars / learned))
-        assert is_cut(estimated, seen_tokens=chars // 9, context_tokens=None)
-        assert not is_cut(estimated, seen_tokens=round(chars / min(learned, 4.8)), context_tokens=None)
+        assert is_cut(estimated, seen(estimated, chars // 8))
+        assert not is_cut(estimated, seen(estimated, round(chars / min(learned, 4.8))))
     dense = judging(chars=9_000, input_tokens=chars // 2)
-    assert is_cut(dense, seen_tokens=chars // 5, context_tokens=None)
+    assert is_cut(dense, seen(dense, chars // 4))
+
+
+def test_what_came_on_top_of_the_shortest_prompt_is_looked_at_by_itself(judging: MakeRequest) -> None:
+    """A rubric that is read every time hides no cut of the pack after it, nor does what the host adds of its own."""
+    short, long = judging(chars=700), judging(chars=2_000)
+    shortest = Seen(seen(short, 0).chars, seen(short, 0).chars // 4 + 90)
+    chars = seen(long, 0).chars
+    cut = seen(long, shortest.tokens + (chars - shortest.chars) // 6)
+    assert not is_cut(long, seen(long, cut.tokens)) and is_cut(long, cut, shortest=shortest)
+    assert not is_cut(long, seen(long, chars // 4 + 90), shortest=shortest)
+
+
+def test_long_rules_and_indentation_are_not_taken_for_a_cut(judging: MakeRequest) -> None:
+    """A run of one character is a token or two: a prompt full of them counts few tokens and was read whole."""
+    table = judging(content=("word " * 400 + "\n".join("-" * 100 for _ in range(60)) + "    " * 1_000,))
+    assert not is_cut(table, seen(table, 700))
+    assert is_cut(table, seen(table, 250))

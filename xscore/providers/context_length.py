@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 LOCAL_PATHS = ("/props", "/api/ps", "/api/v1/models", "/api/v0/models")
-"""Where servers on this machine tell what they have loaded, beside `/v1`."""
+"""Where servers on this machine or network tell what they have loaded, beside `/v1`."""
 SERVED = ("loaded_context_length", "max_model_len", "context_length", "context_window", "inputTokenLimit", "n_ctx")
 TRAINED = ("max_context_length", "n_ctx_train")
 WITHIN = ("meta", "top_provider", "config")
@@ -48,7 +48,7 @@ def trained(listing: Mapping[str, Any], model: str) -> int | None:
 
 
 def loaded(told: Mapping[str, Any], model: str) -> int | None:
-    """Return the context that a server on this machine has loaded the model with, from one of `LOCAL_PATHS`."""
+    """Return the context that a server has loaded the model with, from one of `LOCAL_PATHS`."""
     defaults = told.get("default_generation_settings")
     if isinstance(defaults, Mapping):
         return _count(defaults.get("n_ctx"))

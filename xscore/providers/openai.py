@@ -21,7 +21,7 @@ from xscore.providers.hosts import host_of, is_loopback
 from xscore.providers.openai_errors import hint_for, is_refusal, translate
 from xscore.providers.openai_request import Dialect, body, weaker
 from xscore.providers.openai_stream import StreamedReply
-from xscore.providers.prompt_seen import is_cut
+from xscore.providers.prompt_seen import Seen, is_cut, seen
 from xscore.providers.provider import OnText
 from xscore.providers.transport import Route, route_to
 from xscore.records import Capability, Completion, Finish, RateLimits, Request, Usage
@@ -63,6 +63,7 @@ class OpenAIProvider:
         self._caught: tuple[type[Exception], ...] = ()
         self._dialect = Dialect(official=f".{urlsplit(base_url).hostname}".endswith(f".{VENDOR}"))
         self._known: Capability | None = None
+        self._shortest: Seen | None = None
 
     @property
     def is_vendors_own(self) -> bool:
@@ -103,7 +104,7 @@ class OpenAIProvider:
         with suppress(ProviderError):
             listing = await self._look("/models")
         told = context_length.served(listing, model)
-        if told is None and is_loopback(self.host):
+        if told is None and (is_loopback(self.host) or self._base_url.startswith("http:")):
             told = await self._context_loaded(model)
         return told or context_length.trained(listing, model)
 
@@ -151,7 +152,7 @@ class OpenAIProvider:
         return self._json(response, "")
 
     async def _context_loaded(self, model: str) -> int | None:
-        """Ask a server on this machine, in the words of each that we know, what it has loaded the model with."""
+        """Ask a server on this machine or network, in the words of each that we know, what it has loaded."""
         parts = urlsplit(self._base_url)
         for path in context_length.LOCAL_PATHS:
             with suppress(ProviderError):
@@ -237,12 +238,15 @@ class OpenAIProvider:
         """Fail loudly where the host cut the prompt in silence; the vendor's own answers 400 instead."""
         if self.is_vendors_own or not completion.usage_reported:
             return
-        seen = completion.usage.input_tokens
-        if is_cut(request, seen_tokens=seen, context_tokens=self._known.context_tokens if self._known else None):
+        found = seen(request, completion.usage.input_tokens)
+        context = self._known.context_tokens if self._known else None
+        if is_cut(request, found, context_tokens=context, shortest=self._shortest):
             raise PromptTooLong(
-                f"{self.host} read {seen:,} tokens of about {request.input_tokens:,}: it cut the prompt",
+                f"{self.host} read {found.tokens:,} tokens of about {request.input_tokens:,}: it cut the prompt",
                 hint=hint_for(PromptTooLong, self.host, request.model),
             )
+        if self._shortest is None or found.chars < self._shortest.chars:
+            self._shortest = found
 
 
 def _declined(request: Request) -> Completion:
