@@ -85,3 +85,15 @@ async def test_missing_usage_is_marked_as_estimated(
     async with connected(server.url) as provider:
         await Metered(provider, turn_id="t", record=rows.append).complete(judging())
     assert rows[0].estimated and rows[0].usage.input_tokens > 0
+
+
+@pytest.mark.parametrize("jump_s", [-7_200.0, 7_200.0])
+async def test_a_wall_clock_that_jumps_does_not_change_durations(judging: MakeRequest, jump_s: float) -> None:
+    """Stamps are of the wall clock, durations of one that only goes forward."""
+    rows: list[CallRecord] = []
+    wall, stopwatch = iter([1_000.0, 1_000.0 + jump_s]), iter([50.0, 50.25])
+    metered = Metered(
+        ScriptedProvider(), turn_id="t", record=rows.append, clock=lambda: next(wall), stopwatch=lambda: next(stopwatch)
+    )
+    await metered.complete(judging())
+    assert [(row.started_at, row.duration_s) for row in rows] == [(1_000.0, 0.25)]

@@ -7,7 +7,7 @@ from tests.servers import Fault, OpenAIServer
 from xscore.errors import ConnectionFailed, Overloaded, ProviderError, QuotaExhausted, RateLimited
 from xscore.providers.limits import Limited
 from xscore.providers.metered import Metered
-from xscore.providers.retrying import Retrying, may_retry
+from xscore.providers.retrying import MOST_REFUSALS, Retrying, may_retry
 from xscore.providers.script import PlannedError, Script, error_kinds
 from xscore.providers.scripted import ScriptedProvider
 from xscore.records import CallRecord
@@ -42,6 +42,33 @@ async def test_retry_after_is_a_minimum_with_jitter(judging: MakeRequest, time_p
         await Retrying(provider, attempts=2, sleep=time_passes.sleep, jitter=lambda: jitter).complete(judging())  # noqa: B023  awaited within the loop
     assert time_passes.slept[0] == 8.0
     assert 8.0 < time_passes.slept[1] <= 10.0
+
+
+async def test_429s_do_not_use_up_the_attempts(judging: MakeRequest, time_passes: PassingTime) -> None:
+    """A call that is let through later than others is still judged; its own waiting is the gate's business."""
+    provider = _script(*["rate_limited"] * (MOST_REFUSALS - 1), "overloaded")
+    retrying = Retrying(provider, attempts=2, sleep=time_passes.sleep, jitter=lambda: 0.0)
+    assert (await retrying.complete(judging())).text
+    assert len(provider.requests) == MOST_REFUSALS + 1
+    assert time_passes.slept == [0.5]
+
+
+async def test_a_call_that_is_never_let_through_fails(judging: MakeRequest) -> None:
+    """A prompt larger than the host's limit a minute meets 429 for ever; it does not circle for ever."""
+    provider = _script(*["rate_limited"] * 99)
+    with pytest.raises(RateLimited, match=f"call {MOST_REFUSALS} "):
+        await Retrying(provider, attempts=2).complete(judging())
+
+
+@pytest.mark.parametrize(("host", "timeouts_s"), [("127.0.0.1:8080", [5.0, 10.0, 20.0]), ("far.example", [5.0] * 3)])
+async def test_a_local_model_is_given_more_time(
+    judging: MakeRequest, time_passes: PassingTime, host: str, timeouts_s: list[float]
+) -> None:
+    """After a deadline the next attempt has twice the time on this machine, and the same elsewhere."""
+    provider = _script("timeout", "timeout")
+    provider.host = host
+    await Retrying(provider, attempts=3, sleep=time_passes.sleep).complete(judging(timeout_s=5.0))
+    assert [request.timeout_s for request in provider.requests] == timeouts_s
 
 
 async def test_a_host_that_asks_for_too_much_patience_gets_none(judging: MakeRequest, time_passes: PassingTime) -> None:

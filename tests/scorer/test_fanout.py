@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from tests.providers.time_lapse import now, run
 from xscore.records import Cause
-from xscore.scorer.fanout import Stop, fan_out
+from xscore.scorer.fanout import Stop, fan_out, workers_for
 
 
 def unsent(unit: int) -> Sequence[str]:
@@ -145,3 +146,24 @@ async def test_a_hundred_thousand_units_cost_little() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 4_000_000
+
+
+@pytest.mark.parametrize("in_flight", [1, 4, 32, 64])
+def test_units_in_backoff_do_not_idle_the_line(in_flight: int) -> None:
+    """With a fifth of the units waiting as long as a call outside the limit, the calls in flight stay at the limit."""
+
+    async def story(workers: int) -> float:
+        slots, started = asyncio.Semaphore(in_flight), now()
+
+        async def settle(unit: int) -> tuple[Sequence[str], Sequence[int]]:
+            async with slots:
+                await asyncio.sleep(1.0 + unit % 7 / 10)
+            await asyncio.sleep(1.3 if unit % 5 == 0 else 0)
+            return (str(unit),), ()
+
+        await gather(iter(range(in_flight * 70)), settle, workers=workers)
+        return now() - started
+
+    ideal_s = 70 * 1.3
+    assert run(story(workers_for(in_flight))) <= 1.03 * ideal_s
+    assert run(story(in_flight)) >= 1.12 * ideal_s

@@ -1,4 +1,4 @@
-"""Workers on one iterator: as many calls in flight as there are workers, however many units of work there are.
+"""Workers on one iterator: at most as many calls in flight as there are workers, however many units of work there are.
 
 A task per candidate would cost 80 µs and 1.6 kB each; a worker costs that once. Work may turn out to need more work
 (the repair ladder), which goes before what is still waiting. After a stop nothing more is begun, and every unit left
@@ -15,6 +15,15 @@ from xscore.records import Cause
 
 U = TypeVar("U")
 R = TypeVar("R")
+
+
+WORKERS_PER_CALL = 1.25
+SPARE_WORKERS = 4
+
+
+def workers_for(calls_in_flight: int) -> int:
+    """Return how many workers keep so many calls in flight while some wait out a backoff or write their judgments."""
+    return int(calls_in_flight * WORKERS_PER_CALL) + SPARE_WORKERS
 
 
 class Stop:
