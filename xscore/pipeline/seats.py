@@ -1,8 +1,11 @@
 """Who judges and who answers: from settings to seats, before anything is opened or sent.
 
-Without a key and without a word about models, the lexical judge takes the seat and the answerer's stays empty; a model
-that was asked for by name and cannot be had is an error (`NoUsableModel`), never a silent other judge.
+Without a word about models, the vendor whose key is there takes both seats, OpenAI first; without any key the lexical
+judge takes its seat and the answerer's stays empty. A model that was asked for by name and cannot be had is an error
+(`NoUsableModel`), never a silent other judge.
 """
+
+from collections.abc import Sequence
 
 from xscore.errors import AuthenticationFailed, NoUsableModel
 from xscore.memory.store import Store
@@ -12,8 +15,8 @@ from xscore.pipeline.parts import AnswerSeat, JudgeSeat
 from xscore.providers.prices import price
 from xscore.providers.spec import LEXICAL, Spec, connect, parse
 from xscore.records import PrimaryEstimate, Usage
-from xscore.settings import Settings
-from xscore.settings.model import DEFAULT_JUDGE, DEFAULT_PRIMARY
+from xscore.settings import JudgeSettings, PrimarySettings, Settings
+from xscore.settings.model import OTHER_JUDGES, OTHER_PRIMARIES
 
 ANSWER_FRAME_TOKENS = 1_500
 """Tokens of the answer prompt beside the bundle: instructions, task, current file."""
@@ -21,30 +24,40 @@ ANSWER_FRAME_TOKENS = 1_500
 
 def choose_judge(settings: Settings) -> tuple[Spec, tuple[str, ...]]:
     """Return who judges, and what to say of it. Raises NoUsableModel for a model that was named and cannot be had."""
-    spec = parse(settings.judge.model)
-    if spec.provider == LEXICAL:
-        return spec, ()
-    try:
-        connect(spec, settings)
-    except AuthenticationFailed as error:
-        if settings.judge.model != DEFAULT_JUDGE:
-            raise NoUsableModel(error.message, hint=error.hint) from error
+    judge = settings.judge
+    if parse(judge.model).provider == LEXICAL:
+        return parse(judge.model), ()
+    found = _first_with_a_key(judge.model, None if _is_named(judge) else OTHER_JUDGES, settings)
+    if found is None:
         return Spec(LEXICAL, ""), ("no model judged: there is no key, so the lexical judge scored",)
-    return spec, ()
+    return found, ()
 
 
 def choose_answerer(settings: Settings) -> AnswerSeat | None:
-    """Return who answers; None where the default has no key. Raises NoUsableModel for a named one that has none."""
-    spec = parse(settings.primary.model)
-    if spec.provider == LEXICAL:
+    """Return who answers; None where no default has a key. Raises NoUsableModel for a named one that has none."""
+    primary = settings.primary
+    if parse(primary.model).provider == LEXICAL:
         raise NoUsableModel("the lexical judge cannot answer", hint="Name a model: --model provider:model.")
-    try:
-        provider = connect(spec, settings)
-    except AuthenticationFailed as error:
-        if settings.primary.model != DEFAULT_PRIMARY:
-            raise NoUsableModel(error.message, hint=error.hint) from error
-        return None
-    return AnswerSeat(spec.provider, spec.model, provider.host)
+    spec = _first_with_a_key(primary.model, None if _is_named(primary) else OTHER_PRIMARIES, settings)
+    return None if spec is None else AnswerSeat(spec.provider, spec.model, connect(spec, settings).host)
+
+
+def _is_named(part: JudgeSettings | PrimarySettings) -> bool:
+    """Whether the user named the model, be it the default."""
+    return "model" in part.model_fields_set
+
+
+def _first_with_a_key(named: str, others: Sequence[str] | None, settings: Settings) -> Spec | None:
+    """Return the first that has a key; None where none has. others: None for a model that the user named."""
+    for spec in map(parse, (named, *(others or ()))):
+        try:
+            connect(spec, settings)
+        except AuthenticationFailed as error:
+            if others is None:
+                raise NoUsableModel(error.message, hint=error.hint) from error
+        else:
+            return spec
+    return None
 
 
 def judge_seat(spec: Spec, settings: Settings, *, store: Store) -> JudgeSeat:

@@ -13,6 +13,10 @@ DEFAULT_JUDGE = "openai:gpt-6-luna"
 """Small, current: $0.10 / $0.01 cached / $0.50 per million tokens (genai-prices 0.2.3, November 2026)."""
 DEFAULT_PRIMARY = "openai:gpt-6.1-sol"
 """Strong, current: $2.00 / $0.10 cached / $10.00 per million tokens (genai-prices 0.2.3, November 2026)."""
+OTHER_JUDGES = ("anthropic:claude-haiku-5-5",)
+"""Stand in for the default where it has no key and they have one; $0.10 / $0.01 cached / $0.50 per million tokens."""
+OTHER_PRIMARIES = ("anthropic:claude-sonnet-5-5",)
+"""Likewise; $2.00 / $0.10 cached / $10.00 per million tokens."""
 
 REPO: dict[str, Any] = {"repo": True}
 """Marks a setting that a repository's own file may set."""
@@ -34,7 +38,10 @@ class Part(BaseModel):
 class JudgeSettings(Part):
     """Who judges, and how it is fed."""
 
-    model: str = Field(DEFAULT_JUDGE, description="`provider:model` of the judge, `lexical`, or `scripted:FILE`.")
+    model: str = Field(
+        DEFAULT_JUDGE,
+        description="`provider:model` of the judge, `lexical`, or `scripted:FILE`. Unset, and with a key for Anthropic alone: `anthropic:claude-haiku-5-5`.",
+    )
     pack_size: int | None = Field(
         None,
         ge=1,
@@ -74,7 +81,10 @@ class JudgeSettings(Part):
 class PrimarySettings(Part):
     """Who answers."""
 
-    model: str = Field(DEFAULT_PRIMARY, description="`provider:model` of the answering model.")
+    model: str = Field(
+        DEFAULT_PRIMARY,
+        description="`provider:model` of the answering model. Unset, and with a key for Anthropic alone: `anthropic:claude-sonnet-5-5`.",
+    )
     max_output_tokens: Positive = Field(8_000, description="Cap on the answer, reasoning included.")
     timeout_s: float = Field(300.0, gt=0, description="Deadline of the answering call.")
     reasoning: str = Field("", description="Reasoning effort in the vendor's words; empty: the vendor's default.")
