@@ -1,0 +1,167 @@
+"""What the doctor says of each model, line by line, for judges and answerers of every kind."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from tests.pipeline.conftest import settings_for
+from tests.servers.faults import Fault
+from tests.servers.lesser_server import LesserServer, texts
+from tests.servers.openai_server import OpenAIServer
+from xscore.pipeline.build import Pipeline
+from xscore.records import Finding
+from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings
+
+KEY = "sk-test-abcdefghijklmnop-1234"
+OF_THE_REPOSITORY = "discount(sum(lines))"
+
+
+async def lines(shop: Path, settings: Settings, *, probe: bool = False) -> dict[str, Finding]:
+    """Ask the doctor; give its findings by name."""
+    async with Pipeline.open(shop, settings) as pipeline:
+        found = (await pipeline.doctor(probe=probe)).findings
+    assert len({finding.name for finding in found}) == len(found)
+    return {finding.name: finding for finding in found}
+
+
+def remote(**judge: Any) -> Settings:
+    """Settings of the vendor's own host; nothing is sent to it."""
+    return Settings(judge=JudgeSettings(**judge), openai=OpenAISettings(api_key=SecretStr(KEY)))
+
+
+async def test_every_aspect_of_a_model_has_its_line(shop: Path) -> None:
+    """Host, key, price, limits, reasoning and capability of the judge and of the answerer; nothing is sent."""
+    found = await lines(shop, remote(rpm=500))
+    for role in ("judge", "answerer"):
+        for aspect in ("", " key", " price", " limits", " reasoning", " capability"):
+            assert found[f"{role}{aspect}"].ok, found
+    assert found["judge"].detail == "openai:gpt-6-luna at api.openai.com"
+    assert found["judge key"].detail == "…1234 from OPENAI_API_KEY, sent to api.openai.com"
+    assert found["judge price"].detail == "$0.10 in and $0.50 out, for a million tokens"
+    assert "set here: 500 requests a minute" in found["judge limits"].detail
+    assert "`none`" in found["judge reasoning"].detail
+    assert "the vendor's own host" in found["judge capability"].detail
+
+
+async def test_no_key_is_ever_shown_whole(shop: Path) -> None:
+    """Of a key only the last four characters are shown."""
+    found = await lines(shop, remote())
+    said = " ".join(f"{finding.detail} {finding.hint}" for finding in found.values())
+    assert KEY[-4:] in said
+    assert KEY[-5:] not in said
+
+
+async def test_the_anthropic_dialect_has_the_same_lines(shop: Path) -> None:
+    """A judge of the other vendor is shown with its own key and host."""
+    settings = Settings(
+        judge=JudgeSettings(model="anthropic:claude-haiku-4-5"), anthropic=AnthropicSettings(api_key=SecretStr(KEY))
+    )
+    found = await lines(shop, settings)
+    assert found["judge"].detail.endswith("at api.anthropic.com")
+    assert found["judge key"].detail == "…1234 from ANTHROPIC_API_KEY, sent to api.anthropic.com"
+    assert found["judge price"].detail.startswith("$")
+    assert {"judge limits", "judge reasoning", "judge capability"} <= set(found)
+
+
+async def test_without_a_model_there_is_one_line_and_a_way_on(shop: Path) -> None:
+    """The lexical judge has no key, price or capability; a probe of it is something to mend."""
+    found = await lines(shop, Settings(), probe=True)
+    assert [name for name in found if name.startswith(("judge", "answerer"))] == ["judge", "answerer"]
+    assert "OPENAI_API_KEY" in found["judge"].hint
+    assert not found["probe"].ok
+
+
+async def test_a_proxy_is_named(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who carries the text is shown, without the password; a proxy that cannot be used is something to mend."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://ann:secret@proxy.test:3128")
+    found = await lines(shop, remote())
+    assert found["judge"].detail.endswith("through the proxy proxy.test:3128")
+    monkeypatch.setenv("HTTPS_PROXY", "socks5://proxy.test:1080")
+    found = await lines(shop, remote())
+    assert not found["judge"].ok and found["judge"].hint
+
+
+async def test_the_probe_shows_scores_time_usage_and_capability(shop: Path) -> None:
+    """One pack of two memories of our own is sent, and what it showed is remembered for the next look."""
+    with LesserServer(
+        models=("judge-1", "strong-1"),
+        refused_fields=("json_schema", "prompt_cache_key"),
+        headers={"x-ratelimit-limit-requests": "500"},
+        entry={"max_model_len": 8_192},
+    ) as server:
+        settings = settings_for(server, probe=True)
+        assert "not found out yet" in (await lines(shop, settings))["judge capability"].detail
+        assert server.counts.requests == 0
+        found = await lines(shop, settings, probe=True)
+        assert OF_THE_REPOSITORY not in texts(server.counts.bodies)
+        later = await lines(shop, settings)
+    assert all(finding.ok for finding in found.values())
+    assert re.fullmatch(r"two memories judged, \d+ and \d+ of 100, in \d+\.\d s", found["probe"].detail)
+    assert re.fullmatch(r"\d+ tokens in, \d+ out", found["probe usage"].detail)
+    assert found["answerer model"].detail == "listed by its host, among 2"
+    for looked in (found, later):
+        assert looked["judge capability"].detail == (
+            "gives JSON, without a schema; tells tokens used, and which came from its cache; holds 8,192 tokens; "
+            "refuses prompt_cache_key (found just now)"
+        )
+        assert "stated by the host: 500 requests a minute" in looked["judge limits"].detail
+        assert "measured: 0 tokens a judgment" in looked["judge reasoning"].detail
+
+
+async def test_doctor_probes_afresh_every_time(shop: Path) -> None:
+    """What is remembered does not spare the probe, and is corrected by it."""
+    with LesserServer() as server:
+        settings = settings_for(server, probe=True)
+        assert "strict schema" in (await lines(shop, settings, probe=True))["judge capability"].detail
+        server.prose_under = ("json_schema",)
+        assert "without a schema" in (await lines(shop, settings, probe=True))["judge capability"].detail
+        server.prose_under = ("json_schema", "json_object", "text")
+        found = await lines(shop, settings, probe=True)
+    assert not found["probe"].ok and "no readable scores" in found["probe"].detail
+    assert "not found out yet" in found["judge capability"].detail
+
+
+async def test_a_judge_that_thinks_is_something_to_mend(shop: Path) -> None:
+    """More than two reasoning tokens a judgment are most of a turn's price; two are not."""
+    with LesserServer(thinks_tokens=4) as server:
+        assert (await lines(shop, settings_for(server), probe=True))["judge reasoning"].ok
+        server.thinks_tokens = 5
+        found = await lines(shop, settings_for(server), probe=True)
+    assert not found["judge reasoning"].ok
+    assert "measured: 3 tokens a judgment" in found["judge reasoning"].detail
+    assert found["judge reasoning"].hint
+
+
+async def test_models_that_the_host_lacks_are_named_with_those_it_has(shop: Path) -> None:
+    """An unknown judge or answerer comes with the names that the host lists."""
+    with LesserServer(models=("qwen3:4b", "gpt-oss:20b")) as server:
+        found = await lines(shop, settings_for(server), probe=True)
+    assert found["probe"].detail.startswith("unknown_model")
+    assert not found["answerer model"].ok
+    for name in ("probe", "answerer model"):
+        assert found[name].hint == "It lists qwen3:4b, gpt-oss:20b."
+
+
+async def test_a_host_that_cannot_be_asked_is_a_finding(shop: Path, server: OpenAIServer) -> None:
+    """A wrong key is said in the probe's line and in the answerer's; the doctor itself does not fail."""
+    server.api_key = "another"
+    server.misbehave(Fault.WRONG_KEY, times=9)
+    found = await lines(shop, settings_for(server), probe=True)
+    assert found["probe"].detail.startswith("authentication:")
+    assert found["answerer model"].detail.startswith("authentication:")
+    assert not found["probe"].ok and not found["answerer model"].ok
+
+
+async def test_a_scripted_judge_is_probed_as_well(shop: Path, tmp_path: Path) -> None:
+    """A provider that has nothing to adapt is judged by its scores alone."""
+    script = tmp_path / "judge.json"
+    script.write_text('{"default": 0.03, "rules": [{"entity": "add", "score": 0.9}]}')
+    settings = Settings(
+        judge=JudgeSettings(model=f"scripted:{script}"), primary=PrimarySettings(model=f"scripted:{script}")
+    )
+    found = await lines(shop, settings, probe=True)
+    assert found["probe"].ok and "90 and 3 of 100" in found["probe"].detail
+    assert "judge key" not in found and "answerer model" not in found
