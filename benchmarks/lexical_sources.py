@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -97,14 +98,21 @@ def unpack(archive: Path, tree: Path) -> None:
     partial.rename(tree)
 
 
-def pool_of(tree: Path, cache: Path) -> Pool:
-    """Index a tree into a new store in the cache folder, never into the tree's own, and return its memories."""
+@contextmanager
+def store_of(tree: Path, cache: Path) -> Iterator[Store]:
+    """Index a tree into a new store in the cache folder, never into the tree's own."""
     place = tree.resolve()
     store_dir = cache.resolve() / "stores" / digest(str(place))
     shutil.rmtree(store_dir, ignore_errors=True)  # its vectors may be of an earlier way to read words
     found = find_root(place)
     plain = Root(path=place, is_git=False, git_dir=None, store_dir=store_dir, read_only=False)
     root = replace(found, store_dir=store_dir) if found.path == place else plain
-    with Store.open(root, user_data_dir=cache.resolve() / "user") as store:
+    with closing(Store.open(root, user_data_dir=cache.resolve() / "user")) as store:
         index(store.connection, root, IndexSettings(git=root.is_git), now=time.time())
+        yield store
+
+
+def pool_of(tree: Path, cache: Path) -> Pool:
+    """Index a tree and return its memories."""
+    with store_of(tree, cache) as store:
         return Pool(store.pool(), store.vectors(EMBEDDER))

@@ -1,0 +1,236 @@
+"""What the load benchmarks share: a repository of many functions, the judge as a turn has it, and bare SDK calls.
+
+Not a benchmark itself. The judging is the pipeline's own from the open store on: packs, prompts, claims, budget,
+ledger, limits, retries, parsing, and judgments committed before they are yielded; the index and the selection are left
+out. The anchor sends the very same bodies through the SDK's low-level `post`, on the same transport, and throws the
+replies away. CPU is of this process, all threads; the server's is not in it, because it has a process of its own.
+"""
+
+import asyncio
+import contextlib
+import random
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from xscore.indexer import index
+from xscore.memory.store import Store
+from xscore.memory.terms import EMBEDDER
+from xscore.paths import find_root
+from xscore.pipeline.desk import open_desk
+from xscore.pipeline.model_seat import ModelSeat, model_seat
+from xscore.pipeline.parts import Desk
+from xscore.pipeline.pool import Pool, gather
+from xscore.providers import anthropic_request, openai_request
+from xscore.providers.provider import Provider
+from xscore.providers.spec import Spec
+from xscore.records import Candidate, Judgment, Request, Scope, Stage, Turn
+from xscore.scorer.lexical import priors
+from xscore.scorer.model_judge import ModelJudge
+from xscore.settings import Settings
+
+T = TypeVar("T")
+
+A_FILE = 20
+_WORDS = ("batch", "limit", "queue", "upload", "part", "chunk", "total", "index", "retry", "state", "reader", "buffer")
+TASK = "why does the upload queue drop its last batch?"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What something took."""
+
+    wall_s: float
+    cpu_s: float
+    calls: int
+
+
+@contextmanager
+def server(latency_s: float) -> Iterator[str]:
+    """Run the plain server in a process of its own; its CPU is counted nowhere."""
+    program = Path(__file__).with_name("plain_server.py")
+    command = [sys.executable, str(program), "--latency-s", str(latency_s)]
+    serving = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert serving.stdout is not None
+    try:
+        yield serving.stdout.readline().strip()
+    finally:
+        serving.kill()
+        serving.wait()
+
+
+def write_tree(root: Path, functions: int) -> None:
+    """Write functions of about 90 tokens, 20 a file, 50 files a folder."""
+    for start in range(0, functions, A_FILE):
+        words = random.Random(start)
+        texts = []
+        for number in range(start, min(functions, start + A_FILE)):
+            one, two, three = (words.choice(_WORDS) for _ in range(3))
+            lines = [f"def {one}_{number:05}({two}, {three}):"]
+            lines += [f"    {words.choice(_WORDS)} = {two}.{words.choice(_WORDS)}({three}, {n})" for n in range(7)]
+            texts.append("\n".join([*lines, f"    return {one}"]))
+        place = root / f"part_{start // A_FILE // 50:02}" / f"module_{start // A_FILE:04}.py"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("\n\n\n".join(texts) + "\n", "utf-8")
+
+
+def settings_for(vendor: str, url: str, home: Path, **judge: Any) -> Settings:
+    """Give the defaults, but for the server, the folder of the user's data, and what is given of the judge."""
+    base_url = f"{url}/v1" if vendor == "openai" else url
+    given = {"model": f"{vendor}:bench", "probe": False, **judge}
+    return Settings.model_validate(
+        {"judge": given, vendor: {"base_url": base_url}, "store": {"user_data_dir": home / "user"}}
+    )
+
+
+@contextmanager
+def open_store(tree: Path, settings: Settings) -> Iterator[Store]:
+    """Open the store of a tree, indexed."""
+    assert settings.store.user_data_dir is not None
+    with contextlib.closing(Store.open(find_root(tree), user_data_dir=settings.store.user_data_dir)) as store:
+        index(store.connection, store.root, settings.index, now=time.time())
+        yield store
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A store and the seat of a judge at the server."""
+
+    store: Store
+    seat: ModelSeat
+    settings: Settings
+    candidates: tuple[Candidate, ...]
+
+    @classmethod
+    def of(cls, store: Store, settings: Settings) -> "Bench":
+        """Seat the judge of these settings."""
+        vendor, _, model = settings.judge.model.partition(":")
+        seat = model_seat(Spec(vendor, model), settings, store=store)
+        return cls(store, seat, settings, store.pool())
+
+    @asynccontextmanager
+    async def desk(
+        self, turn_id: str, wrapping: Callable[[Provider], Provider] = lambda provider: provider
+    ) -> AsyncIterator[tuple[Desk, Provider]]:
+        """Open what a turn spends through, and the judge's provider with all that is wrapped around it.
+
+        wrapping: what is to stand within, around the bare provider.
+        """
+        async with open_desk(self.store, self.settings, answerer=None, turn_id=turn_id) as desk:
+            seat = model_seat(self.seat.spec, self.settings, store=self.store)
+            yield desk, desk.wrap(wrapping(seat.provider), concurrency=self.seat.concurrency)
+
+    async def judge(self, desk: Desk, wrapped: Provider, turn: Turn, candidates: Sequence[Candidate]) -> Cost:
+        """Judge candidates as the turn `turn.task` would, every one of them a miss."""
+        wall, cpu = time.perf_counter(), time.process_time()
+        before = desk.tab.spent(Stage.JUDGE).calls
+        judge = self.judge_of(desk, wrapped, turn, gather(self.candidates, Scope(), {}))
+        judged = 0
+        async for result in judge.judge(turn, candidates):
+            judged += isinstance(result, Judgment)
+        assert judged == len(candidates), f"{len(candidates) - judged} candidates are unjudged"
+        calls = desk.tab.spent(Stage.JUDGE).calls - before
+        return Cost(time.perf_counter() - wall, time.process_time() - cpu, calls)
+
+    def judge_of(self, desk: Desk, wrapped: Provider, turn: Turn, pool: Pool) -> ModelJudge:
+        """Put the judge together as `ModelSeat.open` does, around a provider that may be warm."""
+        seat = self.seat
+        return ModelJudge(
+            wrapped,
+            seat.drafts,
+            texts=seat.texts,
+            write=desk.writer(turn.task, seat.identity),
+            claims=desk.claims(turn.task, seat.identity),
+            slots=seat.slots(pool),
+            priors=priors(turn, pool.candidates, lambda: self.store.vectors(EMBEDDER)),
+            concurrency=seat.concurrency,
+        )
+
+    def requests(self, turn: Turn) -> list[Request]:
+        """Give the requests that judging everything sends first."""
+        seat = self.seat
+        slots = seat.slots(gather(self.candidates, Scope(), {}))
+        planner = ModelJudge(seat.provider, seat.drafts, texts=seat.texts, write=_never, slots=slots, priors={})
+        return list(planner.requests(turn, self.candidates))
+
+    def body(self, request: Request) -> dict[str, Any]:
+        """Give a request's JSON body in the vendor's dialect."""
+        if self.seat.spec.provider == "anthropic":
+            return anthropic_request.body(request, stream=False)
+        return openai_request.body(request, openai_request.Dialect(official=False), stream=False)
+
+
+async def _never(judgments: object) -> None:
+    raise AssertionError("a plan writes no judgments")
+
+
+async def bare_calls(vendor: str, url: str, bodies: Sequence[dict[str, Any]], *, in_flight: int) -> Cost:
+    """Send the bodies through the SDK's low-level `post` on its aiohttp transport."""
+    import httpx2
+
+    client = bare_client(vendor, url)
+    path = "/chat/completions" if vendor == "openai" else "/v1/messages"
+
+    async def send(body: dict[str, Any]) -> None:
+        response = await client.post(path, cast_to=httpx2.Response, body=body)
+        assert response.content
+
+    try:
+        return await all_of(send, bodies, in_flight)
+    finally:
+        await client.close()
+
+
+async def default_calls(vendor: str, url: str, bodies: Sequence[dict[str, Any]], *, in_flight: int) -> Cost:
+    """Send the bodies as each SDK's introduction does: a client with its defaults and its typed `create`."""
+    client: Any
+    if vendor == "openai":
+        from openai import AsyncOpenAI
+
+        client = AsyncOpenAI(api_key="none", base_url=f"{url}/v1")
+        create = client.chat.completions.create
+    else:
+        from anthropic import AsyncAnthropic
+
+        client = AsyncAnthropic(api_key="none", base_url=url)
+        create = client.messages.create
+
+    async def send(body: dict[str, Any]) -> None:
+        assert await create(**body)
+
+    try:
+        return await all_of(send, bodies, in_flight)
+    finally:
+        await client.close()
+
+
+def bare_client(vendor: str, url: str) -> Any:
+    """Return an SDK client as our providers make it."""
+    if vendor == "openai":
+        import openai
+
+        kind = openai.DefaultAioHttpClient
+        return openai.AsyncOpenAI(api_key="none", base_url=f"{url}/v1", max_retries=0, http_client=kind())
+    import anthropic
+
+    return anthropic.AsyncAnthropic(
+        api_key="none", base_url=url, max_retries=0, http_client=anthropic.DefaultAioHttpClient()
+    )
+
+
+async def all_of(send: Callable[[T], Awaitable[None]], things: Sequence[T], in_flight: int) -> Cost:
+    """Send all, so many at a time."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    waiting = iter(things)
+
+    async def work() -> None:
+        for thing in waiting:
+            await send(thing)
+
+    await asyncio.gather(*(work() for _ in range(in_flight)))
+    return Cost(time.perf_counter() - wall, time.process_time() - cpu, len(things))
