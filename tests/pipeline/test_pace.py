@@ -22,7 +22,9 @@ def meadow(make_repo: MakeRepo) -> Path:
     """A repository of three hundred functions in thirty files."""
 
     def one(n: int) -> str:
-        return f'def sheep_{n}(flock: list[int]) -> int:\n    """Count sheep {n} of the flock."""\n    return flock[{n}]\n'
+        return (
+            f'def sheep_{n}(flock: list[int]) -> int:\n    """Count sheep {n} of the flock."""\n    return flock[{n}]\n'
+        )
 
     return make_repo({f"f{f:02}.py": "\n\n".join(one(10 * f + n) for n in range(10)) for f in range(30)})
 

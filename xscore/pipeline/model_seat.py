@@ -12,6 +12,7 @@ from pathlib import Path
 from xscore import tokens
 from xscore.cost_reports import ledger
 from xscore.cost_reports.duration import Work, typical_latency_s
+from xscore.cost_reports.prefix_economy import observed_gaps, ttl_that_pays
 from xscore.errors import BudgetExhausted
 from xscore.hashing import file_digest
 from xscore.memory.store import Store
@@ -81,7 +82,19 @@ class ModelSeat:
             known = await probe.acquaint(self.store.connection, self.calls, wrapped, wanted=judging.probe)
         except BudgetExhausted:  # then nothing will be judged either, and the receipt says so
             known = None
-        return self.knowing(known)._judge(desk, wrapped, turn, pool, turn_key)
+        return self.knowing(known)._marking()._judge(desk, wrapped, turn, pool, turn_key)
+
+    def _marking(self) -> "ModelSeat":
+        """Return the seat that has packs kept at the host for as long as the gaps between turns make it pay."""
+        traits = declared(self.spec.provider, self.spec.model)
+        if not traits.cache_writes:
+            return self
+        model = self.drafts.model
+        gaps = observed_gaps(
+            self.store.connection, provider=self.spec.provider, host=self.host, model=model.name, now=time.time()
+        )
+        ttl_s = ttl_that_pays(gaps, traits.cache_writes, read_factor=traits.cache_read_factor)
+        return replace(self, drafts=replace(self.drafts, model=replace(model, prefix_ttl_s=ttl_s)))
 
     def _judge(self, desk: Desk, wrapped: Provider, turn: Turn, pool: Pool, turn_key: str) -> Judge:
         return ModelJudge(
