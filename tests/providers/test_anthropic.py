@@ -4,16 +4,19 @@ import asyncio
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from tests.providers.conftest import ClaudeConnected, MakeRequest
 from tests.servers import AnthropicServer, Fault, table
 from xscore.errors import AuthenticationFailed, CallTimedOut, RequestRejected, UsageError
 from xscore.providers.anthropic import LONGEST_UNSTREAMED_TOKENS, connect
-from xscore.records import Finish, RateLimits, Request
+from xscore.providers.provider import Adaptable
+from xscore.records import Capability, Finish, RateLimits, ReplyForm, Request
 from xscore.settings import AnthropicSettings, Settings
 
 HAIKU = "claude-haiku-5-5"
@@ -201,6 +204,39 @@ async def test_the_host_lists_its_models(claude_server: AnthropicServer, claude:
     claude_server.models = (HAIKU, "claude-opus-5-5")
     async with claude(claude_server.url) as provider:
         assert await provider.models() == (HAIKU, "claude-opus-5-5")
+
+
+async def test_a_lesser_host_is_asked_without_the_schema(
+    claude_server: AnthropicServer, asking: MakeRequest, claude: ClaudeConnected
+) -> None:
+    """A compatible host that refuses the schema is asked without it, from then on; the effort is never dropped."""
+    claude_server.refused_fields = ("output_config",)
+    async with claude(claude_server.url) as provider:
+        assert isinstance(provider, Adaptable) and not provider.is_vendors_own
+        done = [await provider.complete(asking(), on_text) for on_text in (None, lambda piece: None)]
+        assert provider.learned(HAIKU).reply_form is ReplyForm.TEXT
+        with pytest.raises(RequestRejected, match="output_config"):
+            await provider.complete(asking(reasoning="low"))
+    assert all(set(json.loads(one.text)["scores"]) == {"k0", "k1", "k2"} for one in done)
+    assert claude_server.counts.refused_requests == 2
+
+
+async def test_what_is_known_of_a_host_is_where_it_starts(
+    claude_server: AnthropicServer, asking: MakeRequest, claude: ClaudeConnected
+) -> None:
+    """A remembered form is asked at once, and what replies show is added to what is known."""
+    claude_server.headers = {"anthropic-ratelimit-requests-limit": "50"}
+    known = Capability(
+        provider="anthropic", host=claude_server.host, model=HAIKU, probed_at=5.0, reply_form=ReplyForm.TEXT
+    )
+    async with claude(claude_server.url) as provider:
+        provider.adopt(known)
+        await provider.complete(asking())
+        learned = provider.learned(HAIKU)
+        assert await provider.context_tokens(HAIKU) is None
+    assert "output_config" not in claude_server.counts.bodies[0]
+    assert learned == replace(known, reports_cached_tokens=True, limits=RateLimits(50))
+    assert connect(HAIKU, Settings(anthropic=AnthropicSettings(api_key=SecretStr("k")))).is_vendors_own
 
 
 async def test_a_base_url_with_the_version_in_it_is_told_apart(

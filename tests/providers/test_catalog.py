@@ -78,7 +78,10 @@ def test_every_claude_that_the_sdk_names_is_declared() -> None:
 @pytest.mark.parametrize(
     ("provider", "host", "model"),
     [
-        *(("openai", "api.openai.com", model) for model in ("gpt-6-luna", "gpt-6.1-sol", "gpt-6.1-terra", "gpt-5.6-sol")),
+        *(
+            ("openai", "api.openai.com", model)
+            for model in ("gpt-6-luna", "gpt-6.1-sol", "gpt-6.1-terra", "gpt-5.6-sol")
+        ),
         *(
             ("anthropic", "api.anthropic.com", f"claude-{model}")
             for model in ("haiku-5-5", "haiku-4-5", "sonnet-5-5", "sonnet-5", "opus-5-5", "opus-5", "fable-5-1")

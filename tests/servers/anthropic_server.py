@@ -48,8 +48,9 @@ class AnthropicServer(LoopbackServer):
         Fault.TOO_LONG: (413, "Request exceeds the maximum size.", None),
     }
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, refused_fields: tuple[str, ...] = (), **settings: Any) -> None:
         super().__init__(**settings)
+        self.refused_fields = refused_fields
         self.prefixes = MarkedPrefixes()
         self._accounted = Accounted(0, 0, 0, 0)
 
@@ -82,6 +83,9 @@ class AnthropicServer(LoopbackServer):
                 return self.problem(400, f"{name}: Extra inputs are not permitted", None)
         if not isinstance(body.get("max_tokens"), int):
             return self.problem(400, "max_tokens: Field required", None)
+        for name in self.refused_fields:
+            if name in body:
+                return self.problem(400, f"{name}: Extra inputs are not permitted", None)
         schema = body.get("output_config", {}).get("format", {}).get("schema", {})
         bound = next((name for name in _keys(schema) if name in BOUNDS), None)
         if bound is not None:

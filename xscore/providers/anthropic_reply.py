@@ -86,6 +86,12 @@ def reported_usage(found: object) -> Usage | None:
     )
 
 
+def reports(found: object) -> tuple[bool, bool]:
+    """Say whether this is usage that makes sense, and whether it tells what came from a prefix cache."""
+    read = found.get("cache_read_input_tokens") if isinstance(found, Mapping) else None
+    return reported_usage(found) is not None, count(read) is not None
+
+
 def rate_limits(headers: Mapping[str, str]) -> RateLimits:
     """Return the limits that the reply's headers state."""
     stated = {name: header_count(headers.get(f"anthropic-ratelimit-{name}-limit")) for name in _LIMITED}
