@@ -39,6 +39,7 @@ class TurnBudget:
         self._cap = cap
         self._clock = clock
         self._lease_s = lease_s
+        self._run, self._reserved = secrets.token_hex(8), 0
         self._open: dict[str, Decimal] = {}
         self._settled = Event()
 
@@ -46,7 +47,8 @@ class TurnBudget:
         """Set aside an upper bound (None: unpriced, counts as nothing). Raises BudgetExhausted past the cap."""
         if self._cap is None:
             return ""
-        name, amount = secrets.token_hex(8), usd or Decimal(0)
+        self._reserved += 1
+        name, amount = f"{self._run}{self._reserved:x}", usd or Decimal(0)
         settled = self._settled
         while (left := await self._try(name, amount)) is not None:
             if not (self._open or settled.is_set()):

@@ -4,6 +4,7 @@ It resolves no names: a host is loopback when it says so (`localhost`, 127.0.0.0
 answers. The trade-off: a local server behind a name of its own is priced and limited like a remote one.
 """
 
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -40,6 +41,7 @@ def host_of(base_url: str, *, setting: str = "openai.base_url") -> str:
     return name if port is None else f"{name}:{port}"
 
 
+@lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
     """Whether text sent to this `name[:port]` stays on this machine; `-` sends none."""
     if host == NOWHERE:

@@ -47,6 +47,7 @@ class Metered:
         self.host = provider.host
         self._provider = provider
         self._turn_id = turn_id
+        self._run, self._rows = uuid4().hex[:20], 0
         self._record = record
         self._price = price
         self._clock = clock
@@ -75,9 +76,10 @@ class Metered:
         return _Begin(self._clock(), self._stopwatch())
 
     def _enter(self, request: Request, begin: _Begin, outcome: str, usage: Usage, *, estimated: bool) -> None:
+        self._rows += 1
         self._record(
             CallRecord(
-                id=uuid4().hex,
+                id=f"{self._run}{self._rows:012x}",
                 turn_id=self._turn_id,
                 stage=request.stage,
                 provider=self.name,
