@@ -63,6 +63,8 @@ class OpenAIProvider:
         self._caught: tuple[type[Exception], ...] = ()
         self._dialect = Dialect(official=f".{urlsplit(base_url).hostname}".endswith(f".{VENDOR}"))
         self._known: Capability | None = None
+        self._shown: tuple[bool, bool, RateLimits] | None = None
+        """What the latest reply showed: usage, cached tokens, limits."""
         self._shortest: Seen | None = None
 
     @property
@@ -72,7 +74,7 @@ class OpenAIProvider:
 
     def adopt(self, capability: Capability) -> None:
         """Ask from now on in this form and without these fields."""
-        self._known = capability
+        self._known, self._shown = capability, None
         self._dialect = replace(self._dialect, form=capability.reply_form, without=frozenset(capability.without))
 
     def learned(self, model: str) -> Capability:
@@ -211,14 +213,17 @@ class OpenAIProvider:
 
     def _learn(self, model: str, found: Mapping[str, Any], limits: RateLimits) -> None:
         """Keep what this reply shows of the host, where it is news."""
-        reports_usage, reports_cached = reply.reports(found.get("usage"))
+        shown = (*reply.reports(found.get("usage")), limits)
+        if shown == self._shown:
+            return
+        self._shown = shown
         known = self.learned(model)
-        if limits == RateLimits():
-            limits = known.limits
-        if (known.reports_usage, known.reports_cached_tokens, known.limits) != (reports_usage, reports_cached, limits):
-            self._known = replace(
-                known, reports_usage=reports_usage, reports_cached_tokens=reports_cached, limits=limits
-            )
+        self._known = replace(
+            known,
+            reports_usage=shown[0],
+            reports_cached_tokens=shown[1],
+            limits=known.limits if limits == RateLimits() else limits,
+        )
 
     def _weaken(self, request: Request, error: Exception) -> bool:
         """Leave out what this refusal names; False where it names nothing that can be left out."""
