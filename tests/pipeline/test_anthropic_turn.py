@@ -111,7 +111,7 @@ async def test_out_of_money_stops_after_one_call(shop: Path, claude_server: Anth
 async def test_what_is_written_and_read_is_priced_as_the_vendor_does(
     claude_server: AnthropicServer, ttl_s: int, write_factor: Decimal
 ) -> None:
-    """At the vendor's prices a pack costs 1.25 or 2 times its input when written, a tenth when read, within the bound."""
+    """At the vendor's prices a pack costs 1.25 or 2 of its input when written, a tenth when read, within the bound."""
     members = tuple(candidate("a.py", f"f{number}", "x" * 600) for number in range(12))
     judge = JudgeModel(name=HAIKU, reasoning="disabled", prefix_ttl_s=ttl_s)
     drafts, pack = Drafts(judge, profile(), b"s"), Pack("p_1", members, is_kept=True)

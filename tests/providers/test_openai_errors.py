@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xscore.errors import (
+    AuthenticationFailed,
     Overloaded,
     ProviderError,
     QuotaExhausted,
@@ -113,6 +114,17 @@ def test_a_message_that_stands_alone_is_shown(name: str) -> None:
     body: object = "no such model is loaded" if name == "error" else response.json()
     error = openai.BadRequestError("raw server words", response=response, body=body)
     assert str(_translated(error)) == "h answered 400: no such model is loaded"
+
+
+def test_an_error_in_googles_wrapping_is_unwrapped() -> None:
+    """Google's endpoint answers a list around the error, and says 400 to a wrong key with the reason in its details."""
+    details = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]
+    wrapped = [
+        {"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT", "details": details}}
+    ]
+    error = _translated(_status_error(400, wrapped))
+    assert type(error) is AuthenticationFailed
+    assert "API key not valid." in str(error)
 
 
 def test_only_a_short_message_of_the_body_is_shown() -> None:

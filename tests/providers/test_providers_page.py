@@ -3,6 +3,18 @@
 import re
 from pathlib import Path
 
+from xscore.errors import (
+    AuthenticationFailed,
+    Overloaded,
+    PromptTooLong,
+    ProviderError,
+    QuotaExhausted,
+    RateLimited,
+    RequestRejected,
+    UnknownModel,
+)
+from xscore.providers import anthropic_errors, openai_errors
+from xscore.providers.anthropic_request import THINKING
 from xscore.providers.openai_request import OPTIONAL_FIELDS
 from xscore.providers.script import Script, error_kinds, read_script
 
@@ -11,7 +23,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text("utf-8")
 
 def test_every_error_is_documented() -> None:
     """Each leaf of the provider errors has its row."""
-    table = PAGE[PAGE.index("### What can go wrong") :]
+    table = PAGE[PAGE.index("## What can go wrong") :]
     rows = set(re.findall(r"^\| `([a-z_]+)` \|", table, re.MULTILINE))
     assert set(error_kinds()) - {"provider"} == rows
 
@@ -31,3 +43,24 @@ def test_every_field_that_may_be_left_out_is_named() -> None:
     """The page names the optional request fields."""
     for name in OPTIONAL_FIELDS:
         assert name in PAGE or name.startswith("prompt_cache_")
+
+
+def test_every_code_that_decides_is_named() -> None:
+    """The page names each code of both tables, in the row of what it means."""
+    meanings: dict[type[ProviderError], str] = {
+        QuotaExhausted: "out of money",
+        RateLimited: "rate limited",
+        AuthenticationFailed: "wrong key",
+        UnknownModel: "unknown model",
+        PromptTooLong: "too long",
+        Overloaded: "overloaded",
+        RequestRejected: "rejected",
+    }
+    rows = {line.split("|")[1].strip(): line for line in PAGE.splitlines() if line.startswith("|")}
+    for codes in (openai_errors.BY_CODE, anthropic_errors.BY_CODE):
+        assert [code for code, kind in codes.items() if f"`{code}`" not in rows[meanings[kind]]] == []
+
+
+def test_every_word_for_thinking_is_named() -> None:
+    """The page names the words that `primary.reasoning` takes for Claude."""
+    assert all(f"`{word}`" in PAGE for word in THINKING)

@@ -53,6 +53,7 @@ BY_CODE: dict[str, type[ProviderError]] = {
     "billing_hard_limit_reached": QuotaExhausted,
     "billing_not_active": QuotaExhausted,
     "invalid_api_key": AuthenticationFailed,
+    "API_KEY_INVALID": AuthenticationFailed,
     "account_deactivated": AuthenticationFailed,
     "model_not_found": UnknownModel,
     "context_length_exceeded": PromptTooLong,
@@ -63,7 +64,7 @@ BY_CODE: dict[str, type[ProviderError]] = {
     "server_error": Overloaded,
     "invalid_request_error": RequestRejected,
 }
-"""`code` or `type` of the error body -> ours; stands over the status."""
+"""`code`, `type` or Google's `details[].reason` of the error body -> ours; stands over the status."""
 
 REFUSAL_CODES = frozenset({"content_filter", "content_policy_violation", "moderation_blocked"})
 """Codes by which a host declines the prompt itself: a refusal, not a mistake of ours."""

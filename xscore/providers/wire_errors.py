@@ -153,6 +153,8 @@ def error_body(error: Exception) -> object:
     body = getattr(error, "body", None)
     if isinstance(body, str):
         body = _json(getattr(getattr(error, "response", None), "text", ""))
+    if isinstance(body, list) and body:
+        body = body[0]  # Google puts its errors into a list
     if not isinstance(body, Mapping):
         return None
     inner = body.get("error")
@@ -192,8 +194,9 @@ def _names(body: object) -> list[str]:
     if not isinstance(body, Mapping):
         return []
     details = body.get("details")
-    exact = details.get("error_code") if isinstance(details, Mapping) else None
-    return [name for name in (exact, body.get("code"), body.get("type")) if isinstance(name, str)]
+    parts = details if isinstance(details, list) else [details]
+    exact = [part.get(key) for part in parts if isinstance(part, Mapping) for key in ("error_code", "reason")]
+    return [name for name in (*exact, body.get("code"), body.get("type")) if isinstance(name, str)]
 
 
 def _status_within(body: object) -> int | None:
