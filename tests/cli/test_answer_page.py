@@ -3,6 +3,7 @@
 from dataclasses import replace
 from decimal import Decimal
 
+import click
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -10,12 +11,15 @@ from xscore.cli import answer_page
 from xscore.records import (
     Answer,
     Boost,
+    ConcurrencyStep,
     Coverage,
     JudgeInfo,
     Latency,
+    RateLimits,
     Scope,
     Selected,
     StageUsage,
+    Traffic,
     UnjudgedAccount,
     UnjudgedSample,
     Usage,
@@ -127,6 +131,28 @@ def test_beyond_k_is_another_hint() -> None:
     """A near miss that reached the threshold asks for a larger K, not for a lower threshold."""
     beyond = replace(ANSWER, near_misses=(replace(MISS, score=0.8),))
     assert "raise --top-k" in answer_page.near_misses(beyond)
+
+
+def test_traffic_is_told_in_lines() -> None:
+    """What the host allows, and the history of the calls in flight; nothing where no call was made."""
+    steps = (
+        ConcurrencyStep(0.0, 16, "start"),
+        ConcurrencyStep(1.24, 32, "doubled"),
+        ConcurrencyStep(3.1, 25, "rate_limited"),
+    )
+    answer = replace(ANSWER, traffic=Traffic(RateLimits(500, None, 200_000), steps))
+    assert click.unstyle(answer_page.traffic(answer)) == (
+        "h allows 500 requests, 200,000 input tokens a minute\n"
+        "calls in flight: 16 from 0.0 s (start), 32 from 1.2 s (doubled), 25 from 3.1 s (rate limited)"
+    )
+    assert answer_page.traffic(ANSWER) == ""
+
+
+def test_a_probe_is_in_the_sum() -> None:
+    """What it took to find out about the host is in the calls and dollars of the turn."""
+    probe = StageUsage(calls=1, attempts=1, usage=Usage(input_tokens=600, output_tokens=20), cost_usd=Decimal("0.5"))
+    with_probe = click.unstyle(answer_page.cost_line(replace(ANSWER, probe_usage=probe)))
+    assert f"{ANSWER.judge_usage.calls + 1} calls" in with_probe and "$0.5" in with_probe
 
 
 def test_hostile_names_are_harmless() -> None:

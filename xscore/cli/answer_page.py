@@ -6,7 +6,7 @@ It shows every figure that `--json` has in short; it computes none but sums.
 from decimal import Decimal
 from itertools import islice
 
-from xscore.cli.figures import counted, dollars, place, seconds, tokens
+from xscore.cli.figures import counted, dollars, limits_in_words, place, seconds, tokens
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import bold, faint
 from xscore.records import Answer, Selected, StageUsage
@@ -63,10 +63,23 @@ def unjudged(answer: Answer) -> str:
     )
 
 
+def traffic(answer: Answer) -> str:
+    """What the judge's host stated of its limits, and how many calls were in flight when; empty where none was made."""
+    went = answer.traffic
+    lines = []
+    stated = [f"{count:,} {name}" for name, count in limits_in_words(went.limits)]
+    if stated:
+        lines.append(f"{one_line(answer.judge.host)} allows {', '.join(stated)} a minute")
+    if went.concurrency:
+        steps = [f"{step.limit} from {step.at_s:.1f} s ({step.because.replace('_', ' ')})" for step in went.concurrency]
+        lines.append(f"calls in flight: {', '.join(steps)}")
+    return "\n".join(map(faint, lines))
+
+
 def cost_line(answer: Answer) -> str:
     """Sum the turn up in one line: kept, calls, cached, tokens, dollars, seconds, turn."""
     parts = [f"kept {len(answer.selected)} of {answer.coverage.candidates:,}"]
-    stages = [answer.judge_usage, *([answer.primary_usage] if answer.primary_usage else [])]
+    stages = [stage for stage in (answer.probe_usage, answer.judge_usage, answer.primary_usage) if stage]
     calls = sum(stage.calls for stage in stages)
     if answer.judge.is_model or calls:
         parts.append(counted(calls, "call"))

@@ -78,6 +78,8 @@ def _result(answer: Answer, terminal: Terminal, streamed: str) -> None:
 def _account(answer: Answer, terminal: Terminal, *, wants_answer: bool) -> None:
     terminal.lines(answer_page.near_misses(answer))
     terminal.lines(answer_page.unjudged(answer))
+    if terminal.verbose:
+        terminal.lines(answer_page.traffic(answer))
     if wants_answer and answer.primary is None:
         terminal.note(SET_A_MODEL)
     terminal.lines(answer_page.cost_line(answer))

@@ -50,5 +50,7 @@ def context(task: str, flags: Flags) -> int:
         terminal.lines(answer_page.selection(answer))
         terminal.lines(answer_page.near_misses(answer))
         terminal.lines(answer_page.unjudged(answer))
+        if terminal.verbose:
+            terminal.lines(answer_page.traffic(answer))
         terminal.lines(answer_page.cost_line(answer))
     return answer.exit_code

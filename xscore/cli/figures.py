@@ -1,9 +1,10 @@
 """Figures for people: dollars, tokens, seconds, places, progress. Rounded; the exact ones are in the JSON."""
 
+from dataclasses import fields
 from decimal import Decimal
 
 from xscore.cli.safe_text import one_line
-from xscore.records import JudgeEstimate, Progress
+from xscore.records import JudgeEstimate, Progress, RateLimits
 
 SMALLEST_SHOWN = Decimal("0.001")
 
@@ -58,6 +59,12 @@ def place(path: str, start_line: int = 0, end_line: int = 0) -> str:
     """`path:12-40`, harmless on a terminal."""
     lines = f":{start_line}-{end_line}" if end_line > start_line else f":{start_line}" if start_line else ""
     return one_line(path) + lines
+
+
+def limits_in_words(limits: RateLimits) -> list[tuple[str, int]]:
+    """Name each limit that is known: `requests`, `tokens`, `input tokens`, `output tokens`."""
+    named = ((field.name.removesuffix("_per_minute").replace("_", " "), field.name) for field in fields(limits))
+    return [(words, getattr(limits, name)) for words, name in named if getattr(limits, name)]
 
 
 def binding(judge: JudgeEstimate) -> str:

@@ -17,11 +17,11 @@ from xscore.errors import UsageError
 from xscore.pipeline.receipt import SCHEMA
 
 if TYPE_CHECKING:
-    from xscore.settings import Loaded
+    from xscore.memory.trust import Rebuilt
 
 
 @click.command()
-@click.option("--rebuild", is_flag=True, help="Set the store aside and build a new one; its judgments are paid anew.")
+@click.option("--rebuild", is_flag=True, help="Set the store aside and build a new one, with what is left of yours.")
 @options(OUTPUT)
 def trust(rebuild: bool, flags: Flags) -> None:
     """Accept the store of this repository, although it was made elsewhere or moved.
@@ -31,25 +31,36 @@ def trust(rebuild: bool, flags: Flags) -> None:
     from xscore.paths import find_root, user_data_dir
 
     settings = read_settings()
-    root = find_root(Path.cwd())
-    if rebuild:
-        aside = _rebuild(root.store_dir, settings, flags.terminal)
-    else:
-        _accept(root.store_dir, user_data_dir(settings.settings.store.user_data_dir))
-        aside = None
-    if flags.terminal.as_json:
-        print_json(
-            {
-                "schema": SCHEMA,
-                "store": str(root.store_dir),
-                "action": "rebuilt" if rebuild else "trusted",
-                "aside": str(aside) if aside else None,
-            }
-        )
-    elif rebuild:
-        echo(f"built anew: {one_line(str(root.store_dir))}" + (f"\nset aside: {one_line(str(aside))}" if aside else ""))
-    else:
-        echo(f"trusted: {one_line(str(root.store_dir))}")
+    store_dir = find_root(Path.cwd()).store_dir
+    user_data = user_data_dir(settings.settings.store.user_data_dir)
+    if not rebuild:
+        _accept(store_dir, user_data)
+        said = {"schema": SCHEMA, "store": str(store_dir), "action": "trusted", "aside": None, "salvaged": None}
+        print_json(said) if flags.terminal.as_json else echo(f"trusted: {one_line(str(store_dir))}")
+        return
+    from xscore.memory.trust import rebuild as build_anew
+
+    rebuilt = build_anew(store_dir, user_data_dir=user_data)
+    in_pipeline(lambda open_: open_.index(), settings, Watch(flags.terminal))
+    _tell(store_dir, rebuilt, flags.terminal)
+
+
+def _tell(store_dir: Path, rebuilt: "Rebuilt", terminal: Terminal) -> None:
+    salvaged = rebuilt.salvaged
+    if terminal.as_json:
+        counts = salvaged and {
+            **salvaged.kept,
+            "rows_not_believed": salvaged.not_believed,
+            "places_not_read": salvaged.places,
+        }
+        aside = str(rebuilt.aside) if rebuilt.aside else None
+        said = {"schema": SCHEMA, "store": str(store_dir), "action": "rebuilt", "aside": aside, "salvaged": counts}
+        print_json(said)
+        return
+    echo(f"built anew: {one_line(str(store_dir))}")
+    if rebuilt.aside:
+        echo(f"set aside: {one_line(str(rebuilt.aside))}")
+        echo(salvaged.words if salvaged else "salvaged nothing: it could not be shown that you made it here")
 
 
 def _accept(store_dir: Path, user_data: Path) -> None:
@@ -59,12 +70,3 @@ def _accept(store_dir: Path, user_data: Path) -> None:
     if not (store_dir / STORE_FILE).exists():
         raise UsageError(f"there is no store at {store_dir}", hint="`xscore index` makes one; it is trusted as yours.")
     accept(store_dir, user_data_dir=user_data)
-
-
-def _rebuild(store_dir: Path, settings: "Loaded", terminal: Terminal) -> Path | None:
-    from xscore.memory.trust import set_aside
-
-    aside = set_aside(store_dir)
-    watch = Watch(terminal)
-    in_pipeline(lambda open_: open_.index(), settings, watch)
-    return aside
