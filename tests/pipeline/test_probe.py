@@ -172,6 +172,14 @@ async def test_everything_a_probe_shows_is_remembered(shop: Path) -> None:
     assert (found.reports_usage, found.reports_cached_tokens) == (True, True)
 
 
+async def test_thinking_that_is_not_told_is_seen(shop: Path) -> None:
+    """Tokens that the answer's characters cannot account for were thought, also where the host tells no such count."""
+    with LesserServer(thinks_tokens=600, tells_thinking=False) as server:
+        await ask(shop, server)
+        async with opened(shop, server) as pipeline:
+            assert 250 < known(pipeline).reasoning_tokens <= 300
+
+
 async def test_what_a_turn_shows_later_is_remembered_too(shop: Path) -> None:
     """A field that the host begins to refuse between turns is refused once, not once a turn."""
     with LesserServer() as server:

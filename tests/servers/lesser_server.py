@@ -27,6 +27,7 @@ class LesserServer(OpenAIServer):
         num_ctx: int | None = None,
         tells_usage: bool = True,
         thinks_tokens: int = 0,
+        tells_thinking: bool = True,
         entry: Mapping[str, Any] | None = None,
         told: Mapping[str, Any] | None = None,
         **settings: Any,
@@ -37,6 +38,7 @@ class LesserServer(OpenAIServer):
         self.num_ctx = num_ctx
         self.tells_usage = tells_usage
         self.thinks_tokens = thinks_tokens
+        self.tells_thinking = tells_thinking
         self.entry = entry or {}
         """What each entry of its list of models holds beside the name."""
         self.told = told or {}
@@ -51,7 +53,7 @@ class LesserServer(OpenAIServer):
         reply = super().envelope(body, content, tally, None if fault is Fault.NO_USAGE else fault)
         usage = reply["usage"]
         usage["completion_tokens"] += self.thinks_tokens
-        usage["completion_tokens_details"]["reasoning_tokens"] = self.thinks_tokens
+        usage["completion_tokens_details"]["reasoning_tokens"] = self.thinks_tokens if self.tells_thinking else 0
         if not self.tells_usage:
             del reply["usage"]
         return reply

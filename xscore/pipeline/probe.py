@@ -33,6 +33,7 @@ CACHE_KEY = "probe"
 REMEMBERED_S = 30 * 86_400.0
 REMEMBERED_HERE_S = 86_400.0
 """A server on this machine is loaded anew with another context from one day to the next."""
+END_OF_THINKING = "</think>"
 FORMS = tuple(ReplyForm)
 
 
@@ -89,8 +90,7 @@ async def find_out(connection: Connection, calls: JudgeCalls, wrapped: Provider)
     if isinstance(provider, Adaptable):
         context = await provider.context_tokens(calls.model.name)
         found = replace(found, context_tokens=context)
-    reasoning = ceil(completion.usage.reasoning_tokens / len(PACK))
-    found = replace(found, probed_at=time.time(), reasoning_tokens=reasoning)
+    found = replace(found, probed_at=time.time(), reasoning_tokens=ceil(_thought(completion) / len(PACK)))
     if isinstance(provider, Adaptable):
         provider.adopt(found)
         capabilities.remember(connection, found, at=found.probed_at)
@@ -158,6 +158,17 @@ async def _strongest(calls: JudgeCalls, wrapped: Provider, blank: Capability) ->
         if not isinstance(provider, Adaptable) or found.reply_form is FORMS[-1]:
             raise failure
         found = replace(found, reply_form=FORMS[FORMS.index(found.reply_form) + 1])
+
+
+def _thought(completion: Completion) -> int:
+    """Count what the model thought: as told, or the tokens that the characters of its answer cannot account for.
+
+    Ollama counts the thinking in the output and does not tell it apart.
+    """
+    answer = completion.text.rpartition(END_OF_THINKING)[2]
+    usage = completion.usage
+    hidden = usage.output_tokens - len(answer) if completion.usage_reported else 0
+    return max(0, usage.reasoning_tokens, hidden)
 
 
 def _told(provider: Provider, blank: Capability) -> Capability:
