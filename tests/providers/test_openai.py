@@ -106,6 +106,18 @@ async def test_a_field_the_host_does_not_know_is_left_out(
     assert field != "max_completion_tokens" or server.counts.bodies[-1]["max_tokens"] == request.max_output_tokens
 
 
+async def test_a_refusal_in_googles_wrapping_is_understood(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected
+) -> None:
+    """A host that wraps its errors into a list is asked without the field that it refuses, as any other."""
+    server.errors_in_a_list = True
+    server.refused_fields = ("prompt_cache_key",)
+    async with connected(server.url) as provider:
+        await provider.complete(judging())
+    assert server.counts.refused_requests == 1
+    assert "prompt_cache_key" not in server.counts.bodies[-1]
+
+
 async def test_the_reasoning_effort_is_never_dropped(
     server: OpenAIServer, judging: MakeRequest, connected: Connected
 ) -> None:

@@ -37,8 +37,12 @@ class OpenAIServer(LoopbackServer):
         Fault.MODERATED: (400, "The prompt was declined.", "content_policy_violation"),
     }
 
-    def __init__(self, *, refused_fields: tuple[str, ...] = (), **settings: Any) -> None:
+    def __init__(
+        self, *, refused_fields: tuple[str, ...] = (), errors_in_a_list: bool = False, **settings: Any
+    ) -> None:
         super().__init__(**settings)
+        self.errors_in_a_list = errors_in_a_list
+        """As Google's endpoint answers them."""
         self.refused_fields = refused_fields
         self.prefixes = PrefixCache()
 
@@ -54,7 +58,7 @@ class OpenAIServer(LoopbackServer):
     def problem(self, status: int, message: str, code: str | None, *, param: str | None = None) -> web.Response:
         """Return an error object with type, code and param."""
         error = {"message": message, "type": "invalid_request_error", "code": code, "param": param}
-        return web.json_response({"error": error}, status=status)
+        return web.json_response([{"error": error}] if self.errors_in_a_list else {"error": error}, status=status)
 
     def problem_within(self) -> dict[str, Any]:
         """Return what OpenRouter puts into a 200."""

@@ -24,6 +24,7 @@ from xscore.providers.openai_stream import StreamedReply
 from xscore.providers.prompt_seen import Seen, is_cut, seen
 from xscore.providers.provider import OnText
 from xscore.providers.transport import Route, route_to
+from xscore.providers.wire_errors import error_body
 from xscore.records import Capability, Completion, Finish, RateLimits, Request, Usage
 from xscore.settings import Settings
 
@@ -229,8 +230,7 @@ class OpenAIProvider:
         """Leave out what this refusal names; False where it names nothing that can be left out."""
         if getattr(error, "status_code", None) not in (400, 422):
             return False
-        error_body = getattr(error, "body", None)
-        weakened = weaker(self._dialect, request, error_body if isinstance(error_body, Mapping) else None)
+        weakened = weaker(self._dialect, request, error_body(error))
         if weakened is not None:
             self._dialect = weakened
         return weakened is not None
