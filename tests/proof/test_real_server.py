@@ -25,10 +25,11 @@ import pytest
 from tests.pipeline.conftest import FILES
 from xscore.errors import PromptTooLong
 from xscore.pipeline.build import Pipeline
+from xscore.pipeline.probe import known_of
 from xscore.prompts.judge import PackEntry, judging_request, turn_block
 from xscore.providers.hosts import deadline_s, host_of
 from xscore.providers.openai import connect
-from xscore.records import Answer, Completion, Request, Silent, Turn
+from xscore.records import Answer, Capability, Completion, ReplyForm, Request, Silent, Turn
 from xscore.settings import JudgeSettings, OpenAISettings, PrimarySettings, Settings, StoreSettings
 
 pytestmark = [pytest.mark.verify, pytest.mark.timeout(600)]
@@ -67,6 +68,8 @@ class Listener(Silent):
 class History:
     """What was asked of the server, in this order, and what came of it."""
 
+    capability: Capability | None
+    """What the probe before the first turn found out of the server."""
     first: Answer
     pieces: tuple[str, ...]
     """The first turn's answer as it was streamed."""
@@ -146,6 +149,9 @@ async def play(root: Path, place: Path) -> History:
             first = await pipeline.ask(TASK)
             pieces = tuple(listener.pieces)
             other = await pipeline.ask(OTHER_TASK, answer=False)
+            calls = pipeline.parts.judge.calls
+            assert calls is not None
+            capability = known_of(pipeline.parts.store.connection, calls, now=time.time())
             (slowest,) = pipeline.parts.store.connection.execute("SELECT max(duration_s) FROM call").fetchone()
         provider = connect("smollm2", settings)
         reply = await provider.complete(prompt("def total(): return sum(lines)"))
@@ -155,6 +161,7 @@ async def play(root: Path, place: Path) -> History:
     async with Pipeline.open(root, settings) as pipeline:
         repeat = await pipeline.ask(OTHER_TASK, answer=False)
     return History(
+        capability=capability,
         first=first,
         pieces=pieces,
         other=other,
@@ -188,6 +195,19 @@ def test_every_candidate_is_judged_and_the_account_adds_up(history: History) -> 
         assert (coverage.judged, coverage.unjudged, turn.partial, turn.exit_code) == (coverage.candidates, 0, False, 0)
         assert shown(turn)
         assert all(0 <= score <= 1 for _, score, _ in shown(turn))
+
+
+def test_the_server_is_probed_once_and_known(history: History) -> None:
+    """One call of our own text finds a strict schema kept, usage and cached tokens told, and the context as loaded."""
+    assert history.first.probe_usage is not None
+    assert history.first.probe_usage.calls == history.first.probe_usage.attempts == 1
+    assert history.other.probe_usage is None or history.other.probe_usage.calls == 0
+    found = history.capability
+    assert found is not None
+    assert (found.reply_form, found.without) == (ReplyForm.JSON_SCHEMA, ())
+    assert (found.reports_usage, found.reports_cached_tokens) == (True, True)
+    assert found.context_tokens == CONTEXT_TOKENS
+    assert found.reasoning_tokens == 0
 
 
 def test_no_prompt_is_sent_twice(history: History) -> None:
