@@ -24,9 +24,7 @@ APPLICATION_ID = 0x78736372
 """`xscr`, in the header of every store."""
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_DAMAGED = frozenset(
-    {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_CONSTRAINT}
-)
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_CONSTRAINT})
 _REASONS = {
     sqlite3.SQLITE_BUSY: ("is locked by another process", "Wait for the other xscore to finish, then run it again."),
     sqlite3.SQLITE_LOCKED: ("is locked by another process", "Wait for the other xscore to finish, then run it again."),
@@ -42,7 +40,7 @@ _UNUSABLE = re.compile(
 """What SQLite calls a plain error, and is damage: our statements and schema are tried."""
 _FAILURES = (sqlite3.Error, UnicodeDecodeError)
 """The latter where SQLite quotes damaged bytes in its message."""
-REBUILD = "Set it aside and build it anew with `xscore trust --rebuild`; judgments in it are paid again."
+REBUILD = "Build it anew with `xscore trust --rebuild`: what can still be read and believed of it is salvaged."
 """What to do about a store that is damaged."""
 
 
@@ -133,6 +131,11 @@ def peek(path: Path, key: str) -> str | None:
     return str(row[0]) if row else None
 
 
+def open_as_it_is(path: Path) -> sqlite3.Connection:
+    """Open a database that may be damaged, to read what can be read; nothing is configured, migrated or checked."""
+    return _open(path)
+
+
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     """Hold the write lock from the first statement (BEGIN IMMEDIATE); commit at the end, roll back on any exception."""
@@ -209,7 +212,12 @@ def _is_busy(error: StoreError) -> bool:
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     steps = _steps()
     newest = steps[-1][0]
-    version = _checked_version(connection, path, newest)
+    connection.execute("BEGIN")  # one view of the three facts: another process may be migrating just now
+    try:
+        version = _checked_version(connection, path, newest)
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
     if version == newest:
         return
     with transaction(connection):

@@ -2,17 +2,21 @@
 
 A store that came with a clone could plant scores, so one that bears no mark of this user's secret (an HMAC over store
 id and real path) is refused before its content is used. A new store is built aside and moved into place whole, already
-marked, so that a killed start leaves nothing half made. Trade-off: a moved repository asks once for `xscore trust`.
+marked, so that a killed start leaves nothing half made. A rebuilt store takes over what is left of the old one only
+where that one was believed. Trade-off: a moved repository asks once for `xscore trust`.
 """
 
 import os
 import secrets
 import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 from xscore import database
 from xscore.errors import StoreDamaged, StoreUntrusted
 from xscore.memory import user_secret
+from xscore.memory.salvage import Salvaged, salvage
 from xscore.paths import STORE_FILE
 
 _WAYS = (
@@ -20,6 +24,16 @@ _WAYS = (
     " XSCORE_TRUST_STORE=1 accepts it for one run (CI caches)."
 )
 _SIDES = ("-wal", "-shm", "-journal")
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What became of a store that was built anew."""
+
+    aside: Path | None
+    """Where the old one is now; None: there was none."""
+    salvaged: Salvaged | None
+    """What was taken over; None: the old one was not known to be this user's, so nothing was."""
 
 
 def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.Connection:
@@ -63,13 +77,34 @@ def accept(store_dir: Path, *, user_data_dir: Path) -> None:
         user_secret.add_mark(user_data_dir, store_id, os.path.realpath(path))
 
 
+def rebuild(store_dir: Path, *, user_data_dir: Path) -> Rebuilt:
+    """Build the store of this folder anew, with what can be read and believed of a store that was trusted here.
+
+    The old one is moved aside at the very end, so that an interrupted rebuild has changed nothing. Raises
+    StoreUntrusted when the folder itself is a link, StoreError when the new store cannot be written.
+    """
+    _refuse_linked_folder(store_dir)
+    path = store_dir / STORE_FILE
+    vouched = _vouched_id(store_dir, user_data_dir)
+    store_id = vouched or secrets.token_hex(16)
+    with user_secret.locked(user_data_dir):
+        scratch = _scratch(store_dir, store_id)
+        salvaged = None
+        if vouched:
+            with closing(database.connect(scratch)) as connection:
+                salvaged = salvage(path, connection)
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        aside = set_aside(store_dir)
+        _put_in_place(scratch, path, store_id, user_data_dir)
+    return Rebuilt(aside, salvaged)
+
+
 def set_aside(store_dir: Path) -> Path | None:
     """Move the database into a numbered folder beside it, so that the next open builds a new one; None: there was none.
 
     Raises StoreUntrusted when the folder itself is a link.
     """
-    if store_dir.is_symlink():
-        raise StoreUntrusted(f"{store_dir} is a symbolic link", hint="Remove the link, then run xscore again.")
+    _refuse_linked_folder(store_dir)
     files = [file for file in map(store_dir.joinpath, (STORE_FILE, *_sides())) if os.path.lexists(file)]
     if not files:
         return None
@@ -99,23 +134,46 @@ def refuse_links(store_dir: Path) -> None:
         )
 
 
+def _vouched_id(store_dir: Path, user_data_dir: Path) -> str | None:
+    """Return the id of a store that is there and trusted; None where that cannot be shown."""
+    path = store_dir / STORE_FILE
+    try:
+        refuse_links(store_dir)
+        if path.exists() and is_trusted(store_dir, user_data_dir=user_data_dir):
+            return database.peek(path, "store_id")
+    except (StoreUntrusted, StoreDamaged):
+        return None
+    return None
+
+
 def _create(store_dir: Path, user_data_dir: Path) -> None:
     path = store_dir / STORE_FILE
     with user_secret.locked(user_data_dir):
-        if path.exists():
-            return
-        scratch = store_dir / f"{STORE_FILE}.new"
-        for name in ("", *_SIDES):
-            scratch.with_name(scratch.name + name).unlink(missing_ok=True)
-        store_id = secrets.token_hex(16)
-        connection = database.connect(scratch)
-        try:
-            connection.execute("INSERT INTO meta (key, value) VALUES ('store_id', ?)", (store_id,))
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # only the database itself is moved, so all is in it
-        finally:
-            connection.close()
-        user_secret.add_mark(user_data_dir, store_id, os.path.realpath(path))
-        scratch.rename(path)
+        if not path.exists():
+            store_id = secrets.token_hex(16)
+            _put_in_place(_scratch(store_dir, store_id), path, store_id, user_data_dir)
+
+
+def _scratch(store_dir: Path, store_id: str) -> Path:
+    """Make an empty store aside, whole in its one file."""
+    scratch = store_dir / f"{STORE_FILE}.new"
+    for name in ("", *_SIDES):
+        scratch.with_name(scratch.name + name).unlink(missing_ok=True)
+    with closing(database.connect(scratch)) as connection:
+        connection.execute("INSERT INTO meta (key, value) VALUES ('store_id', ?)", (store_id,))
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # only the database itself is moved, so all is in it
+    return scratch
+
+
+def _put_in_place(scratch: Path, path: Path, store_id: str, user_data_dir: Path) -> None:
+    """Mark a store for its place and move it there. Call it inside `locked`."""
+    user_secret.add_mark(user_data_dir, store_id, os.path.realpath(path))
+    scratch.rename(path)
+
+
+def _refuse_linked_folder(store_dir: Path) -> None:
+    if store_dir.is_symlink():
+        raise StoreUntrusted(f"{store_dir} is a symbolic link", hint="Remove the link, then run xscore again.")
 
 
 def _sides() -> tuple[str, ...]:

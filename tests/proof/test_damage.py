@@ -1,0 +1,169 @@
+"""A real store with random bytes in it: a clear refusal or the truth, and a rebuild that keeps what can be believed."""
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from xscore.errors import StoreError
+from xscore.memory import trust
+from xscore.memory.salvage import Salvaged
+from xscore.paths import user_data_dir
+from xscore.pipeline.build import Pipeline
+from xscore.records import Coverage, Turn
+from xscore.settings import JudgeSettings, Settings
+
+TASKS = (
+    "Why does a prompt repeat its default twice?",
+    "Colours are lost in a pipe.",
+    "Completion of paths with spaces",
+)
+SEEDS = range(20)
+WIDTHS = (1, 16, 4096)
+Scores = dict[str, float]
+
+
+@dataclass
+class Judged:
+    """A tree whose store holds the judgments of three tasks, and what they are."""
+
+    root: Path
+    settings: Settings
+    sound: bytes
+    truth: dict[str, Scores]
+    """Task -> memory id -> raw score."""
+
+    @property
+    def file(self) -> Path:
+        """The database."""
+        return self.root / ".xscore" / "memory.db"
+
+    def damage(self, seed: int, width: int) -> None:
+        """Put the sound store back, and then random bytes into it."""
+        dice = random.Random(f"{seed} {width}")
+        for side in ("-wal", "-shm"):
+            self.file.with_name(self.file.name + side).unlink(missing_ok=True)
+        data = bytearray(self.sound)
+        at = dice.randrange(0, len(data) - width)
+        data[at : at + width] = dice.randbytes(width)
+        self.file.write_bytes(data)
+
+    async def ask(self, task: str) -> tuple[Coverage, Scores]:
+        """Ask; return what the receipt says, and each raw score."""
+        lines = self.root.parent / "scores.jsonl"
+        async with Pipeline.open(self.root, self.settings) as pipeline:
+            answer = await pipeline.ask(Turn(task=task), answer=False, all_scores=lines)
+        found = [json.loads(line) for line in lines.read_text("utf-8").splitlines()]
+        return answer.coverage, {line["id"]: line["raw_score"] for line in found}
+
+    async def tries(self) -> bool:
+        """Look at the store and ask each task; only the truth comes back. False: it was refused as it should be."""
+        try:
+            async with Pipeline.open(self.root, self.settings) as pipeline:
+                pipeline.status()
+            for task in TASKS:
+                _, scores = await self.ask(task)
+                self.compare(task, scores)
+        except StoreError as error:
+            assert error.exit_code == 6 and error.hint
+            return False
+        return True
+
+    def compare(self, task: str, scores: Scores) -> None:
+        """No memory has another score than it was given."""
+        wrong = {one: score for one, score in scores.items() if self.truth[task].get(one, score) != score}
+        assert wrong == {}
+
+    def rebuild(self) -> Salvaged | None:
+        """Build anew, as `xscore trust --rebuild` does."""
+        return trust.rebuild(self.file.parent, user_data_dir=user_data_dir(None)).salvaged
+
+
+@pytest.fixture
+async def judged(click_tree: Path, tmp_path: Path) -> Judged:
+    """Some two thousand judgments, all in one file."""
+    script = tmp_path / "script.json"
+    rules = [{"entity": f"*{letter}*", "score": (ord(letter) - 96) / 100} for letter in "qzxjkvbw"]
+    script.write_text(json.dumps({"default": 0.05, "rules": rules}))
+    settings = Settings(judge=JudgeSettings(model=f"scripted:{script}"))
+    made = Judged(click_tree, settings, b"", {})
+    for task in TASKS:
+        _, made.truth[task] = await made.ask(task)
+    made.sound = made.file.read_bytes()
+    assert not made.file.with_name("memory.db-wal").exists()
+    return made
+
+
+async def check(judged: Judged, seeds: Sequence[int], width: int) -> dict[str, int]:
+    """Damage, try, rebuild and ask again; count how it went."""
+    went = {"refused": 0, "salvaged": 0, "nothing": 0}
+    for seed in seeds:
+        judged.damage(seed, width)
+        went["refused"] += not await judged.tries()
+        judged.damage(seed, width)
+        salvaged = judged.rebuild()
+        kept = salvaged.kept["judgments"] if salvaged else 0
+        went["salvaged" if kept else "nothing"] += 1
+        cached = 0
+        for task in TASKS:
+            coverage, scores = await judged.ask(task)
+            judged.compare(task, scores)
+            assert coverage.unjudged == 0 and len(scores) == coverage.candidates
+            cached += coverage.cached
+        assert cached == kept, (seed, width, salvaged and salvaged.words)
+    return went
+
+
+@pytest.mark.timeout(300)
+async def test_random_bytes_never_make_a_wrong_score(judged: Judged) -> None:
+    """A page of rubbish anywhere: refused with what to do, or answered with the truth; a rebuild pays only the rest."""
+    went = await check(judged, SEEDS[:4], 4096)
+    assert went["refused"] > 0 and went["salvaged"] > 0
+
+
+@pytest.mark.verify
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("width", WIDTHS)
+async def test_random_bytes_at_twenty_places(judged: Judged, width: int) -> None:
+    """The same at twenty seeded places."""
+    went = await check(judged, SEEDS, width)
+    assert went["salvaged"] > 15
+
+
+def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run xscore as a user does."""
+    command = [sys.executable, "-m", "xscore", *arguments]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.timeout(300)
+async def test_a_user_gets_through_a_damaged_store(judged: Judged) -> None:
+    """The command ends in 6 and names the rebuild; the rebuild says what it salvaged; the rest is paid."""
+    ask = ("ask", TASKS[0], "--judge", judged.settings.judge.model, "--no-answer", "--json")
+    tear(judged, b"p_", 1_000)
+    refused = run(judged.root, *ask)
+    assert refused.returncode == 6 and "Traceback" not in refused.stderr
+    assert "`xscore trust --rebuild`" in json.loads(refused.stdout)["error"]["hint"]
+    rebuilt = run(judged.root, "trust", "--rebuild")
+    assert rebuilt.returncode == 0, rebuilt.stderr
+    assert "set aside: " in rebuilt.stdout and "aside-1" in rebuilt.stdout
+    assert "judgments of 3 tasks" in rebuilt.stdout and "places could not be read" in rebuilt.stdout
+    again = run(judged.root, *ask)
+    assert again.returncode == 0, again.stderr
+    coverage = json.loads(again.stdout)["coverage"]
+    assert coverage["cached"] > coverage["judged"] > 0
+
+
+def tear(judged: Judged, needle: bytes, skip: int) -> None:
+    """Overwrite the page on which the judgments of packs are told most often."""
+    pages = [judged.sound[at : at + 4096] for at in range(0, len(judged.sound), 4096)]
+    best: Callable[[int], int] = lambda page: pages[page].count(needle)  # noqa: E731  a key for max
+    worst = max(range(1, len(pages)), key=best)
+    data = bytearray(judged.sound)
+    data[worst * 4096 + 8 : worst * 4096 + 8 + skip] = b"\xa7" * skip
+    judged.file.write_bytes(data)

@@ -1,0 +1,197 @@
+"""What a damaged store still tells, row by row: everything that was paid for or said by someone, and can be believed.
+
+A judgment is believed when its seal fits, a memory when its hashes fit its text, any other row when each value has its
+type and the words and numbers in it are such. Code is not salvaged, it is indexed again. Whether the store was trusted
+at all is `memory.trust`'s business. Trade-off: a changed character inside a receipt, a reason or an event is not
+noticed; only judgments and memories are sealed by their content.
+"""
+
+import sqlite3
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from decimal import Decimal
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from xscore import database
+from xscore.errors import StoreError
+from xscore.hashing import judgment_seals, turn_seal
+from xscore.memory import door, rows
+from xscore.memory.damaged_rows import NUMBERS, TEXTS, DamagedRows, Keys, Row
+from xscore.memory.events import EventName
+from xscore.memory.turns import TurnState
+from xscore.records import Stage
+
+_NO_SENSE = (ValueError, TypeError, ArithmeticError, AttributeError, KeyError, struct.error, StoreError)
+_TYPES: Mapping[str, tuple[type, ...]] = {"TEXT": (str,), "INTEGER": (int,), "REAL": (float, int), "BLOB": (bytes,)}
+_MEMORIES = (
+    f"SELECT rowid, thread, {rows.MEMORY_COLUMNS} FROM memory WHERE source <> 'index' AND rowid >= ? ORDER BY rowid"  # noqa: S608  columns are ours
+)
+_JUDGMENTS = """
+    SELECT content_id, score, prior, pack, position, seal FROM judgment
+    WHERE query_id = ? AND content_id >= ? ORDER BY content_id
+"""
+_REASONS = "SELECT content_id, text FROM reason WHERE query_id = ? AND content_id >= ? ORDER BY content_id"
+_KEEP = """
+    INSERT INTO judgment (query_id, content_id, score, prior, pack, position, seal)
+    SELECT ?, id, ?, ?, ?, ?, ? FROM content WHERE hash = ?
+"""
+_KEEP_REASON = "INSERT INTO reason (query_id, content_id, text) SELECT ?, id, ? FROM content WHERE hash = ?"
+
+
+@dataclass(slots=True)
+class Salvaged:
+    """What came over, and what did not."""
+
+    kept: Counter[str] = field(default_factory=Counter)
+    """Rows by what they are, in plural words; `tasks` counts the turns by one judge that kept a judgment."""
+    not_believed: int = 0
+    """Rows that could be read and made no sense."""
+    places: int = 0
+    """Places at which rows could not be read."""
+
+    @property
+    def words(self) -> str:
+        """`salvaged 1,234 judgments of 3 tasks, 12 turns; 56 rows made no sense and 2 places could not be read`."""
+        kept = [f"{count:,} {what}" for what, count in self.kept.items() if count and what != "tasks"]
+        if self.kept["judgments"]:
+            kept[0] += f" of {self.kept['tasks']:,} tasks"
+        lost = f"{self.not_believed:,} rows made no sense and {self.places:,} places could not be read"
+        return f"salvaged {', '.join(kept) or 'nothing'}; {lost}"
+
+
+def salvage(damaged: Path, target: sqlite3.Connection) -> Salvaged:
+    """Carry over what the database at `damaged` still tells into a new store, in one transaction."""
+    found = Salvaged()
+    with closing(database.open_as_it_is(damaged)) as connection, database.transaction(target):
+        reader = DamagedRows(connection)
+        _judgments(reader, target, found)
+        for table in _TABLES:
+            table.carry(reader, target, found)
+        _memories(reader, target, found)
+        found.places = reader.places
+    return found
+
+
+def _judgments(reader: DamagedRows, target: sqlite3.Connection, found: Salvaged) -> None:
+    hashes: dict[int, str] = dict(reader.read("SELECT id, hash FROM content WHERE id >= ? ORDER BY id", NUMBERS))
+    queries = "SELECT id, turn_key, judge, sample FROM query WHERE id >= ? ORDER BY id"
+    for number, *names in list(reader.read(queries, NUMBERS)):
+        try:
+            turn = turn_seal(*names)
+        except _NO_SENSE:
+            found.not_believed += 1
+            continue
+        sealed = list(_sealed(reader.read(_JUDGMENTS, NUMBERS, number), hashes, turn, found))
+        if sealed:
+            query = target.execute("INSERT INTO query (turn_key, judge, sample) VALUES (?, ?, ?)", names).lastrowid
+            target.executemany(
+                "INSERT INTO content (hash) VALUES (?) ON CONFLICT (hash) DO NOTHING", [row[-1:] for row in sealed]
+            )
+            target.executemany(_KEEP, [(query, *row) for row in sealed])
+            reasons = reader.read(_REASONS, NUMBERS, number)
+            judged = {row[-1] for row in sealed}
+            given = [(query, text, hashes[at]) for at, text in reasons if hashes.get(at) in judged and _is(text, str)]
+            target.executemany(_KEEP_REASON, given)
+            found.kept.update(judgments=len(sealed), reasons=len(given), tasks=1)
+
+
+def _sealed(judgments: Iterator[Row], hashes: Mapping[int, str], turn: int, found: Salvaged) -> Iterator[Row]:
+    """Yield score, prior, pack, position, seal and content hash of those whose seal fits."""
+    for content, score, prior, pack, position, seal in judgments:
+        try:
+            fits = judgment_seals(turn, [(hashes[content], score, prior, pack, position)]) == [seal]
+        except _NO_SENSE:
+            fits = False
+        if fits:
+            yield score, prior, pack, position, seal, hashes[content]
+        else:
+            found.not_believed += 1
+
+
+def _memories(reader: DamagedRows, target: sqlite3.Connection, found: Salvaged) -> None:
+    for _, thread, *row in reader.read(_MEMORIES, NUMBERS):
+        try:
+            memory = rows.memory(tuple(row))
+            if door.with_status(memory, memory.status) != memory:
+                raise ValueError(memory.id)
+            door.put(target, [memory], thread=thread)
+        except _NO_SENSE:
+            found.not_believed += 1
+        else:
+            found.kept["memories"] += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table whose rows are carried over as they are."""
+
+    name: str
+    words: str
+    key: str
+    keys: Keys
+    check: Callable[[Mapping[str, Any]], object]
+    """Raises where a row's values are no such."""
+
+    def carry(self, reader: DamagedRows, target: sqlite3.Connection, found: Salvaged) -> None:
+        columns = target.execute(f"PRAGMA table_info({self.name})").fetchall()
+        types = {name: (*_TYPES[type_], *(() if notnull else (type(None),))) for _, name, type_, notnull, *_ in columns}
+        types = {self.key: types.pop(self.key), **types}
+        names = ", ".join(types)
+        read = f"SELECT {names} FROM {self.name} WHERE {self.key} >= ? ORDER BY {self.key}"  # noqa: S608  names are ours
+        keep = f"INSERT INTO {self.name} ({names}) VALUES ({', '.join('?' * len(types))})"  # noqa: S608  names are ours
+        for row in reader.read(read, self.keys):
+            try:
+                if not all(isinstance(value, type_) for value, type_ in zip(row, types.values(), strict=True)):
+                    raise TypeError(self.name)
+                self.check(dict(zip(types, row, strict=True)))
+                target.execute(keep, row)
+            except _NO_SENSE:
+                found.not_believed += 1
+            else:
+                found.kept[self.words] += 1
+
+
+def _is(value: object, type_: type) -> bool:
+    return isinstance(value, type_)
+
+
+def _moment(value: float) -> None:
+    if not isfinite(value):
+        raise ValueError(value)
+
+
+def _check_turn(row: Mapping[str, Any]) -> None:
+    TurnState(row["state"])
+    _moment(row["started_at"])
+
+
+def _check_call(row: Mapping[str, Any]) -> None:
+    Stage(row["stage"])
+    _moment(row["started_at"] + row["duration_s"])
+    if row["cost_usd"] is not None and not Decimal(row["cost_usd"]) >= 0:
+        raise ValueError(row["cost_usd"])
+
+
+def _check_spending(row: Mapping[str, Any]) -> None:
+    if not Decimal(row["spent_usd"]) >= 0:
+        raise ValueError(row["spent_usd"])
+
+
+def _check_event(row: Mapping[str, Any]) -> None:
+    EventName(row["name"])
+    _moment(row["at"])
+
+
+_TABLES = (
+    _Table("turn", "turns", "id", TEXTS, _check_turn),
+    _Table("receipt", "receipts", "turn_id", TEXTS, lambda row: None),  # its JSON is checked by the table itself
+    _Table("call", "calls", "id", TEXTS, _check_call),
+    _Table("spending", "bills", "turn_id", TEXTS, _check_spending),
+    _Table("checkpoint", "checkpoints", "name", TEXTS, lambda row: _moment(row["created_at"])),
+    _Table("event", "events", "id", NUMBERS, _check_event),
+)
