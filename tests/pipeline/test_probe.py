@@ -239,3 +239,13 @@ async def test_a_server_that_cuts_prompts_never_has_its_scores_kept(shop: Path) 
     assert answer.coverage.unjudged == 0
     assert answer.judge_usage.attempts > answer.judge_usage.calls
     assert judged_whole >= answer.coverage.judged
+
+
+async def test_packs_fit_the_context_that_is_loaded(shop: Path) -> None:
+    """Where the server tells how little it holds, no pack is made that it would cut."""
+    told = {"/api/ps": {"models": [{"model": "judge-1", "context_length": 1_500}]}}
+    with LesserServer(models=("judge-1",), num_ctx=1_500, told=told) as server:
+        answer = await ask(shop, server)
+        assert max(server.account(body).given for body in server.counts.bodies) < 1_500
+    assert answer.coverage.unjudged == 0
+    assert answer.judge_usage.attempts == answer.judge_usage.calls

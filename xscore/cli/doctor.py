@@ -16,12 +16,15 @@ assert TO_MEND in EXIT_CODES
 
 
 @click.command()
-@click.option("--probe", is_flag=True, help="Make one small call to the judge; it may cost a fraction of a cent.")
+@click.option(
+    "--probe", is_flag=True, help="Have the judge score two made-up functions, and ask the hosts for their models."
+)
 @options(MODELS, OUTPUT)
 def doctor(probe: bool, flags: Flags) -> int:
     """Check models, keys, hosts, store and settings, and say what to mend.
 
-    Ends with 3 where something is to be mended. Nothing is sent unless you say --probe.
+    Ends with 3 where something is to be mended. Nothing is sent unless you say --probe, which may cost a fraction of a
+    cent and sends nothing of the repository.
     """
     terminal = flags.terminal
     watch = Watch(terminal)
