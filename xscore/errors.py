@@ -21,6 +21,7 @@
         ├── UnknownModel                 stops the run
         ├── RequestRejected              this request will never pass
         └── PromptTooLong                this request will never pass
+            └── PromptCut                this request will never pass, may have been charged
 
 A leaf says in one sentence what happened and where; `hint` says what to do next. Whether a call may be tried again
 (`retryable`), whether trying others is pointless (`stops_run`) and whether the host may have charged for it
@@ -186,3 +187,10 @@ class PromptTooLong(ProviderError):
     """The prompt does not fit the model's context."""
 
     kind = "prompt_too_long"
+
+
+class PromptCut(PromptTooLong):
+    """The host answered, but had cut the prompt in silence; its reply is not believed."""
+
+    kind = "prompt_cut"
+    may_be_charged = True

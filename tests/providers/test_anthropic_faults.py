@@ -11,6 +11,7 @@ from xscore.errors import (
     CallTimedOut,
     ConnectionFailed,
     Overloaded,
+    PromptCut,
     PromptTooLong,
     ProviderError,
     QuotaExhausted,
@@ -44,7 +45,7 @@ RAISED: dict[Fault, type[ProviderError]] = {
     Fault.ERROR_IN_STREAM: Overloaded,
     Fault.NOT_JSON: UnreadableResponse,
     Fault.REDIRECT: RequestRejected,
-    Fault.CUT_PROMPT: PromptTooLong,
+    Fault.CUT_PROMPT: PromptCut,
 }
 """Faults of the wire and the account: exactly this error."""
 

@@ -5,7 +5,7 @@ import pytest
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers import Fault, OpenAIServer
 from tests.servers.lesser_server import LesserServer
-from xscore.errors import PromptTooLong
+from xscore.errors import PromptCut
 from xscore.providers.openai import OpenAIProvider
 from xscore.providers.prompt_seen import Seen, is_cut, seen
 from xscore.records import Capability
@@ -18,9 +18,10 @@ async def test_a_cut_prompt_is_an_error_at_any_host_but_the_vendors(
     """A name that the vendor has as well spares no other host: Ollama serves gpt-oss, and cuts."""
     server.misbehave(Fault.CUT_PROMPT)
     async with connected(server.url) as provider:
-        with pytest.raises(PromptTooLong, match="cut the prompt") as caught:
+        with pytest.raises(PromptCut, match="cut the prompt") as caught:
             await provider.complete(judging(model=model, chars=900))
     assert "num_ctx" in caught.value.hint
+    assert caught.value.may_be_charged  # the host answered, and counts what it read
 
 
 def test_the_vendors_own_host_is_spared() -> None:
@@ -46,7 +47,7 @@ async def test_a_prompt_that_fills_the_known_context_was_cut(judging: MakeReques
                 Capability(provider="openai", host=provider.host, model="judge-1", probed_at=1.0, context_tokens=1_024)
             )
             await provider.complete(whole)
-            with pytest.raises(PromptTooLong):
+            with pytest.raises(PromptCut):
                 await provider.complete(slightly_more)
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from xscore.errors import CallTimedOut, PromptTooLong, ProviderError
+from xscore.errors import CallTimedOut, PromptCut, PromptTooLong, ProviderError
 from xscore.providers import anthropic_reply as reply
 from xscore.providers import context_length
 from xscore.providers.anthropic_errors import ANTHROPIC
@@ -188,25 +188,23 @@ class AnthropicProvider:
         found = self._json(response, request.model)
         limits = reply.rate_limits(response.headers)
         completion = reply.completion(found, request, host=self.host, secret=self._key, limits=limits)
-        self._learn(request.model, found, limits)
+        self._learn(request.model, completion, reply.reports_cached(found.get("usage")))
         return completion
 
     def _json(self, response: "httpx2.Response", model: str) -> dict[str, Any]:
         content_type = response.headers.get("content-type", "")
         return json_object(response.content, content_type, words=ANTHROPIC, host=self.host, model=model)
 
-    def _learn(self, model: str, found: Mapping[str, Any], limits: RateLimits) -> None:
+    def _learn(self, model: str, completion: Completion, reports_cached: bool) -> None:
         """Keep what this reply shows of the host, where it is news."""
-        known = self.learned(model)
-        usage, cached = reply.reports(found.get("usage"))
-        now = replace(
-            known,
-            reports_usage=usage,
-            reports_cached_tokens=cached,
-            limits=known.limits if limits == RateLimits() else limits,
-        )
-        if now != known:
-            self._known = now
+        known = self._known or self.learned(model)
+        limits = known.limits if completion.limits == RateLimits() else completion.limits
+        shown = (completion.usage_reported, reports_cached, limits)
+        if (known.reports_usage, known.reports_cached_tokens, known.limits) != shown:
+            known = replace(
+                known, reports_usage=completion.usage_reported, reports_cached_tokens=reports_cached, limits=limits
+            )
+        self._known = known
 
     def _weaken(self, request: Request, error: Exception) -> bool:
         """Leave the schema out from now on, if that is what this refusal names."""
@@ -227,7 +225,7 @@ class AnthropicProvider:
         found = seen(request, completion.usage.input_tokens)
         context = self._known.context_tokens if self._known else None
         if is_cut(request, found, context_tokens=context, shortest=self._shortest):
-            raise PromptTooLong(
+            raise PromptCut(
                 f"{self.host} read {found.tokens:,} tokens of about {request.input_tokens:,}: it cut the prompt",
                 hint=ANTHROPIC.hint_for(PromptTooLong, self.host, request.model),
             )

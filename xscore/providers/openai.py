@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from xscore.errors import CallTimedOut, PromptTooLong, ProviderError
+from xscore.errors import CallTimedOut, PromptCut, PromptTooLong, ProviderError
 from xscore.providers import context_length
 from xscore.providers import openai_reply as reply
 from xscore.providers.credentials import DUMMY_KEY, usable_key
@@ -246,7 +246,7 @@ class OpenAIProvider:
         found = seen(request, completion.usage.input_tokens)
         context = self._known.context_tokens if self._known else None
         if is_cut(request, found, context_tokens=context, shortest=self._shortest):
-            raise PromptTooLong(
+            raise PromptCut(
                 f"{self.host} read {found.tokens:,} tokens of about {request.input_tokens:,}: it cut the prompt",
                 hint=hint_for(PromptTooLong, self.host, request.model),
             )
