@@ -3,7 +3,7 @@
 #   make ask Q="why is a store refused?"
 #   make test        lint, types, floors, tests
 #   make verify      the wheel in an environment of its own; long and real-server tests
-#   make bench       measure speed and recall
+#   make bench       measure speed, memory and recall (docs/benchmarks.md)
 #   make docs        write the generated references
 #   make clean       remove what was made here (the store .xscore stays: it holds what was paid for)
 #
@@ -48,10 +48,7 @@ wheel: .venv/.installed-verify
 	.ci/try-wheel build/wheel/*.whl
 
 bench: .venv/.installed-verify
-	$(BIN)/python benchmarks/cached_turn.py
-	$(BIN)/python benchmarks/bench_judgments.py
-	$(BIN)/python benchmarks/lexical_nonsense.py xscore
-	$(BIN)/python benchmarks/lexical_docstrings.py
+	$(BIN)/python -m benchmarks
 
 docs: .venv/.installed
 	$(BIN)/python -m xscore.cli.reference docs/reference

@@ -2,10 +2,11 @@
 
     python -m benchmarks [--list] [NAME …]
 
-Without names all are run. Two need recorded cases that are not part of this repository: `XSCORE_BENCH_CASES` names the
-file of cases (JSON lines, as `lexical_commits.py` describes), `XSCORE_BENCH_IDS` a file with the ids to take,
-`XSCORE_BENCH_JUDGMENTS` the recorded judgments for `boosts_replay.py`. Where a variable is missing the benchmark is
-skipped with a line. Downloads go through the configured package indexes into `.cache/`. Ends with 1 when one failed.
+Without names all are run but `peers`, which installs other people's programs. Two need recorded cases that are not part
+of this repository, and `anytime` asks them too where they are there: `XSCORE_BENCH_CASES` names the file of cases (JSON
+lines, as `lexical_commits.py` describes), `XSCORE_BENCH_IDS` a file with the ids to take, `XSCORE_BENCH_JUDGMENTS` the
+recorded judgments for `boosts_replay.py`. Where a variable is missing the benchmark is skipped with a line. Downloads
+go through the configured package indexes into `.cache/`. Ends with 1 when one failed.
 """
 
 import argparse
@@ -33,6 +34,8 @@ class Benchmark:
     arguments: Arguments = lambda environ: []
     needs: tuple[str, ...] = ()
     """Environment variables without which it cannot run."""
+    only_by_name: bool = False
+    """It is not run unless it is asked for."""
 
 
 def of_commits(environ: Mapping[str, str]) -> list[str]:
@@ -45,6 +48,10 @@ def of_boosts(environ: Mapping[str, str]) -> list[str]:
     return ["--judgments", environ[JUDGMENTS], "--cases", environ[CASES], "--archives", archives]
 
 
+def of_anytime(environ: Mapping[str, str]) -> list[str]:
+    return of_commits(environ) if environ.get(CASES) else []
+
+
 def of_redaction(environ: Mapping[str, str]) -> list[str]:
     return ["Django==5.1", "sympy==1.13.3", "--cache", str(CACHE / "redaction")]
 
@@ -52,6 +59,12 @@ def of_redaction(environ: Mapping[str, str]) -> list[str]:
 BENCHMARKS = (
     Benchmark("cached_turn", "CPU of a fully cached turn over 10,000 memories"),
     Benchmark("judgments", "reading and writing judgments, a million of them"),
+    Benchmark("calls_cpu", "CPU of a judging call, against bare SDK calls and the SDKs' defaults"),
+    Benchmark("fanout", "20,000 candidates at a second a call: share of the ideal rate, CPU beyond the calls"),
+    Benchmark("ramp", "how soon the rate is steady, from cold"),
+    Benchmark("fanout_memory", "peak memory over 50,000 candidates at 8, 64 and 256 calls in flight"),
+    Benchmark("anytime", "how much of the final top 15 is judged after a part of the packs", of_anytime),
+    Benchmark("peers", "three peers at the same faulty server", only_by_name=True),
     Benchmark("lexical_docstrings", "the lexical judge on docstring questions"),
     Benchmark("lexical_nonsense", "the lexical judge on nonsense", lambda _: [str(CHECKOUT)]),
     Benchmark("lexical_commits", "the lexical judge on commit messages", of_commits, (CASES,)),
@@ -72,7 +85,8 @@ def main() -> int:
     if options.list:
         print("\n".join(f"{benchmark.name:28}{benchmark.asks}" for benchmark in BENCHMARKS))
         return 0
-    verdicts = {name: run(known[name]) for name in options.names or known}
+    every = [name for name, benchmark in known.items() if not benchmark.only_by_name]
+    verdicts = {name: run(known[name]) for name in options.names or every}
     print("== verdict")
     for name, verdict in verdicts.items():
         print(f"{name:28}{verdict}")

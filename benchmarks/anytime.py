@@ -137,7 +137,8 @@ def ask_all(store: Store, pool: Pool, cases: Sequence[Case], shares: Shares) -> 
     links = linked(store, pool.candidates)
     texts = store.texts(pool.candidates)
     slots = assign(pool.candidates, {}, Profile()).slots
-    print(f"pool: {len(pool.candidates):,} memories in {len({slot.pack for slot in slots.values()})} packs", flush=True)
+    packs = len({slot.pack for slot in slots.values()})
+    print(f"{len(cases):3} questions over {len(pool.candidates):,} memories in {packs} packs", flush=True)
     for case in cases:
         gold = frozenset(c.id for c in pool.candidates if any(matches(place_of(c), place) for place in case.gold))
         if not gold:
@@ -152,8 +153,8 @@ def ask_all(store: Store, pool: Pool, cases: Sequence[Case], shares: Shares) -> 
             concurrency=1,
         )
         contents = {c.content_hash for c in pool.candidates if c.id in gold}
-        packs = asyncio.run(judged_packs(judge, Turn(task=case.query), pool.candidates))
-        shares.add(Judged(packs, frozenset(contents)), case.id)
+        judged = asyncio.run(judged_packs(judge, Turn(task=case.query), pool.candidates))
+        shares.add(Judged(judged, frozenset(contents)), case.id)
 
 
 def place_of(candidate: Candidate) -> Place:

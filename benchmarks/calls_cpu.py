@@ -1,6 +1,6 @@
 """CPU of one judged memory at one prompt a memory, against bare SDK calls with the same bodies; both vendors.
 
-    python benchmarks/calls_cpu.py [--calls 600] [--rounds 5]
+    python benchmarks/calls_cpu.py [--calls 1500] [--rounds 3]
 
 Ours: the judging of a turn at `pack_size=1`, 64 calls in flight: prompts, claims, budget, ledger, limits, retries,
 parsing, judgments committed. Stack: the same requests through `Retrying(Limited(Metered(provider)))` alone. Anchors:
@@ -85,9 +85,9 @@ def measure(vendor: str, url: str, home: Path, *, calls: int, rounds: int) -> bo
     )
     cpu, rate = ratios["cpu"], ratios["rate"]
     print(
-        f"{vendor:10} CPU {middle['cpu']:.2f} times the bare calls' ({min(cpu):.2f} to {max(cpu):.2f}, target {MOST_CPU});"
-        f" calls a second {middle['rate']:.2f} times the default's ({min(rate):.2f} to {max(rate):.2f},"
-        f" target {LEAST_RATE})",
+        f"{vendor:9} CPU {middle['cpu']:.2f} × the bare calls' ({min(cpu):.2f} to {max(cpu):.2f}, at most {MOST_CPU})"
+        f"; calls a second {middle['rate']:.2f} times the default's ({min(rate):.2f} to {max(rate):.2f},"
+        f" at least {LEAST_RATE})",
         flush=True,
     )
     return middle["cpu"] > MOST_CPU or middle["rate"] < LEAST_RATE
@@ -95,8 +95,8 @@ def measure(vendor: str, url: str, home: Path, *, calls: int, rounds: int) -> bo
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--calls", type=int, default=600)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--calls", type=int, default=1_500)
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, server(0.0) as url:
         missed = [

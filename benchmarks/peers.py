@@ -115,7 +115,8 @@ def all_programs() -> list[Program]:
 @contextmanager
 def server() -> Iterator[str]:
     """Run the server in a process of its own, whose CPU is counted nowhere."""
-    serving = subprocess.Popen([sys.executable, str(PROGRAMS / "server.py")], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, str(PROGRAMS / "server.py")]
+    serving = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert serving.stdout is not None
     try:
         yield serving.stdout.readline().strip()
