@@ -81,8 +81,10 @@ class Vocabulary:
         kind = self._kind(error, status, body)
         said = shown_message(body, secret=secret, prompt=prompt)
         where = f"{host} answered {_status_words(status)}" if status is not None else f"{host}: {_plainly(kind)}"
+        wait_s = retry_after_s(error)
+        where += f" and asks to wait {wait_s:.0f} s" if wait_s is not None and wait_s >= 1 else ""
         message = f"{where}: {said}" if said else where
-        return kind(message, hint=self.hint_for(kind, host, model), retry_after_s=retry_after_s(error))
+        return kind(message, hint=self.hint_for(kind, host, model), retry_after_s=wait_s)
 
     def from_body(
         self, body: Mapping[str, Any], *, host: str, model: str, secret: str, prompt: tuple[str, ...]

@@ -1,0 +1,216 @@
+"""The scene of the fault proofs: a real repository, a loopback host of either dialect, and one accounting for a turn.
+
+Every memory has one true score, made of its name, which is what the hosts give; so a score that a fault invented,
+scaled or moved to a neighbour is seen. True scores keep clear of the values that faults write (0, 1, 70, 90, 99, 100).
+It does not say what a fault should end in; `faults_table` does. Trade-off: twelve memories in packs of three are far
+below the sizes of daily use, so that a fault has several packs to strike and the proofs stay fast.
+"""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from tests.conftest import MakeRepo
+from tests.servers import AnthropicServer, LoopbackServer, OpenAIServer
+from tests.servers.loopback import Tally
+from xscore.errors import XscoreError
+from xscore.pipeline.build import Pipeline
+from xscore.providers.pack_reading import Shown
+from xscore.records import Answer, Turn
+from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings
+
+TASK = Turn(task="The tide tables are an hour off after the change of clocks; mend them.")
+PACK_SIZE = 4
+"""A new pack leaves room for a newcomer, so it holds the three functions of a file."""
+POISONED = "def dusk_2("
+"""Stands in the prompt of every request about this one memory, and of no other."""
+OF_THE_REPOSITORY = "moon_over"
+"""Stands in every memory and in nothing of ours."""
+JUDGE, ANSWERER = "judge-1", "strong-1"
+SERVERS: dict[str, type[LoopbackServer]] = {"openai": OpenAIServer, "anthropic": AnthropicServer}
+DIALECTS = tuple(SERVERS)
+KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+URLS = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
+When = Callable[[dict[str, Any]], bool]
+
+
+def function(name: str) -> str:
+    """Return a function long enough that a prompt about it alone is no short one."""
+    lines = "\n".join(f"    hour += moon_over('{name}', quarter={n}, harbour=harbour) % {n + 7}" for n in range(12))
+    words = "Say when the water is highest in this harbour, by the moon, the quarter and the hour of the clock."
+    return f'def {name}(harbour: str, hour: int) -> int:\n    """{words}"""\n{lines}\n    return hour\n'
+
+
+def harbours(make_repo: MakeRepo, *, files: int = 4, functions: int = 3) -> Path:
+    """Commit a repository of some files with some functions each."""
+    names = ("dawn", "noon", "dusk", "night")
+    return make_repo(
+        {
+            f"tides/{names[n % 4]}{n // 4 or ''}.py": "\n\n".join(
+                function(f"{names[n % 4]}{n // 4 or ''}_{m}") for m in range(functions)
+            )
+            for n in range(files)
+        }
+    )
+
+
+def truth(path: str, entity: str) -> int:
+    """The one true score of a memory, 0..100; some are worth keeping."""
+    drawn = crc32(f"{path}::{entity}".encode())
+    return 72 + drawn % 10 if drawn % 5 == 0 else 3 + drawn % 60
+
+
+def by_truth(memory: Shown, _turn: str) -> tuple[int, str]:
+    """Score as the host of these proofs."""
+    return truth(memory.path, memory.entity), f"true of {memory.entity}"
+
+
+def host_of_dialect(dialect: str, **more: Any) -> LoopbackServer:
+    """A host of this dialect that tells the truth, without reasons, until it is told to misbehave."""
+    return SERVERS[dialect](score=by_truth, **{"reasons_from": 101, **more})
+
+
+def poisoned(body: dict[str, Any]) -> bool:
+    """Whether a request shows the poisoned memory for judging."""
+    return body["model"] == JUDGE and POISONED in json.dumps(body)
+
+
+def judging(body: dict[str, Any]) -> bool:
+    """Whether a request judges."""
+    return bool(body["model"] == JUDGE)
+
+
+def answering(body: dict[str, Any]) -> bool:
+    """Whether a request asks for the answer."""
+    return bool(body["model"] == ANSWERER)
+
+
+def settings_at(dialect: str, url: str, *, key: str = "", answer_s: float = 20.0, **judge: Any) -> Settings:
+    """Settings that judge and answer at one host of this dialect, which is known already."""
+    where = {"base_url": url, "api_key": key}
+    asked = {
+        "model": f"{dialect}:{JUDGE}",
+        "probe": False,
+        "pack_size": PACK_SIZE,
+        "attempts": 1,
+        "timeout_s": 4.0,
+        **judge,
+    }
+    return Settings(
+        judge=JudgeSettings.model_validate(asked),
+        primary=PrimarySettings(model=f"{dialect}:{ANSWERER}", timeout_s=answer_s),
+        openai=OpenAISettings.model_validate(where if dialect == "openai" else {}),
+        anthropic=AnthropicSettings.model_validate(where if dialect == "anthropic" else {}),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How one turn ended, with a line for every candidate."""
+
+    answer: Answer
+    lines: tuple[dict[str, Any], ...]
+
+    @property
+    def lost(self) -> set[str]:
+        """`path::entity` of what has no score."""
+        return {f"{line['path']}::{line['entity']}" for line in self.lines if line["raw_score"] is None}
+
+    @property
+    def causes(self) -> set[str]:
+        """Why."""
+        return {line["cause"] for line in self.lines if line["raw_score"] is None}
+
+    @property
+    def said(self) -> str:
+        """All that the user is told in words."""
+        details = [sample.detail for sample in self.answer.unjudged.sample]
+        return "\n".join([*self.answer.warnings, *details])
+
+
+async def ask(root: Path, settings: Settings, *, answer: bool = False, turn: Turn = TASK) -> Ended:
+    """Take one turn as a process of its own would, and account for every candidate. Raises what the turn raises."""
+    scores = root.parent / "scores.jsonl"
+    async with Pipeline.open(root, settings) as pipeline:
+        given = await pipeline.ask(turn, answer=answer, all_scores=scores)
+    lines = tuple(json.loads(line) for line in scores.read_text().splitlines())
+    scores.unlink()
+    return accounted(Ended(given, lines))
+
+
+def accounted(ended: Ended) -> Ended:
+    """Assert what holds after any fault: the sum, a cause for each that is lost, and no score but the true ones."""
+    coverage = ended.answer.coverage
+    assert coverage.candidates == len(ended.lines) > 0
+    assert coverage.candidates == coverage.judged + coverage.cached + coverage.carried + coverage.unjudged
+    for line in ended.lines:
+        if line["outcome"] == "unjudged":
+            assert line["raw_score"] is None and line["score"] is None and line["cause"]
+        else:
+            assert line["raw_score"] == truth(line["path"], line["entity"]) / 100, line
+            assert line["cause"] == ""
+    assert len(ended.lost) == coverage.unjudged == sum(ended.answer.unjudged.by_cause.values())
+    assert set(ended.answer.unjudged.by_cause) == ended.causes
+    latency = ended.answer.latency
+    assert min(latency.index, latency.judge, latency.select, latency.primary, latency.total) >= 0
+    return ended
+
+
+async def failure(root: Path, settings: Settings) -> XscoreError:
+    """Ask where nothing can come of it, and return what is raised to the user."""
+    try:
+        ended = await ask(root, settings)
+    except XscoreError as error:
+        return error
+    raise AssertionError(f"the turn ended: {ended.answer.coverage} {ended.said}")
+
+
+async def pays_only_for(lost: set[str], root: Path, host: LoopbackServer, settings: Settings) -> Ended:
+    """Ask again without the fault: all have their true score, and the host judged just what was lost, once."""
+    host.reset()
+    again = await ask(root, settings)
+    assert again.answer.exit_code == 0 and not again.lost
+    assert again.answer.coverage.judged == len(lost)
+    assert dict(host.counts.judged_places) == dict.fromkeys(lost, 1)
+    return again
+
+
+def attempts(root: Path) -> list[tuple[str, float, str]]:
+    """Stage, seconds and outcome of every attempt in the ledger."""
+    connection = sqlite3.connect(f"file:{root / '.xscore' / 'memory.db'}?mode=ro", uri=True)
+    try:
+        return connection.execute("SELECT stage, duration_s, outcome FROM call ORDER BY started_at").fetchall()
+    finally:
+        connection.close()
+
+
+class ThinkingOpenAI(OpenAIServer):
+    """A host whose model thinks until its output cap is eaten, and then says nothing."""
+
+    def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Any) -> dict[str, Any]:
+        """Return thought and no reply."""
+        reply = super().envelope(body, "", tally, fault)
+        cap = body.get("max_completion_tokens", body.get("max_tokens"))
+        reply["choices"][0]["finish_reason"] = "length"
+        reply["usage"]["completion_tokens"] = cap
+        reply["usage"]["completion_tokens_details"]["reasoning_tokens"] = cap
+        return reply
+
+
+class ThinkingAnthropic(AnthropicServer):
+    """A host whose model thinks until its output cap is eaten, and then says nothing."""
+
+    def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Any) -> dict[str, Any]:
+        """Return thought and no reply."""
+        reply = super().envelope(body, "", tally, fault)
+        reply["stop_reason"] = "max_tokens"
+        reply["usage"]["output_tokens"] = body["max_tokens"]
+        reply["usage"]["output_tokens_details"]["thinking_tokens"] = body["max_tokens"]
+        return reply
+
+
+THINKING: dict[str, type[LoopbackServer]] = {"openai": ThinkingOpenAI, "anthropic": ThinkingAnthropic}

@@ -1,0 +1,110 @@
+"""Every fault of a judging host, and what a turn ends in when the fault stays: the table that the proofs walk.
+
+`LASTING` strikes all requests about one memory for as long as it is asked for, or all requests of the judge; `PASSING`
+strikes once and is gone. A row says the exit code, the cause of what is lost, how much of it may be lost, the words
+that must be among what the user reads, and how many requests at most the host may see.
+"""
+
+from dataclasses import dataclass
+
+from tests.proof.faults_scene import DIALECTS
+from tests.servers import Fault
+
+PACK = 3
+PACKS = 4
+MEMORIES = PACK * PACKS
+LADDER = 1 + 2 + PACK
+"""Requests at most about one pack: whole, in halves, one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """What a turn ends in."""
+
+    exit_code: int
+    says: str
+    """In lower case, among the warnings and details."""
+    cause: str = "provider"
+    lost: tuple[int, int] = (1, PACK)
+    """At least and at most so many candidates."""
+    calls: int = PACKS
+    """At most so many requests."""
+    strikes_all: bool = False
+    """Every judging request, not only those about one memory."""
+    dialects: tuple[str, ...] = DIALECTS
+    timeout_s: float = 4.0
+    """`judge.timeout_s`; a loopback host has five times that."""
+
+
+def _wire(says: str, *, timeout_s: float = 4.0) -> End:
+    """A fault of the wire loses the one pack that it strikes, and no other is asked twice."""
+    return End(exit_code=1, says=says, timeout_s=timeout_s)
+
+
+def _first_score(says: str) -> End:
+    """A first score that is never valid loses one memory of each pack, after the whole ladder."""
+    return End(exit_code=1, cause="unreadable", says=says, lost=(PACKS, PACKS), calls=3 * PACKS, strikes_all=True)
+
+
+VOID = "scores void"
+LASTING: dict[Fault, End] = {
+    Fault.SERVER_ERROR: _wire("answered 500"),
+    Fault.UNAVAILABLE: _wire("answered 503"),
+    Fault.OVERLOADED: _wire("answered 529"),
+    Fault.RESET: _wire("the connection broke"),
+    Fault.CUT: _wire("the connection broke"),
+    Fault.SILENCE: _wire("did not finish its reply within 0.5 s", timeout_s=0.1),
+    Fault.DRIP: _wire("did not finish its reply within 0.5 s", timeout_s=0.1),
+    Fault.HTML: _wire("answered 200 with"),
+    Fault.EMPTY_OBJECT: _wire("answered 200 with"),
+    Fault.NOT_JSON: _wire("answered 200 with"),
+    Fault.REDIRECT: End(exit_code=1, says="answered 307", calls=PACKS + PACK),
+    Fault.ECHO: End(exit_code=1, says="is withheld", calls=PACKS + PACK),
+    Fault.TOO_LONG: End(exit_code=1, cause="too_long", says="prompt_too_long", lost=(1, 1), calls=PACKS + LADDER),
+    Fault.REFUSAL: End(exit_code=1, cause="refused", says="the model declined", lost=(1, 1), calls=PACKS + PACK),
+    Fault.MODERATED: End(exit_code=1, cause="refused", says="the model declined", lost=(1, 1), calls=PACKS + PACK),
+    Fault.MALFORMED_CONTENT: End(
+        exit_code=1, cause="unreadable", says="no valid score", lost=(1, 1), calls=PACKS + LADDER
+    ),
+    Fault.TRUNCATION: End(
+        exit_code=1,
+        cause="unreadable",
+        says="the reply was cut short",
+        lost=(1, MEMORIES),
+        calls=PACKS * LADDER,
+        strikes_all=True,
+    ),
+    Fault.MISSING_ID: _first_score("no valid score"),
+    Fault.DUPLICATE_ID: _first_score(VOID),
+    Fault.NAN: _first_score(VOID),
+    Fault.OUT_OF_RANGE: _first_score(VOID),
+    Fault.STRING_SCORE: _first_score(VOID),
+    Fault.TRUE_SCORE: _first_score(VOID),
+    Fault.CUT_PROMPT: End(
+        exit_code=3,
+        cause="too_long",
+        says="cut the prompt",
+        lost=(MEMORIES, MEMORIES),
+        calls=PACKS * LADDER,
+        strikes_all=True,
+        dialects=("openai",),  # Anthropic's API refuses what is too long
+    ),
+    Fault.FOREIGN_ID: End(exit_code=0, cause="", says="scores for unknown ids", lost=(0, 0), strikes_all=True),
+    Fault.NO_USAGE: End(exit_code=0, cause="", says="", lost=(0, 0), strikes_all=True),
+}
+"""What stays wrong."""
+
+STOPS: dict[Fault, str] = {
+    Fault.QUOTA: "quota: ",
+    Fault.SPEND_LIMIT: "quota: ",
+    Fault.PAYMENT: "quota: ",
+    Fault.WRONG_KEY: "authentication: ",
+    Fault.UNKNOWN_MODEL: "unknown_model: ",
+}
+"""What no other call would survive either, and how the details begin."""
+
+STORMS = (Fault.RATE_LIMITED, Fault.ERROR_IN_200, Fault.ERROR_IN_STREAM)
+"""Proved in `test_faults_storm`: every call waits for what one of them met."""
+
+PASSING = tuple(fault for fault in Fault if fault not in STOPS)
+"""What may be over with the next request."""

@@ -1,0 +1,138 @@
+"""Every fault of a judging host, in both dialects, over whole turns: the right end, nothing lost, none paid twice."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MakeRepo
+from tests.proof.faults_scene import (
+    DIALECTS,
+    THINKING,
+    Ended,
+    ask,
+    attempts,
+    by_truth,
+    harbours,
+    host_of_dialect,
+    judging,
+    pays_only_for,
+    poisoned,
+    settings_at,
+)
+from tests.proof.faults_table import LADDER, LASTING, MEMORIES, PACK, PACKS, PASSING, STOPS, STORMS
+from tests.servers import Fault
+
+ALWAYS = 10_000
+EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+def named(value: str) -> str:
+    """The short name of a fault, for the names of tests."""
+    return value.name if isinstance(value, Fault) else value
+
+
+LASTING_BY_DIALECT = [(dialect, fault) for fault, end in LASTING.items() for dialect in end.dialects]
+PASSING_BY_DIALECT = [
+    (dialect, fault) for fault in PASSING for dialect in (LASTING[fault].dialects if fault in LASTING else DIALECTS)
+]
+
+
+@pytest.fixture
+def root(make_repo: MakeRepo) -> Path:
+    """A repository of twelve memories, four packs."""
+    return harbours(make_repo)
+
+
+def test_no_fault_goes_without_a_row() -> None:
+    """Every way in which the servers can misbehave has its expected end here."""
+    assert {*LASTING, *STOPS, *STORMS} == set(Fault)
+
+
+@pytest.mark.parametrize(("dialect", "fault"), LASTING_BY_DIALECT, ids=named)
+async def test_a_fault_that_stays(root: Path, dialect: str, fault: Fault) -> None:
+    """It ends as the table says, costs only what it touches, and the next turn pays only for what was left."""
+    end = LASTING[fault]
+    with host_of_dialect(dialect) as host:
+        host.misbehave(fault, times=ALWAYS, when=judging if end.strikes_all else poisoned)
+        ended = await ask(root, settings_at(dialect, host.url, timeout_s=end.timeout_s))
+        assert ended.answer.coverage.candidates == MEMORIES
+        assert ended.answer.exit_code == end.exit_code, ended.said
+        assert ended.causes == ({end.cause} if end.cause else set())
+        assert end.lost[0] <= len(ended.lost) <= end.lost[1]
+        assert end.says in ended.said.lower()
+        assert host.counts.requests <= end.calls
+        await pays_only_for(ended.lost, root, host, settings_at(dialect, host.url))
+
+
+@pytest.mark.parametrize(("dialect", "fault"), PASSING_BY_DIALECT, ids=named)
+async def test_a_fault_that_passes(root: Path, dialect: str, fault: Fault) -> None:
+    """One stroke of it loses nobody, whatever it was: what it touched is asked again, and no more than that."""
+    timeout_s = 0.1 if fault in (Fault.SILENCE, Fault.DRIP) else 4.0
+    with host_of_dialect(dialect) as host:
+        host.misbehave(fault, when=poisoned, retry_after_s=0.1 if fault is Fault.RATE_LIMITED else None)
+        ended = await ask(root, settings_at(dialect, host.url, attempts=2, timeout_s=timeout_s))
+        assert host.counts.requests <= PACKS + LADDER
+        if fault in (Fault.REDIRECT, Fault.ECHO):  # a request that the host will not take is not sent again as it is
+            assert ended.answer.exit_code in (0, 1) and len(ended.lost) <= PACK
+        else:
+            assert (ended.answer.exit_code, ended.lost) == (0, set()), ended.said
+        await pays_only_for(ended.lost, root, host, settings_at(dialect, host.url))
+
+
+@EACH_DIALECT
+@pytest.mark.parametrize("fault", STOPS, ids=named)
+async def test_what_stops_a_run(root: Path, dialect: str, fault: Fault) -> None:
+    """No money, key or model from some call on: nothing is begun after it, and what was judged before is kept."""
+    in_flight, before = 2, 5
+    with host_of_dialect(dialect, latency_s=0.02) as host:
+        host.misbehave(fault, times=ALWAYS, when=lambda body: host.counts.requests > before)
+        ended = await ask(root, settings_at(dialect, host.url, pack_size=1, concurrency=in_flight, attempts=5))
+        assert ended.answer.exit_code == 1
+        assert ended.answer.coverage.judged >= before - in_flight
+        assert host.counts.refused_requests <= in_flight
+        assert host.counts.requests <= before + in_flight
+        assert ended.causes == {"provider"} and STOPS[fault] in ended.said
+        assert host.host in ended.said
+        await pays_only_for(ended.lost, root, host, settings_at(dialect, host.url, pack_size=1))
+
+
+@EACH_DIALECT
+@pytest.mark.parametrize("fault", [*STOPS, Fault.SERVER_ERROR, Fault.RESET], ids=named)
+async def test_a_host_where_nothing_can_be_judged(root: Path, dialect: str, fault: Fault) -> None:
+    """Exit 3, all unjudged with the cause, and no call to the answering model, which would answer from nothing."""
+    with host_of_dialect(dialect) as host:
+        host.misbehave(fault, times=ALWAYS)
+        ended = await ask(root, settings_at(dialect, host.url, concurrency=1), answer=True)
+        assert ended.answer.exit_code == 3 and len(ended.lost) == MEMORIES
+        assert host.counts.requests == (1 if fault in STOPS else PACKS)
+        assert ended.answer.answer is None and host.counts.answering_requests == 0
+        await pays_only_for(ended.lost, root, host, settings_at(dialect, host.url))
+
+
+@EACH_DIALECT
+@pytest.mark.parametrize("fault", [Fault.SILENCE, Fault.DRIP], ids=named)
+async def test_a_deadline_is_kept_to_half_a_second(root: Path, dialect: str, fault: Fault) -> None:
+    """Silence and dripping bytes end within half a second of a call's deadline, of the first and of a longer one."""
+    with host_of_dialect(dialect) as host:
+        host.misbehave(fault, times=ALWAYS, when=poisoned)
+        ended = await ask(root, settings_at(dialect, host.url, timeout_s=0.1, attempts=2))
+        assert ended.answer.exit_code == 1 and ended.causes == {"provider"}
+    took = sorted(seconds for _, seconds, outcome in attempts(root) if outcome == "timeout")
+    assert len(took) == 2, "a loopback host is given twice the time at the second try"
+    for seconds, deadline_s in zip(took, (0.5, 1.0), strict=True):
+        assert deadline_s <= seconds <= deadline_s + 0.5
+
+
+@EACH_DIALECT
+async def test_reasoning_that_eats_the_output_cap(root: Path, dialect: str) -> None:
+    """Exit 3 after the ladder: nobody gets a score out of nothing, and the thinking that was paid for is shown."""
+    with THINKING[dialect](score=by_truth) as host:
+        ended = await ask(root, settings_at(dialect, host.url))
+        assert ended.answer.exit_code == 3 and ended.causes == {"unreadable"}
+        assert "cut short" in ended.said
+        assert host.counts.requests <= PACKS * LADDER
+        usage = ended.answer.judge_usage.usage
+        assert usage.reasoning_tokens == usage.output_tokens > 1_000
+    with host_of_dialect(dialect) as sound:
+        again: Ended = await ask(root, settings_at(dialect, sound.url))
+        assert again.answer.exit_code == 0 and again.answer.coverage.judged == MEMORIES
