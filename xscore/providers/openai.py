@@ -205,25 +205,26 @@ class OpenAIProvider:
     def _read(self, response: "httpx2.Response", request: Request) -> Completion:
         found = self._json(response, request.model)
         limits = reply.rate_limits(response.headers)
-        self._learn(request.model, found, limits)
-        return reply.completion(found, request, host=self.host, secret=self._key, limits=limits)
+        completion = reply.completion(found, request, host=self.host, secret=self._key, limits=limits)
+        self._learn(request.model, completion, reply.reports_cached(found.get("usage")))
+        return completion
 
     def _json(self, response: "httpx2.Response", model: str) -> dict[str, Any]:
         content_type = response.headers.get("content-type", "")
         return reply.parse_json(response.content, content_type, host=self.host, model=model)
 
-    def _learn(self, model: str, found: Mapping[str, Any], limits: RateLimits) -> None:
+    def _learn(self, model: str, completion: Completion, reports_cached: bool) -> None:
         """Keep what this reply shows of the host, where it is news."""
-        shown = (*reply.reports(found.get("usage")), limits)
+        shown = (completion.usage_reported, reports_cached, completion.limits)
         if shown == self._shown:
             return
         self._shown = shown
         known = self.learned(model)
         self._known = replace(
             known,
-            reports_usage=shown[0],
-            reports_cached_tokens=shown[1],
-            limits=known.limits if limits == RateLimits() else limits,
+            reports_usage=completion.usage_reported,
+            reports_cached_tokens=reports_cached,
+            limits=known.limits if completion.limits == RateLimits() else completion.limits,
         )
 
     def _weaken(self, request: Request, error: Exception) -> bool:

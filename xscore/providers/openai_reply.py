@@ -81,10 +81,11 @@ def reported_usage(found: object) -> Usage | None:
     )
 
 
-def reports(found: object) -> tuple[bool, bool]:
-    """Say whether this is usage that makes sense, and whether it tells what came from a prefix cache."""
-    cached = section(found, "prompt_tokens_details").get("cached_tokens") if isinstance(found, Mapping) else None
-    return reported_usage(found) is not None, count(cached) is not None
+def reports_cached(found: object) -> bool:
+    """Say whether this usage tells what came from a prefix cache."""
+    return (
+        isinstance(found, Mapping) and count(section(found, "prompt_tokens_details").get("cached_tokens")) is not None
+    )
 
 
 def rate_limits(headers: Mapping[str, str]) -> RateLimits:
