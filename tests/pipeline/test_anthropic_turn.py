@@ -85,6 +85,16 @@ async def test_the_same_task_again_costs_no_judging_call(shop: Path, claude_serv
     assert [(m.id, m.score, m.reason) for m in again.selected] == [(m.id, m.score, m.reason) for m in first.selected]
 
 
+async def test_another_task_is_served_from_the_prefix_cache(shop: Path, claude_server: AnthropicServer) -> None:
+    """The packs that the first turn has written are read by the next one, which writes nothing."""
+    async with opened(shop, claude_server) as pipeline:
+        first = await pipeline.ask(TASK, answer=False)
+        second = await pipeline.ask(Turn(task="Show the discount on the receipt."), answer=False)
+    written = first.judge_usage.usage.cache_write_tokens
+    assert written == second.judge_usage.usage.cached_input_tokens > 512
+    assert first.judge_usage.usage.cached_input_tokens == second.judge_usage.usage.cache_write_tokens == 0
+
+
 @pytest.mark.parametrize(
     "fault", [Fault.MISSING_ID, Fault.TRUNCATION, Fault.REFUSAL, Fault.OVERLOADED, Fault.MALFORMED_CONTENT]
 )
