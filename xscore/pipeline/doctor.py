@@ -181,4 +181,5 @@ def _budget(parts: Parts) -> Finding:
 
 
 def _key_hint(parts: Parts) -> str:
-    return f"Set {parts.settings.openai.api_key_env}, or OPENAI_BASE_URL for a server of your own."
+    keys = f"{parts.settings.openai.api_key_env} or {parts.settings.anthropic.api_key_env}"
+    return f"Set {keys}, or OPENAI_BASE_URL for a server of your own."
