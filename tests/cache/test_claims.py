@@ -184,3 +184,17 @@ async def test_a_process_id_of_another_place_says_nothing(commits: GroupCommit, 
     await claim(one, FIRST)
     connection.execute("UPDATE runner SET pid = ?, place = ?", (2**22 + 1, f"not {place()}"))
     assert shares(await claim(two, FIRST)) == [Share.THEIRS]
+
+
+async def test_one_that_could_not_say_goodbye_is_gone(path: Path, connection: Connection) -> None:
+    """A runner whose end could not be written (a full disk) holds nothing in a process that lives on."""
+    async with GroupCommit(path) as commits:
+        one = Claims(commits, turn_key="t", judge=JUDGE)
+        await claim(one, FIRST)
+    async with GroupCommit(path) as commits:
+        two = Claims(commits, turn_key="t", judge=JUDGE)
+        assert shares(await claim(two, FIRST)) == [Share.THEIRS]
+        async with one:
+            pass  # its own writer is closed, so nothing is written
+        assert rows(connection) == FIRST
+        assert shares(await claim(two, FIRST)) == [Share.OURS]

@@ -1,13 +1,24 @@
-"""A disk that fills up at the worst moment."""
+"""A disk that fills up at the worst moment: at every write of a small run, and right after the answering call."""
 
+import resource
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
+from xscore.errors import StoreError
 from xscore.pipeline.build import Pipeline
-from xscore.records import Turn
+from xscore.records import Answer, Turn
+from xscore.settings import Settings
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
+FRAME = 4_096 + 24
+"""A page in the journal."""
+CONCURRENCY = 2
 
 
 async def test_a_receipt_that_finds_no_room_costs_no_answer(shop: Path, server: OpenAIServer) -> None:
@@ -20,7 +31,84 @@ async def test_a_receipt_that_finds_no_room_costs_no_answer(shop: Path, server: 
             return "The answer. " * 10_000
 
         server.answer = fill_up
-        answer = await pipeline.ask(TASK)
+        check_answered(await pipeline.ask(TASK))
+
+
+@pytest.mark.parametrize("is_capped", [True, False])
+async def test_a_ledger_that_finds_no_room_costs_no_answer(shop: Path, server: OpenAIServer, is_capped: bool) -> None:
+    """The same when the row of the answering call is what finds no room, whether or not dollars are capped."""
+    settings = settings_for(server)
+    if not is_capped:
+        settings = settings.model_copy(update={"budget": settings.budget.model_copy(update={"max_usd": None})})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill_up(prompt: str) -> str:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))
+        return "The answer."
+
+    server.answer = fill_up
+    try:
+        async with Pipeline.open(shop, settings) as pipeline:
+            check_answered(await pipeline.ask(TASK))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def check_answered(answer: Answer) -> None:
+    """The answer is there, and so is what became of the turn."""
     assert answer.answer is not None and answer.answer.startswith("The answer.")
     assert answer.exit_code == 6
     assert any("this turn could not be kept" in warning for warning in answer.warnings)
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """Let no file of this process grow beyond `size` bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+async def ask(root: Path, settings: Settings) -> Answer:
+    """Judge everything, answer nothing."""
+    async with Pipeline.open(root, settings) as pipeline:
+        return await pipeline.ask(TASK, answer=False)
+
+
+async def check_full_at(root: Path, server: OpenAIServer, frames: int) -> str:
+    """Run with room for so many pages of journal, then with room; say where the first run ended."""
+    settings = settings_for(server, pack_size=1, concurrency=CONCURRENCY)
+    server.reset()
+    with room_for(32 + frames * FRAME):
+        try:
+            await ask(root, settings)
+        except StoreError as error:
+            assert error.exit_code == 6 and error.hint
+            ended = "judging" if server.counts.judgments else "before"
+        else:
+            ended = "whole"
+    sent = sum(server.counts.judgments.values())
+    again = await ask(root, settings)
+    assert again.exit_code == 0 and again.coverage.unjudged == 0
+    paid = sum(server.counts.judgments.values())
+    assert paid - again.coverage.candidates <= CONCURRENCY  # what was in flight when the disk was full
+    assert again.coverage.cached >= sent - CONCURRENCY
+    return ended
+
+
+@pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.verify)])
+@pytest.mark.timeout(300)
+async def test_a_disk_that_is_full_at_the_nth_page(shop: Path, server: OpenAIServer, tmp_path: Path, step: int) -> None:
+    """For every n: a clear end, spending stops at once, what was committed stays, and the next run pays the rest."""
+    ends: list[str] = []
+    frames = 0
+    while ends[-2:] != ["whole", "whole"]:
+        root = tmp_path / f"copy-{frames}"
+        shutil.copytree(shop, root)
+        ends.append(await check_full_at(root, server, frames))
+        shutil.rmtree(root)
+        frames += step
+    assert {"before", "judging", "whole"} <= set(ends)

@@ -59,6 +59,7 @@ class Claims:
         await asyncio.gather(self._pulse, return_exceptions=True)
         with suppress(StoreError, Error):
             self._commits.post(self._runner.leave)
+        self._runner.end()
 
     async def claim(self, packs: Sequence[Sequence[str]], *, at_most: int) -> list[Claimed]:
         """Claim whole packs of content hashes, `at_most` so many that still need judging; one result for each pack.

@@ -17,6 +17,8 @@ from sqlite3 import Connection
 
 LEASE_S = 30.0
 """A runner without a sign of life for so long is taken for gone."""
+_WORKING: set[str] = set()
+"""Runners of this very process, which the process id cannot tell apart."""
 
 
 class Runner:
@@ -26,6 +28,11 @@ class Runner:
         self.id = secrets.token_hex(8)
         self._lease_s, self._clock = lease_s, clock
         self._pid, self._place = os.getpid(), place()
+        _WORKING.add(self.id)
+
+    def end(self) -> None:
+        """Count as gone from now on, also where the store could not be told (a full disk) and the process lives on."""
+        _WORKING.discard(self.id)
 
     def show_life(self, connection: Connection) -> None:
         """Write down that this runner lives. Within an open transaction."""
@@ -42,15 +49,17 @@ class Runner:
     def bury_others(self, connection: Connection) -> bool:
         """Take out the runners that are gone, with their claims; say whether others live. Within a transaction."""
         others = connection.execute("SELECT id, pid, place, seen_at FROM runner WHERE id <> ?", (self.id,)).fetchall()
-        gone = [name for name, pid, where, seen_at in others if not self._lives(pid, where, seen_at)]
+        gone = [name for name, pid, where, seen_at in others if not self._lives(name, pid, where, seen_at)]
         for name in gone:
             _remove(connection, name)
         return len(others) > len(gone)
 
-    def _lives(self, pid: int, where: str, seen_at: float) -> bool:
+    def _lives(self, name: str, pid: int, where: str, seen_at: float) -> bool:
         if abs(self._clock() - seen_at) > self._lease_s:  # also a sign from the future: a clock was set back
             return False
-        return where != self._place or is_alive(pid)
+        if where != self._place:
+            return True
+        return name in _WORKING if pid == self._pid else is_alive(pid)
 
 
 def _remove(connection: Connection, runner: str) -> None:

@@ -8,15 +8,18 @@ their bound, before it is refused. Trade-off: it does not wait for those of anot
 
 import os
 import secrets
+import sqlite3
 import time
 from asyncio import CancelledError, Event
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 from functools import partial
 from sqlite3 import Connection
 
 from xscore.cache.group_commit import GroupCommit
-from xscore.errors import BudgetExhausted
+from xscore.cache.runners import is_alive
+from xscore.errors import BudgetExhausted, StoreError
 
 LEASE_S = 1_800.0
 """Longer than any call's deadline, so that a lease runs out only under a process that is gone or stuck."""
@@ -62,10 +65,15 @@ class TurnBudget:
         return name
 
     async def settle(self, reservation: str, actual: Decimal | None) -> None:
-        """Charge what the call cost instead of its bound; None: it did not tell, so the bound stays charged."""
+        """Charge what the call cost instead of its bound; None: it did not tell, so the bound stays charged.
+
+        Does not raise where an earlier commit failed: a reply that was paid for is worth having, nothing more can be
+        reserved, and the reservation left behind keeps the dollars charged.
+        """
         if reservation:
             bound = self._open.pop(reservation)
-            self._commits.post(partial(self._charge, reservation, bound if actual is None else actual))
+            with suppress(StoreError, sqlite3.Error):
+                self._commits.post(partial(self._charge, reservation, bound if actual is None else actual))
             self._settled.set()
             self._settled = Event()
 
@@ -83,7 +91,7 @@ class TurnBudget:
         rows = connection.execute(
             "SELECT id, pid, leased_until, amount_usd FROM reservation WHERE turn_id = ?", (self._turn_id,)
         ).fetchall()
-        gone = {row[0] for row in rows if row[2] < now or not _is_alive(row[1])}
+        gone = {row[0] for row in rows if row[2] < now or not is_alive(row[1])}
         connection.executemany("DELETE FROM reservation WHERE id = ?", [(row,) for row in gone])
         held = sum((Decimal(row[3]) for row in rows if row[0] not in gone), Decimal(0))
         left = self._cap - charged(connection, self._turn_id) - held
@@ -108,13 +116,3 @@ def charged(connection: Connection, turn_id: str) -> Decimal:
     """Return what the settled calls of a turn have cost."""
     row = connection.execute("SELECT spent_usd FROM spending WHERE turn_id = ?", (turn_id,)).fetchone()
     return Decimal(row[0]) if row else Decimal(0)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

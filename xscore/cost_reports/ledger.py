@@ -12,6 +12,7 @@ from functools import partial
 
 from xscore.cache.group_commit import GroupCommit
 from xscore.database import making_sense
+from xscore.errors import StoreError
 from xscore.records import CallRecord, Stage, StageUsage, Usage
 
 _OK = "ok"
@@ -40,8 +41,15 @@ class Ledger:
         self._commits = commits
 
     def record(self, call: CallRecord) -> None:
-        """Queue one attempt. Raises StoreError when an earlier commit failed: what cannot be recorded is not spent."""
-        self._commits.post(partial(_insert, call))
+        """Queue one attempt. Raises StoreError when an earlier commit failed: what cannot be recorded is not spent.
+
+        Not for a call that was answered: its reply is worth having, and whoever writes or reserves next is told.
+        """
+        try:
+            self._commits.post(partial(_insert, call))
+        except (StoreError, sqlite3.Error):
+            if call.outcome != _OK:
+                raise
 
 
 def stage_usage(connection: sqlite3.Connection, turn_id: str, stage: Stage) -> StageUsage:

@@ -100,21 +100,30 @@ class _Course:
         self.primary_failed = False
 
     async def run(self) -> Answer:
-        async with AsyncExitStack() as stack:
-            desk = await self._desk(stack)
-            settled = await self._judge(desk)
-            ranking = self._rank(settled)
-            selection = ranking.selection
-            context = self._assemble(selection)
-            text = await self._answer(desk, context, settled)
+        text: str | None = None
+        unkept: StoreError | None = None  # a full disk, say: an answer that was paid for is given all the same
+        try:
+            async with AsyncExitStack() as stack:
+                desk = await self._desk(stack)
+                settled = await self._judge(desk)
+                ranking = self._rank(settled)
+                selection = ranking.selection
+                context = self._assemble(selection)
+                text = await self._answer(desk, context, settled)
+        except StoreError as error:
+            if text is None:
+                raise
+            unkept = error
         answer = self._receipt(desk, settled, selection, context, text)
         try:
             self._finish(answer, selection)
-        except StoreError as error:  # a full disk, say: what was paid for is given all the same
-            if answer.answer is None:
+        except StoreError as error:
+            if text is None:
                 raise
-            said = _said(f"this turn could not be kept: {error.message}", error.hint)
-            return replace(answer, warnings=(*answer.warnings, said), exit_code=error.exit_code)
+            unkept = error
+        if unkept is not None:
+            said = _said(f"this turn could not be kept: {unkept.message}", unkept.hint)
+            return replace(answer, warnings=(*answer.warnings, said), exit_code=unkept.exit_code)
         return self._with_scores_written(answer, settled, ranking)
 
     async def _desk(self, stack: AsyncExitStack) -> Desk | None:
