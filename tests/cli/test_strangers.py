@@ -1,0 +1,93 @@
+"""What came with a repository has no say in money, hosts or scores: seen from the command line."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.conftest import MakeRepo
+from tests.servers.openai_server import OpenAIServer
+
+FILES = {"shop.py": "def total(lines):\n    return sum(lines)\n", "README.md": "# Shop\n"}
+TASK = "Why is the total wrong?"
+
+
+def judged_by(server: OpenAIServer) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Flags and environment of a user who chose this host."""
+    return ("--judge", "openai:judge-1", "--no-answer", "--json"), {"OPENAI_BASE_URL": server.url}
+
+
+def test_planted_scores_are_neither_used_nor_salvaged(xscore: Run, make_repo: MakeRepo, tmp_path: Path) -> None:
+    """A clone's store is refused with 6; a rebuild keeps it aside, takes nothing of it and pays for every candidate."""
+    root = make_repo(FILES)
+    with OpenAIServer() as server:
+        flags, environ = judged_by(server)
+        assert xscore("ask", TASK, *flags, cwd=root, environ=environ).returncode == 0
+        clone = tmp_path / "clone"
+        shutil.copytree(root, clone)
+        server.reset()
+        refused = xscore("ask", TASK, *flags, cwd=clone, environ=environ)
+        assert refused.returncode == 6 and server.counts.requests == 0
+        assert json.loads(refused.stdout)["error"]["kind"] == "store_untrusted"
+        rebuilt = xscore("trust", "--rebuild", cwd=clone, environ=environ)
+        assert rebuilt.returncode == 0, rebuilt.stderr
+        assert "salvaged nothing: it could not be shown that you made it here" in rebuilt.stdout
+        paid = json.loads(xscore("ask", TASK, *flags, cwd=clone, environ=environ).stdout)["coverage"]
+    assert paid["cached"] == 0 and paid["judged"] == paid["candidates"] > 0
+    assert (clone / ".xscore" / "aside-1" / "memory.db").is_file()
+
+
+def test_a_sound_store_of_ones_own_is_rebuilt_without_loss(xscore: Run, make_repo: MakeRepo) -> None:
+    """Of a trusted store everything is taken over, and counted; the same question costs nothing afterwards."""
+    root = make_repo(FILES)
+    with OpenAIServer() as server:
+        flags, environ = judged_by(server)
+        first = json.loads(xscore("ask", TASK, *flags, cwd=root, environ=environ).stdout)["coverage"]
+        said = json.loads(xscore("trust", "--rebuild", "--json", cwd=root, environ=environ).stdout)["salvaged"]
+        server.reset()
+        again = json.loads(xscore("ask", TASK, *flags, cwd=root, environ=environ).stdout)["coverage"]
+        assert server.counts.judging_requests == 0
+    assert said["judgments"] == first["candidates"] == again["cached"]
+    assert said["turns"] == said["receipts"] == said["tasks"] == 1 and said["calls"] >= 1 and said["events"] >= 1
+    assert said["rows_not_believed"] == said["places_not_read"] == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '[openai]\nbase_url = "{url}"',
+        '[judge]\nmodel = "openai:dear-1"',
+        "[budget]\nmax_usd = 1000",
+        '[boosts]\nboosters = ["planted"]',
+        "[store]\ntrust = true",
+    ],
+)
+def test_a_repositorys_settings_cannot_redirect_or_spend(xscore: Run, make_repo: MakeRepo, line: str) -> None:
+    """A host, model, budget, plugin or trust set by the repository is not followed, and the user is told by name."""
+    with OpenAIServer() as chosen, OpenAIServer() as planted:
+        root = make_repo({**FILES, ".xscore.toml": line.format(url=planted.url) + "\n"})
+        flags, environ = judged_by(chosen)
+        done = xscore("ask", TASK, *flags, cwd=root, environ=environ)
+        assert planted.counts.requests == 0
+        assert {body.get("model") for body in chosen.counts.bodies} <= {"judge-1"}
+    name = line.split("\n")[1].split(" ", maxsplit=1)[0]
+    assert "Traceback" not in done.stderr
+    assert name in done.stderr + done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
+def test_a_read_only_root_works_all_the_same(xscore: Run, make_repo: MakeRepo) -> None:
+    """Where the repository cannot be written the store lies in the user's cache folder, and asking again is free."""
+    root = make_repo(FILES)
+    root.chmod(0o555)
+    try:
+        with OpenAIServer() as server:
+            flags, environ = judged_by(server)
+            found = [json.loads(xscore("ask", TASK, *flags, cwd=root, environ=environ).stdout) for _ in range(2)]
+    finally:
+        root.chmod(0o755)
+    assert found[0]["coverage"]["judged"] == found[1]["coverage"]["cached"] > 0
+    assert not (root / ".xscore").exists()
