@@ -91,7 +91,8 @@ class TurnBudget:
         rows = connection.execute(
             "SELECT id, pid, leased_until, amount_usd FROM reservation WHERE turn_id = ?", (self._turn_id,)
         ).fetchall()
-        gone = {row[0] for row in rows if row[2] < now or not is_alive(row[1])}
+        others = (row for row in rows if row[0] not in self._open)  # of our own the clock, set forth, says nothing
+        gone = {name for name, pid, leased_until, _ in others if leased_until < now or not is_alive(pid)}
         connection.executemany("DELETE FROM reservation WHERE id = ?", [(row,) for row in gone])
         held = sum((Decimal(row[3]) for row in rows if row[0] not in gone), Decimal(0))
         left = self._cap - charged(connection, self._turn_id) - held

@@ -1,0 +1,116 @@
+"""A wall clock that is set back and forth while a turn runs: no negative duration, no lost lease, none paid twice."""
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MakeRepo
+from tests.proof.faults_processes import begin, environment_at, models_of, rows, run, wait_until
+from tests.proof.faults_scene import DIALECTS, harbours, host_of_dialect, truth
+from xscore.cache.group_commit import GroupCommit
+from xscore.cost_reports.budget import TurnBudget
+from xscore.errors import BudgetExhausted
+
+DAY_S = 86_400
+JUMPS = f"0,{DAY_S},-{DAY_S},3600,-7200,1,-1"
+FLAGS = ("--pack-size", "3", "--concurrency", "2", "--json")
+MEMORIES = 36
+IN_FLIGHT = 2 * 3
+EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+@pytest.fixture
+def root(make_repo: MakeRepo) -> Path:
+    """A repository of thirty-six memories."""
+    return harbours(make_repo, files=12)
+
+
+@EACH_DIALECT
+def test_a_clock_that_jumps_at_every_look(root: Path, dialect: str) -> None:
+    """All are judged and answered, every duration is positive, nothing stays reserved or claimed, nothing is repaid."""
+    with host_of_dialect(dialect, latency_s=0.02) as host:
+        environ = environment_at(dialect, host.url)
+        jumped = run("ask", "mend the tides", *models_of(dialect), *FLAGS, cwd=root, environ=environ, jumps=JUMPS)
+        receipt = json.loads(jumped.stdout)
+        assert jumped.returncode == 0, jumped.stderr
+        assert receipt["coverage"]["judged"] == receipt["coverage"]["candidates"] == MEMORIES
+        assert receipt["answer"] == host.answer
+        assert all(0 <= seconds < 60 for seconds in receipt["latency_s"].values())
+        assert set(host.counts.judgments.values()) == {1}
+        assert all(0 < seconds < 60 for seconds in durations(root))
+        assert (rows(root, "reservation"), rows(root, "claim"), rows(root, "runner")) == (0, 0, 0)
+        host.reset()
+        scores = root.parent / "scores.jsonl"
+        again = run(
+            "ask", "mend the tides", *models_of(dialect), *FLAGS, "--no-answer", "--all-scores", str(scores),
+            cwd=root, environ=environ, jumps="-31536000",
+        )  # fmt: skip
+        assert again.returncode == 0 and host.counts.requests == 0
+    for line in map(json.loads, scores.read_text().splitlines()):
+        assert line["raw_score"] == truth(line["path"], line["entity"]) / 100
+
+
+def durations(root: Path) -> Iterator[float]:
+    """Seconds of every call in the ledger."""
+    connection = sqlite3.connect(f"file:{root / '.xscore' / 'memory.db'}?mode=ro", uri=True)
+    yield from (seconds for (seconds,) in connection.execute("SELECT duration_s FROM call"))
+    connection.close()
+
+
+@pytest.mark.parametrize("offset_s", [DAY_S, -DAY_S], ids=["ahead", "behind"])
+def test_who_died_under_a_wrong_clock_holds_nobody_up(root: Path, offset_s: int) -> None:
+    """Leases of a killed process whose clock was a day off are taken over at once, and only those in flight repaid."""
+    with host_of_dialect("openai", latency_s=0.15) as host:
+        asked = ("ask", "mend the tides", *models_of("openai"), *FLAGS, "--no-answer")
+        environ = environment_at("openai", host.url)
+        doomed = begin(*asked, cwd=root, environ=environ, jumps=str(offset_s))
+        wait_until(lambda: rows(root, "judgment") >= 6, doomed)
+        os.killpg(doomed.pid, signal.SIGKILL)
+        doomed.communicate()
+        host.latency_s = 0.0
+        after = run(*asked, cwd=root, environ=environ)
+        coverage = json.loads(after.stdout)["coverage"]
+        assert after.returncode == 0 and json.loads(after.stdout)["latency_s"]["judge"] < 10
+        assert coverage["cached"] >= 6 and coverage["cached"] + coverage["judged"] == MEMORIES
+        assert sum(host.counts.judgments.values()) - MEMORIES <= IN_FLIGHT
+
+
+def test_two_whose_clocks_differ_by_a_day(root: Path) -> None:
+    """Both finish with every score; what each pays is bounded, although neither believes the other's signs of life."""
+    with host_of_dialect("openai", latency_s=0.05) as host:
+        asked = ("ask", "mend the tides", *models_of("openai"), *FLAGS, "--no-answer")
+        both = [
+            begin(*asked, cwd=root, environ=environment_at("openai", host.url), jumps=jumps)
+            for jumps in ("0", str(DAY_S))
+        ]
+        for process in both:
+            out, err = process.communicate(timeout=60)
+            assert process.returncode == 0, err
+            coverage = json.loads(out)["coverage"]
+            assert coverage["candidates"] == coverage["judged"] + coverage["cached"] == MEMORIES
+        assert max(host.counts.judgments.values()) <= 2
+    assert rows(root, "judgment") == MEMORIES
+
+
+@pytest.mark.parametrize("jump_s", [DAY_S, -DAY_S], ids=["forth", "back"])
+async def test_no_jump_lets_a_turn_pass_its_cap(tmp_path: Path, jump_s: int) -> None:
+    """What this process has in flight stays set aside, though the clock says that its lease ran out long ago."""
+    now = [1_000_000.0]
+    async with GroupCommit(tmp_path / "memory.db") as commits:
+        budget = TurnBudget(commits, turn_id="t", cap=Decimal("1.00"), clock=lambda: now[0])
+        held = [await budget.reserve(Decimal("0.25")) for _ in range(4)]
+        now[0] += jump_s
+        fifth = asyncio.create_task(budget.reserve(Decimal("0.25")))
+        await asyncio.sleep(0.1)
+        assert not fifth.done(), "it waits for one of those in flight"
+        for reservation in held:
+            await budget.settle(reservation, Decimal("0.25"))
+        with pytest.raises(BudgetExhausted):
+            await fifth

@@ -1,0 +1,150 @@
+"""A host, key or model that is not what the settings say: exit 3 before any text of the repository has left."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MakeRepo
+from tests.proof.faults_elsewhere import Elsewhere, Reply, object_of, page, redirect
+from tests.proof.faults_processes import environment_at, run
+from tests.proof.faults_scene import (
+    DIALECTS,
+    JUDGE,
+    KEYS,
+    OF_THE_REPOSITORY,
+    THINKING,
+    ask,
+    by_truth,
+    failure,
+    harbours,
+    host_of_dialect,
+    settings_at,
+)
+from tests.servers import Fault
+
+ALWAYS = 10_000
+KEY = "sk-harbour-0123456789-abcdefghij"
+EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
+ELSEWHERE: dict[str, tuple[Reply, str]] = {
+    "a web page": (page(200), "answered 200 with"),
+    "a page that is not found": (page(404), "answered 404"),
+    "a page that forbids": (page(403), "answered 403"),
+    "a page that takes no POST": (page(405), "answered 405"),
+    "a gateway without a server": (page(502), "answered 502"),
+    "another service's JSON": (object_of('{"status": "ok", "version": "2.1"}'), "answered 200 with"),
+    "a list": (object_of("[1, 2, 3]"), "answered 200 with"),
+    "nothing": (object_of(""), "answered 200 with"),
+}
+"""What answers at the base URL, and what is said of it."""
+
+
+@pytest.fixture
+def root(make_repo: MakeRepo) -> Path:
+    """A repository of twelve memories."""
+    return harbours(make_repo)
+
+
+@EACH_DIALECT
+@pytest.mark.parametrize("what", ELSEWHERE)
+async def test_a_base_url_that_answers_as_something_else(root: Path, dialect: str, what: str) -> None:
+    """The probe meets it: exit 3, the setting is named, and nothing of the repository was sent."""
+    reply, says = ELSEWHERE[what]
+    with Elsewhere(reply) as host:
+        error = await failure(root, settings_at(dialect, host.url, key=KEY, probe=True))
+        assert error.exit_code == 3
+        assert says in error.message and host.url.removeprefix("http://") in error.message
+        assert error.hint
+        assert OF_THE_REPOSITORY not in host.heard and "harbour</h1>" not in error.message
+        assert host.requests <= 10
+
+
+@EACH_DIALECT
+@pytest.mark.parametrize("probe", [True, False], ids=["probed", "not probed"])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_the_key_follows_no_redirect(root: Path, dialect: str, probe: bool, status: int) -> None:
+    """A host that sends the call elsewhere is an error: neither key nor text arrives there."""
+    with Elsewhere(page(200)) as other, Elsewhere(redirect(f"{other.url}/v1", status=status)) as host:
+        settings = settings_at(dialect, host.url, key=KEY, probe=probe, concurrency=1)
+        if probe:
+            error = await failure(root, settings)
+            said, code = error.message, error.exit_code
+        else:
+            ended = await ask(root, settings)
+            said, code = ended.said, ended.answer.exit_code
+        assert code == 3 and f"answered {status}" in said
+        assert KEY in host.heard, "the host that was named is given its key"
+        assert other.requests == 0
+        assert KEY not in said
+
+
+@EACH_DIALECT
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (Fault.WRONG_KEY, "answered 401"),
+        (Fault.UNKNOWN_MODEL, "answered 404"),
+        (Fault.QUOTA, "answered"),
+        (Fault.SERVER_ERROR, "answered 500"),
+        (Fault.HTML, "answered 200 with"),
+        (Fault.RESET, "the connection broke"),
+        (Fault.SILENCE, "did not finish its reply"),
+        (Fault.MALFORMED_CONTENT, "no readable scores"),
+        (Fault.REFUSAL, "declines to judge"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Fault) else "",
+)
+async def test_a_fault_that_the_probe_meets(root: Path, dialect: str, fault: Fault, says: str) -> None:
+    """A host where not even two memories of ours can be judged gets none of the repository's; the words say why."""
+    with host_of_dialect(dialect) as host:
+        host.misbehave(fault, times=ALWAYS)
+        timeout_s = 0.1 if fault is Fault.SILENCE else 4.0
+        error = await failure(root, settings_at(dialect, host.url, key=KEY, probe=True, timeout_s=timeout_s))
+        assert error.exit_code == 3 and says in error.message
+        assert error.hint and KEY not in f"{error.message} {error.hint}"
+        assert OF_THE_REPOSITORY not in json.dumps(host.counts.bodies)
+        host.reset()
+        sound = await ask(root, settings_at(dialect, host.url, key=KEY, probe=True))
+        assert sound.answer.exit_code == 0
+
+
+@EACH_DIALECT
+async def test_a_model_that_only_thinks_is_found_by_the_probe(root: Path, dialect: str) -> None:
+    """Reasoning that eats the output cap ends the turn with its figures, before a ladder of paid thinking begins."""
+    with THINKING[dialect](score=by_truth) as host:
+        error = await failure(root, settings_at(dialect, host.url, probe=True))
+        assert error.exit_code == 3
+        assert "of reasoning" in error.message and "without reasoning" in error.hint
+        assert OF_THE_REPOSITORY not in json.dumps(host.counts.bodies)
+        assert host.counts.requests <= 3
+
+
+@EACH_DIALECT
+def test_no_key(root: Path, dialect: str) -> None:
+    """Exit 3 without a key for a judge that was named, under --json and in words; the variable is named."""
+    said = run("ask", "mend it", "--judge", f"{dialect}:{JUDGE}", "--json", cwd=root)
+    error = json.loads(said.stdout)["error"]
+    assert said.returncode == error["code"] == 3
+    assert error["kind"] == "no_usable_model"
+    assert "there is no key" in error["message"] and KEYS[dialect] in error["hint"]
+    words = run("ask", "mend it", "--judge", f"{dialect}:{JUDGE}", cwd=root)
+    assert words.returncode == 3 and words.stdout == ""
+    assert KEYS[dialect] in words.stderr and "Traceback" not in words.stderr
+
+
+@EACH_DIALECT
+def test_a_wrong_key(root: Path, dialect: str) -> None:
+    """Exit 3 after one call, and the key that the host repeats is shown nowhere, on no stream and in no file."""
+    with host_of_dialect(dialect) as host:
+        host.misbehave(Fault.WRONG_KEY, times=ALWAYS)
+        models = ("--judge", f"{dialect}:{JUDGE}", "--model", f"{dialect}:{JUDGE}")
+        environ = environment_at(dialect, host.url, key=KEY, probe=True)
+        ended = run("ask", "mend it", *models, "--json", cwd=root, environ=environ)
+        error = json.loads(ended.stdout)["error"]
+        assert ended.returncode == error["code"] == 3
+        assert error["kind"] == "authentication" and "[key]" in error["message"]
+        assert host.host in error["hint"]
+        assert host.counts.requests == 1
+        assert OF_THE_REPOSITORY not in json.dumps(host.counts.bodies)
+    assert KEY not in ended.stdout + ended.stderr
+    assert all(KEY.encode() not in file.read_bytes() for file in (root / ".xscore").iterdir() if file.is_file())

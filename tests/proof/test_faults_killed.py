@@ -1,0 +1,116 @@
+"""Turns that are killed or interrupted, in both dialects: what was paid for is kept, and nothing more is sent."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MakeRepo
+from tests.proof.faults_processes import begin, environment_at, models_of, rows, run, wait_until
+from tests.proof.faults_scene import DIALECTS, harbours, host_of_dialect
+
+CONCURRENCY, PACK = 4, 3
+IN_FLIGHT = CONCURRENCY * PACK
+MEMORIES = 90
+FLAGS = ("--pack-size", "3", "--concurrency", str(CONCURRENCY), "--json")
+TASK = "mend the tides"
+EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+@pytest.fixture
+def root(make_repo: MakeRepo) -> Path:
+    """A repository of ninety memories, some forty packs."""
+    return harbours(make_repo, files=18, functions=5)
+
+
+@EACH_DIALECT
+def test_sigkill_while_judging(root: Path, dialect: str) -> None:
+    """What was committed is there afterwards; what is paid again is at most what was in flight."""
+    asked = ("ask", TASK, *models_of(dialect), *FLAGS, "--no-answer")
+    with host_of_dialect(dialect, latency_s=0.1) as host:
+        environ = environment_at(dialect, host.url)
+        process = begin(*asked, cwd=root, environ=environ)
+        wait_until(lambda: rows(root, "judgment") >= 9, process)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        kept = rows(root, "judgment")
+        host.latency_s = 0.0
+        after = run(*asked, cwd=root, environ=environ)
+        coverage = json.loads(after.stdout)["coverage"]
+        assert after.returncode == 0, after.stderr
+        assert coverage["cached"] == kept and coverage["cached"] + coverage["judged"] == MEMORIES
+        assert sum(host.counts.judgments.values()) - MEMORIES <= IN_FLIGHT
+
+
+@EACH_DIALECT
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
+def test_interrupted_while_judging(root: Path, dialect: str, sent: signal.Signals) -> None:
+    """Exit 130 with a receipt that adds up; nothing is sent after it; `continue` pays for the rest alone."""
+    with host_of_dialect(dialect, latency_s=0.3) as host:
+        environ = environment_at(dialect, host.url)
+        process = begin("ask", TASK, *models_of(dialect), *FLAGS, cwd=root, environ=environ)
+        wait_until(lambda: rows(root, "judgment") >= 9 and host.counts.in_flight == CONCURRENCY, process)
+        process.send_signal(sent)
+        sent_before = host.counts.requests
+        out, err = process.communicate(timeout=30)
+        assert process.returncode == 130 and "Traceback" not in err
+        assert host.counts.requests <= sent_before + 1, "one may have been on its way"
+        receipt = json.loads(out)
+        coverage = receipt["coverage"]
+        assert coverage["candidates"] == coverage["judged"] + coverage["unjudged"] == MEMORIES
+        assert receipt["unjudged"]["by_cause"] == {"interrupted": coverage["unjudged"]}
+        assert coverage["judged"] == sum(host.counts.judgments.values()) == rows(root, "judgment")
+        assert host.counts.answering_requests == 0
+        host.latency_s = 0.0
+        rest = run("continue", receipt["turn_id"], *models_of(dialect), *FLAGS, cwd=root, environ=environ)
+        carried = json.loads(rest.stdout)["coverage"]
+        assert rest.returncode == 0, rest.stderr
+        assert (carried["carried"], carried["judged"]) == (coverage["judged"], coverage["unjudged"])
+        assert set(host.counts.judgments.values()) == {1}
+
+
+@EACH_DIALECT
+def test_ctrl_c_twice(root: Path, dialect: str) -> None:
+    """The second press ends at once, though the host is silent, and the store is as good as before."""
+    asked = ("ask", TASK, *models_of(dialect), *FLAGS)
+    with host_of_dialect(dialect) as host:
+        environ = environment_at(dialect, host.url)
+        process = begin(*asked, cwd=root, environ=environ)
+        wait_until(lambda: rows(root, "judgment") >= 6, process)
+        host.latency_s = 30.0
+        wait_until(lambda: host.counts.in_flight == CONCURRENCY, process)
+        kept = rows(root, "judgment")
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        pressed = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        assert process.returncode == 130 and "Traceback" not in err
+        assert time.monotonic() - pressed < 2.0
+        host.latency_s = 0.0
+        after = run(*asked, "--no-answer", cwd=root, environ=environ)
+        coverage = json.loads(after.stdout)["coverage"]
+        assert after.returncode == 0 and coverage["cached"] >= kept >= 6
+        assert coverage["cached"] + coverage["judged"] == MEMORIES
+
+
+@EACH_DIALECT
+def test_ctrl_c_while_answering(root: Path, dialect: str) -> None:
+    """Exit 130 in the middle of the answering call; every judgment is kept."""
+    asked = ("ask", TASK, *models_of(dialect), *FLAGS)
+    with host_of_dialect(dialect) as host:
+        environ = environment_at(dialect, host.url)
+        assert run(*asked, "--no-answer", cwd=root, environ=environ).returncode == 0
+        host.reset()
+        host.latency_s = 30.0
+        process = begin(*asked, cwd=root, environ=environ)
+        wait_until(lambda: host.counts.in_flight == 1, process)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        assert process.returncode == 130 and "Traceback" not in err
+        receipt = json.loads(out)
+        assert receipt["answer"] is None and receipt["coverage"]["cached"] == MEMORIES == rows(root, "judgment")
+        assert host.counts.judging_requests == 0
