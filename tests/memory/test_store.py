@@ -62,6 +62,25 @@ def test_full_tests_are_other_contents(store: Store) -> None:
     assert store.texts([full], tests="full") == {memory.id: memory.text}
 
 
+def test_a_text_that_does_not_fit_its_hash_is_damage(store: Store) -> None:
+    """Nobody pays for a score of damaged text, which would be filed under the content that the text was."""
+    put(store, function("sound"), function("broken", path="b.py"))
+    pool = store.pool()
+    store.connection.execute("UPDATE memory SET text = replace(text, '1', '7') WHERE path = 'b.py'")
+    assert set(store.texts(pool[:1])) == {pool[0].id}
+    with pytest.raises(StoreDamaged, match="does not fit its hash"):
+        store.texts(pool)
+
+
+def test_a_memory_written_anew_since_the_pool_was_read_has_no_text(store: Store) -> None:
+    """A score of the new text would be filed under the old content, so it is left to the next turn."""
+    put(store, function("f"), function("g"))
+    pool = store.pool()
+    put(store, function("f", text="def f():\n    return 2\n"))
+    assert set(store.texts(pool)) == {function("g").id}
+    assert set(store.texts(store.pool())) == {function("f").id, function("g").id}
+
+
 def test_the_pool_comes_in_the_order_of_path_and_line(store: Store) -> None:
     """The order is that of the files, whatever the order of writing."""
     put(store, *(function(f"f{i}", path=f"{i % 3}.py", start_line=100 - i) for i in range(9)))

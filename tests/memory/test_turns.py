@@ -82,6 +82,23 @@ def test_the_latest_turn_is_the_one_begun_last(store: Store) -> None:
     assert latest is not None and latest.turn.id == second
 
 
+def test_the_latest_turn_is_so_under_any_clock(store: Store) -> None:
+    """A clock that was set back does not bring an older turn to the front, here or in the status."""
+    play(store, "first", now=2_000.0)
+    second = play(store, "second", now=1_000.0)
+    latest = turns.past_turn(store.connection)
+    assert latest is not None and latest.turn.id == second
+    assert store.status(trusted=True, spent_usd=None).last_turn == second
+
+
+def test_a_store_that_does_not_tell_its_latest_turn_goes_by_the_clock(store: Store) -> None:
+    """A store from before, or a salvaged one, names the turn with the latest time."""
+    play(store, "first", now=10.0)
+    second = play(store, "second", now=20.0)
+    store.connection.execute("DELETE FROM meta WHERE key = 'latest_turn'")
+    assert turns.latest(store.connection) == second
+
+
 def test_repeating_a_turn_adds_no_memory(store: Store) -> None:
     """The same task again renews its exchange and adds none; another task adds one."""
     play(store, "a task", answer="first")

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Literal, Self
 
 from xscore import database
-from xscore.memory import door, rows, trust, user_secret
+from xscore.hashing import content_hash
+from xscore.memory import door, rows, trust, turns, user_secret
 from xscore.paths import Root
 from xscore.records import Candidate, Edge, Memory, StoreStatus
 
@@ -22,6 +23,8 @@ Tests = Literal["cards", "full"]
 Slots = dict[str, tuple[str, int]]
 """Memory id -> (pack, position)."""
 
+_HASH: Mapping[Tests, str] = {"cards": "content_hash", "full": "text_hash"}
+"""What the judge is shown, by how tests are shown."""
 _AMONG = "IN (SELECT value FROM json_each(?))"
 
 
@@ -73,15 +76,25 @@ class Store:
         return rows.candidates(found)
 
     def texts(self, candidates: Sequence[Candidate], *, tests: Tests = "cards") -> dict[str, str]:
-        """Return what the judge is shown of each candidate: id -> text."""
+        """Return what the judge is shown of each candidate: id -> text.
+
+        Missing are those that left the store, or were written anew, since the pool was read: their score would be filed
+        under a content that was not judged. Raises StoreDamaged for a text that is not the content it says it is.
+        """
+        wanted = {candidate.id: candidate.content_hash for candidate in candidates}
         found = self.connection.execute(
-            f"SELECT id, status, card, text FROM memory WHERE id {_AMONG}",  # noqa: S608  names are ours
-            (json.dumps([candidate.id for candidate in candidates]),),
-        )
-        return {
-            identifier: door.shown(text, card, status=status, tests=tests)
-            for identifier, status, card, text in found.fetchall()
-        }
+            f"SELECT id, {_HASH[tests]}, path, entity, status, card, text FROM memory WHERE id {_AMONG}",  # noqa: S608  names are ours
+            (json.dumps(list(wanted)),),
+        ).fetchall()
+        texts: dict[str, str] = {}
+        for identifier, hash_, path, entity, status, card, text in found:
+            if hash_ != wanted[identifier]:
+                continue
+            texts[identifier] = door.shown(text, card, status=status, tests=tests)
+            with database.making_sense("a memory"):
+                if content_hash(path, entity, texts[identifier]) != hash_:
+                    raise ValueError("its text does not fit its hash")
+        return texts
 
     def memories(self, ids: Iterable[str]) -> dict[str, Memory]:
         """Return whole memories by id; ids that are not there are missing from the result."""
@@ -153,7 +166,6 @@ class Store:
 
     def status(self, *, trusted: bool, spent_usd: Decimal | None) -> StoreStatus:
         """Count what the store holds. Counting a million judgments takes some tens of milliseconds."""
-        last = self.connection.execute("SELECT id FROM turn ORDER BY started_at DESC, id LIMIT 1").fetchone()
         return StoreStatus(
             root=str(self.root.path),
             store=str(self.path),
@@ -168,7 +180,7 @@ class Store:
             edges=self._count_by("edge", "relation"),
             judgments=self._count("judgment"),
             turns=self._count("turn"),
-            last_turn=last[0] if last else "",
+            last_turn=turns.latest(self.connection),
             spent_usd=spent_usd,
         )
 

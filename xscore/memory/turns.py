@@ -22,6 +22,12 @@ from xscore.records import Kind, Layer, Memory, MemoryScope, Scope, Source, Turn
 
 RECEIPT_SCHEMA = 1
 _TITLE_CHARS = 80
+_LATEST = """
+    SELECT coalesce(
+        (SELECT id FROM meta JOIN turn ON id = value WHERE key = 'latest_turn'),
+        (SELECT id FROM turn ORDER BY started_at DESC, id LIMIT 1),  -- of a store from before, or a salvaged one
+        '')
+"""
 
 
 class TurnState(StrEnum):
@@ -102,6 +108,11 @@ def begin_turn(connection: sqlite3.Connection, turn: Turn, *, turn_key: str, jud
             (identifier, turn.thread, turn_key, judge, task, json.dumps(moment, ensure_ascii=False), now),
         )
         connection.execute(
+            "INSERT INTO meta (key, value) VALUES ('latest_turn', ?)"
+            " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            (identifier,),
+        )
+        connection.execute(
             "UPDATE session_state SET active_task = ?, files_open = ?, last_edit_file = ?, last_edit_line = ?,"
             " last_updated = ? WHERE id = 1",
             (task, json.dumps(turn.recent, ensure_ascii=False), turn.file, turn.line, now),
@@ -146,12 +157,16 @@ def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | N
     """Return a turn by its id, or the latest one; None: there is none."""
     row = connection.execute(
         "SELECT turn.id, thread, turn_key, judge, task, moment, started_at, state, answer, coalesce(body, '')"
-        " FROM turn LEFT JOIN receipt ON turn_id = turn.id WHERE turn.id = ? OR ? = ''"
-        " ORDER BY started_at DESC, turn.id LIMIT 1",
-        (turn_id, turn_id),
+        " FROM turn LEFT JOIN receipt ON turn_id = turn.id WHERE turn.id = ?",
+        (turn_id or latest(connection),),
     ).fetchone()
     with database.making_sense("a turn"):
         return _past(row) if row else None
+
+
+def latest(connection: sqlite3.Connection) -> str:
+    """Name the turn that was begun last, also after a clock was set back; empty: there is none."""
+    return str(connection.execute(_LATEST).fetchone()[0])
 
 
 def _past(row: tuple[str, str, str, str, str, str, float, str, str, str]) -> PastTurn:
