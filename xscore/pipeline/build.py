@@ -6,7 +6,7 @@ store and nothing that costs time or money: an SDK is imported at the first call
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Self
@@ -40,6 +40,8 @@ from xscore.records import (
 )
 from xscore.settings import Loaded, Settings, load
 
+Clock = Callable[[], float]
+
 
 class Pipeline:
     """One repository, opened. Used by one task at a time."""
@@ -55,10 +57,12 @@ class Pipeline:
         settings: Settings | Loaded | None = None,
         *,
         observer: Observer | None = None,
+        clock: Clock = time.time,
     ) -> AsyncIterator[Self]:
         """Open the repository around `path`; its store is made where there is none.
 
         settings: None reads the user's and the repository's files and the environment, as the command line does.
+        clock: Unix seconds; all that is stamped or leased by a turn goes by it.
         Raises StoreUntrusted, StoreDamaged, StoreError, UsageError for settings that cannot be used, and NoUsableModel
         where a model was asked for by name and cannot be had.
         """
@@ -71,7 +75,7 @@ class Pipeline:
         chosen = settings if isinstance(settings, Settings) else loaded.settings if loaded else Settings()
         data_dir = user_data_dir(chosen.store.user_data_dir)
         with closing(Store.open(root, user_data_dir=data_dir, trust_it=chosen.store.trust)) as store:
-            yield cls(_parts(store, chosen, loaded, observer or Silent()))
+            yield cls(_parts(store, chosen, loaded, observer or Silent(), clock))
 
     async def index(self) -> IndexReport:
         """Bring the index up to date with the files."""
@@ -142,8 +146,7 @@ def ask_sync(
     return asyncio.run(once())
 
 
-def _parts(store: Store, settings: Settings, loaded: Loaded | None, observer: Observer) -> Parts:
-    clock = time.time
+def _parts(store: Store, settings: Settings, loaded: Loaded | None, observer: Observer, clock: Clock) -> Parts:
     warnings: Sequence[str] = loaded.warnings if loaded else ()
     judge_spec, said = seats.choose_judge(settings)
     answerer = seats.choose_answerer(settings)
@@ -157,7 +160,7 @@ def _parts(store: Store, settings: Settings, loaded: Loaded | None, observer: Ob
         judge=judge,
         answerer=answerer,
         index=lambda: _index(store, settings, observer, now=clock()),
-        open_desk=lambda turn_id: open_desk(store, settings, answerer=answerer, turn_id=turn_id),
+        open_desk=lambda turn_id: open_desk(store, settings, answerer=answerer, turn_id=turn_id, clock=clock),
         boosters=boosters(settings.boosts.boosters),
         vectors=lambda: store.vectors(EMBEDDER),
         clock=clock,

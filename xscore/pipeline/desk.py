@@ -3,7 +3,8 @@
 It is opened only when something may be sent or must be scored; closing it commits what is queued and lets the hosts go.
 """
 
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -35,12 +36,13 @@ async def open_desk(
     answerer: AnswerSeat | None,
     turn_id: str,
     price_of: Price = price,
+    clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[Desk]:
-    """Open what one turn spends through."""
+    """Open what one turn spends through. clock: Unix seconds, for stamps and leases."""
     async with GroupCommit(store.path) as commits:
-        budget = TurnBudget(commits, turn_id=turn_id, cap=settings.budget.max_usd)
+        budget = TurnBudget(commits, turn_id=turn_id, cap=settings.budget.max_usd, clock=clock)
         tab = Tab(Ledger(commits).record)
-        desk = _Desk(settings, answerer, commits, budget, tab, turn_id, price_of)
+        desk = _Desk(settings, answerer, commits, budget, tab, turn_id, price_of, clock)
         try:
             yield desk
         finally:
@@ -57,6 +59,7 @@ class _Desk:
     tab: Tab
     turn_id: str
     price_of: Price
+    clock: Callable[[], float]
     opened: list[Provider] = field(default_factory=list)
     judging: Limited | None = None
 
@@ -64,7 +67,7 @@ class _Desk:
         return JudgmentWriter(self.commits, turn_key=turn_key, judge=judge).write
 
     def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
-        return StoredClaims(self.commits, turn_key=turn_key, judge=judge)
+        return StoredClaims(self.commits, turn_key=turn_key, judge=judge, clock=self.clock)
 
     def primary(self) -> Provider:
         assert self.answerer is not None
@@ -95,7 +98,7 @@ class _Desk:
         return self.judging.traffic() if self.judging else Traffic()
 
     def _metered(self, provider: Provider) -> Provider:
-        return Metered(provider, turn_id=self.turn_id, record=self.tab.add, price=self.price_of)
+        return Metered(provider, turn_id=self.turn_id, record=self.tab.add, price=self.price_of, clock=self.clock)
 
     def _retrying(self, limited: Limited) -> Provider:
         """Retries outside the limits: each attempt takes its own tokens, dollars and record."""
