@@ -4,11 +4,12 @@
 
 LOTUS `sem_filter`, LlamaIndex `LLMRerank` and litellm `batch_completion` run from environments of their own below
 `.cache/peers/` (made here; a peer that cannot be installed is skipped with a line), each by a small driver in
-`peer_programs/` in its documented way, with 16 calls in flight where it takes a number. Three experiments:
+`peer_programs/` in its documented way, with 16 calls in flight where it takes a number. Four experiments:
 
 1. faults: 5 % of the requests are answered 429 with Retry-After, 2 % with a bad reply (prose, cut short, ids missing).
-2. kill: a healthy server, SIGKILL when half of the candidates have been judged, and the same command again.
-3. error: every prompt that shows candidate 1234 is answered 500 in the first run, and none in the second.
+2. rate: a server that serves 60 requests a second and answers the others 429 with Retry-After; no bad replies.
+3. kill: a healthy server, SIGKILL when half of the candidates have been judged, and the same command again.
+4. error: every prompt that shows candidate 1234 is answered 500 in the first run, and none in the second.
 
 What a program says of each candidate is compared with the server's scoring function. Figures only; ends with 1 where
 xscore itself has a wrong judgment, loses one without saying so, or pays again after an error.
@@ -39,6 +40,7 @@ from environments import PEERS, python_of, versions  # noqa: E402
 CACHE = Path(__file__).parent.parent / ".cache" / "peers"
 WORKERS = 16
 FAULTS = {"rate_limited": 0.05, "bad": 0.02}
+RATE = {"per_second": 60}
 BROKEN = 1234
 TIMEOUT_S = 300
 TEN_POINT = ("llama_index",)
@@ -82,7 +84,10 @@ def main() -> int:
             for program in plain:
                 with fresh(program, url, {"seed": seed, **FAULTS}) as home:
                     with_faults[program.name].append(run(program, url, home))
-        bad = [tell_faults(program, with_faults[program.name]) for program in plain]
+        bad = [tell_faults("faults", program, with_faults[program.name]) for program in plain]
+        for program in plain:
+            with fresh(program, url, RATE) as home:
+                bad.append(tell_faults("rate", program, [run(program, url, home)]))
         for program in programs:
             tell_again("kill", program, *killed(program, url))
         bad += [tell_again("error", program, *met_an_error(program, url)) for program in programs]
@@ -206,7 +211,7 @@ def right(program: Program, number: int) -> int | bool:
 
 def verdicts(program: Program, ran: Run) -> tuple[int, int, int]:
     """Count the judgments lost and said to be, lost in silence, and wrong."""
-    if not ran.found:
+    if not ran.found:  # it ended without a result
         return candidates.COUNT, 0, 0
     said = sum(1 for number in range(candidates.COUNT) if number in ran.found and ran.found[number] is None)
     silent = sum(1 for number in range(candidates.COUNT) if number not in ran.found)
@@ -214,15 +219,15 @@ def verdicts(program: Program, ran: Run) -> tuple[int, int, int]:
     return said, silent, wrong
 
 
-def tell_faults(program: Program, runs: list[Run]) -> bool:
-    """Print the first experiment's line; say whether xscore broke its promise."""
+def tell_faults(experiment: str, program: Program, runs: list[Run]) -> bool:
+    """Print a line of the first two experiments; say whether xscore broke its promise."""
     judged = [verdicts(program, ran) for ran in runs]
     refused = [ran.counts["statuses"].get("429", 0) for ran in runs]
     bad = [sum(ran.counts["spoiled"].values()) for ran in runs]
     said, silent, wrong = zip(*judged, strict=True)
     wall, cpu = (statistics.median(values) for values in zip(*((ran.wall_s, ran.cpu_s) for ran in runs), strict=True))
     print(
-        f"faults  {program.name:22} wall {wall:6.2f} s  CPU {cpu:6.2f} s"
+        f"{experiment:7} {program.name:22} wall {wall:6.2f} s  CPU {cpu:6.2f} s"
         f"  requests {[ran.counts['requests'] for ran in runs]}"
         f"  429s {refused}  bad {bad}  lost, said {said}  in silence {silent}  wrong {wrong}"
         f"  exit {[ran.code for ran in runs]}",
