@@ -1,7 +1,7 @@
 """One turn, room by room: index, context, pool, cache, judge, boosts, selection, bundle, answer, receipt.
 
-The order of this file is the order of the turn. It names no concrete provider or judge, and it alone decides what a
-turn ends with (`exit_code`). Ctrl-C arrives as a cancellation, is taken here, and ends in a receipt like any other end.
+The order of this file is the order of the turn. It names no concrete provider or judge, and leaves it to `closing` what
+a turn ends with. Ctrl-C arrives as a cancellation, is taken here, and ends in a receipt like any other end.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from xscore.errors import StoreError, UsageError, XscoreError
 from xscore.memory import turns
 from xscore.pipeline import account
 from xscore.pipeline.answering import NO_CONTEXT, Context, answer_s, ask_primary, assemble
+from xscore.pipeline.closing import Ended, close_account
 from xscore.pipeline.deadline import Deadline
 from xscore.pipeline.judging import Settled, Watched, forgive, settle
 from xscore.pipeline.opening import Opened, confirm, open_turn
@@ -25,20 +26,13 @@ from xscore.pipeline.ranking import Ranking, rank
 from xscore.pipeline.receipt import to_json
 from xscore.pipeline.score_file import check_place, write_scores
 from xscore.pipeline.stopwatch import Stopwatch
-from xscore.prompts.judge import saw
 from xscore.records import (
     Answer,
-    Cause,
-    Coverage,
-    JudgeInfo,
     Judgment,
     Origin,
-    PrimaryInfo,
     Ranked,
     Selection,
     Stage,
-    StageUsage,
-    Traffic,
     Turn,
 )
 from xscore.scorer.judge import Judge
@@ -146,10 +140,16 @@ class _Course:
             tab = desk.tab
             spending = replace(watched, spent=lambda: tab.spent(Stage.JUDGE), call_s=lambda: tab.call_s(Stage.JUDGE))
             settled = await settle(opened.pool, judge, opened.turn, spending)
-            parts.judge.close()
+            self._keep_what_was_learned()
         self.interrupted = settled.interrupted
         self.warnings.extend(judge.remarks() if judge else ())
         return settled
+
+    def _keep_what_was_learned(self) -> None:
+        try:
+            self.parts.judge.close()
+        except StoreError as error:  # it can be found out again; what was judged is worth more
+            self.warnings.append(_said(f"what the host can do was not remembered: {error.message}", error.hint))
 
     async def _judge_in_time(self, desk: Desk) -> Judge | None:
         """Open the judge, finding out what its host can do where need be; None: the deadline came first."""
@@ -198,43 +198,20 @@ class _Course:
     def _receipt(
         self, desk: Desk | None, settled: Settled, selection: Selection, context: Context, text: str | None
     ) -> Answer:
-        parts, opened = self.parts, self.opened
-        coverage = account.coverage(settled.outcomes, len(opened.pool.candidates))
         self.warnings.extend(context.warnings)
-        reasons = self._reasons((*selection.kept, *selection.near_misses))
         show = bool(self.wishes.bundle) or (self.wishes.answer and text is None)
-        return Answer(
-            turn_id=opened.turn.id,
-            task=opened.turn.task,
-            scope=opened.turn.scope,
-            threshold=parts.judge.threshold,
-            top_k=parts.settings.selection.top_k,
-            judge=_judge_info(parts, opened.turn),
-            primary=PrimaryInfo(parts.answerer.provider, parts.answerer.model)
-            if parts.answerer and self.wishes.answer
-            else None,
-            partial=coverage.unjudged > 0,
-            warnings=tuple(dict.fromkeys(self.warnings)),
-            coverage=coverage,
-            unjudged=account.unjudged_account(selection),
-            selected=tuple(
-                account.selected(entry, reasons, below_threshold=entry.candidate.id in selection.filled)
-                for entry in selection.kept
-            ),
-            near_misses=tuple(
-                account.selected(entry, reasons, below_threshold=entry.score < parts.judge.threshold)
-                for entry in selection.near_misses
-            ),
+        ended = Ended(
+            outcomes=settled.outcomes,
+            selection=selection,
+            reasons=self._reasons((*selection.kept, *selection.near_misses)),
             answer=text,
             bundle=context.bundle.text if show else None,
-            judge_usage=desk.tab.spent(Stage.JUDGE) if desk else StageUsage(),
-            primary_usage=desk.tab.spent(Stage.PRIMARY) if desk and self._wants_answer() else None,
-            probe_usage=_probed(desk),
-            traffic=desk.traffic() if desk else Traffic(),
-            latency=self.watch.latency(),
-            continues=opened.turn.continues,
-            excluded_files=sum(opened.index.files.excluded.by_reason.values()),
-            exit_code=self._exit_code(coverage, selection),
+            warnings=tuple(dict.fromkeys(self.warnings)),
+            interrupted=self.interrupted,
+            primary_failed=self.primary_failed,
+        )
+        return close_account(
+            self.parts, self.opened, ended, desk, latency=self.watch.latency(), wants_answer=self.wishes.answer
         )
 
     def _with_scores_written(self, answer: Answer, settled: Settled, ranking: Ranking) -> Answer:
@@ -255,17 +232,6 @@ class _Course:
             return {}
         kept = Judgments(self.parts.store.connection)
         return kept.reasons(self.opened.key, judge_key(self.parts.judge.identity), cached)
-
-    def _exit_code(self, coverage: Coverage, selection: Selection) -> int:
-        causes = {absent.cause for _, absent in selection.unjudged}
-        ends = (
-            (self.interrupted, 130),
-            (Cause.BUDGET in causes, 4),
-            (coverage.candidates > 0 and coverage.unjudged == coverage.candidates, 3),
-            (self.primary_failed, 7),
-            (coverage.unjudged > 0, 1),
-        )
-        return next((code for holds, code in ends if holds), 0)
 
     def _finish(self, answer: Answer, selection: Selection) -> None:
         rejected = {
@@ -291,26 +257,8 @@ def _deadline(parts: Parts, started: float) -> Deadline | None:
     return None if seconds is None else Deadline(started + seconds)
 
 
-def _probed(desk: Desk | None) -> StageUsage | None:
-    spent = desk.tab.spent(Stage.PROBE) if desk else StageUsage()
-    return spent if spent.attempts else None
-
-
 def _nothing_judged(settled: Settled) -> bool:
     return bool(settled.outcomes) and not any(isinstance(one.result, Judgment) for one in settled.outcomes)
-
-
-def _judge_info(parts: Parts, turn: Turn) -> JudgeInfo:
-    identity = parts.judge.identity
-    return JudgeInfo(
-        provider=identity.provider,
-        model=identity.model,
-        host=identity.host,
-        prompt_version=identity.prompt_version,
-        order=identity.order,
-        is_model=parts.judge.is_model,
-        saw=saw(turn, context=parts.settings.judge.context),
-    )
 
 
 def _said(message: str, hint: str) -> str:

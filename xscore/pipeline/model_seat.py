@@ -27,6 +27,7 @@ from xscore.providers.rates import Rates
 from xscore.providers.spec import Spec, connect
 from xscore.records import Candidate, Capability, Estimate, JudgeEstimate, JudgeIdentity, RateLimits, Turn
 from xscore.scorer.draft import Drafts, JudgeModel
+from xscore.scorer.fanout import workers_for
 from xscore.scorer.judge import Judge
 from xscore.scorer.lexical import priors
 from xscore.scorer.model_judge import ModelJudge
@@ -106,7 +107,7 @@ class ModelSeat:
             slots=self.slots(pool),
             priors=priors(turn, pool.candidates, lambda: self.store.vectors(EMBEDDER)),
             known_parts=lambda hashes: {part: pool.known[part] for part in hashes if part in pool.known},
-            concurrency=self.concurrency,
+            concurrency=workers_for(self.concurrency),
             context=self.settings.judge.context,
         )
 

@@ -13,7 +13,7 @@ from xscore.errors import UsageError
 NOWHERE = "-"
 """Host of a provider whose text leaves no process."""
 LOOPBACK_CONCURRENCY = 4
-REMOTE_CONCURRENCY = 32
+REMOTE_CONCURRENCY = 64
 LOOPBACK_PATIENCE = 5
 """A local model on a laptop answers more slowly than a farm; its deadline is so many times longer."""
 _LIKE = "Write it like https://models.example.com, as docs/providers.md shows."

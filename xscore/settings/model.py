@@ -65,7 +65,9 @@ class JudgeSettings(Part):
     tests: Literal["cards", "full"] = Field(
         "cards", description="Show tests to the judge as purpose cards, or whole.", json_schema_extra=REPO
     )
-    concurrency: Positive | None = Field(None, description="Calls in flight; unset: 32, or 4 for a loopback host.")
+    concurrency: Positive | None = Field(
+        None, description="Most calls in flight, found by trying from 16; unset: 64, or 4 for a loopback host."
+    )
     rpm: Positive | None = Field(None, description="Requests a minute; unset: no limit of our own.")
     tpm: Positive | None = Field(None, description="Tokens a minute; unset: no limit of our own.")
     timeout_s: float = Field(
