@@ -1,5 +1,6 @@
 """Every fault of a judging host, in both dialects, over whole turns: the right end, nothing lost, none paid twice."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tests.conftest import MakeRepo
 from tests.proof.faults_scene import (
     DIALECTS,
+    TASK,
     THINKING,
     Ended,
     ask,
@@ -21,6 +23,7 @@ from tests.proof.faults_scene import (
 )
 from tests.proof.faults_table import LADDER, LASTING, MEMORIES, PACK, PACKS, PASSING, STOPS, STORMS
 from tests.servers import Fault
+from xscore.records import Scope
 
 ALWAYS = 10_000
 EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
@@ -67,7 +70,7 @@ async def test_a_fault_that_stays(root: Path, dialect: str, fault: Fault) -> Non
 @pytest.mark.parametrize(("dialect", "fault"), PASSING_BY_DIALECT, ids=named)
 async def test_a_fault_that_passes(root: Path, dialect: str, fault: Fault) -> None:
     """One stroke of it loses nobody, whatever it was: what it touched is asked again, and no more than that."""
-    timeout_s = 0.1 if fault in (Fault.SILENCE, Fault.DRIP) else 4.0
+    timeout_s = LASTING[fault].timeout_s if fault in LASTING else 4.0
     with host_of_dialect(dialect) as host:
         host.misbehave(fault, when=poisoned, retry_after_s=0.1 if fault is Fault.RATE_LIMITED else None)
         ended = await ask(root, settings_at(dialect, host.url, attempts=2, timeout_s=timeout_s))
@@ -113,10 +116,11 @@ async def test_a_host_where_nothing_can_be_judged(root: Path, dialect: str, faul
 @pytest.mark.parametrize("fault", [Fault.SILENCE, Fault.DRIP], ids=named)
 async def test_a_deadline_is_kept_to_half_a_second(root: Path, dialect: str, fault: Fault) -> None:
     """Silence and dripping bytes end within half a second of a call's deadline, of the first and of a longer one."""
+    one_pack = replace(TASK, scope=Scope(paths=("tides/dusk.py",)))
     with host_of_dialect(dialect) as host:
-        host.misbehave(fault, times=ALWAYS, when=poisoned)
-        ended = await ask(root, settings_at(dialect, host.url, timeout_s=0.1, attempts=2))
-        assert ended.answer.exit_code == 1 and ended.causes == {"provider"}
+        host.misbehave(fault, times=ALWAYS)
+        ended = await ask(root, settings_at(dialect, host.url, timeout_s=0.1, attempts=2), turn=one_pack)
+        assert ended.answer.exit_code == 3 and ended.causes == {"provider"}
     took = sorted(seconds for _, seconds, outcome in attempts(root) if outcome == "timeout")
     assert len(took) == 2, "a loopback host is given twice the time at the second try"
     for seconds, deadline_s in zip(took, (0.5, 1.0), strict=True):

@@ -1,5 +1,6 @@
 """Turns that are killed or interrupted, in both dialects: what was paid for is kept, and nothing more is sent."""
 
+import asyncio
 import json
 import os
 import signal
@@ -9,14 +10,19 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.proof.faults_processes import begin, environment_at, models_of, rows, run, wait_until
-from tests.proof.faults_scene import DIALECTS, harbours, host_of_dialect
+from tests.proof.faults_processes import begin, environment_at, models_of, rows, wait_until
+from tests.proof.faults_scene import DIALECTS, ask, harbours, host_of_dialect, settings_at
+from tests.servers import LoopbackServer
+from xscore.pipeline.build import Pipeline
+from xscore.records import Turn
+from xscore.settings import Settings
 
 CONCURRENCY, PACK = 4, 3
 IN_FLIGHT = CONCURRENCY * PACK
 MEMORIES = 90
-FLAGS = ("--pack-size", "3", "--concurrency", str(CONCURRENCY), "--json")
+FLAGS = ("--pack-size", str(PACK), "--concurrency", str(CONCURRENCY), "--json")
 TASK = "mend the tides"
+TURN = Turn(task=TASK)
 EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
 
 
@@ -26,8 +32,13 @@ def root(make_repo: MakeRepo) -> Path:
     return harbours(make_repo, files=18, functions=5)
 
 
+def settings_for(dialect: str, host: LoopbackServer) -> Settings:
+    """Settings of the same judge, to go on in this process."""
+    return settings_at(dialect, host.url, pack_size=PACK)
+
+
 @EACH_DIALECT
-def test_sigkill_while_judging(root: Path, dialect: str) -> None:
+async def test_sigkill_while_judging(root: Path, dialect: str) -> None:
     """What was committed is there afterwards; what is paid again is at most what was in flight."""
     asked = ("ask", TASK, *models_of(dialect), *FLAGS, "--no-answer")
     with host_of_dialect(dialect, latency_s=0.1) as host:
@@ -38,16 +49,15 @@ def test_sigkill_while_judging(root: Path, dialect: str) -> None:
         process.communicate()
         kept = rows(root, "judgment")
         host.latency_s = 0.0
-        after = run(*asked, cwd=root, environ=environ)
-        coverage = json.loads(after.stdout)["coverage"]
-        assert after.returncode == 0, after.stderr
-        assert coverage["cached"] == kept and coverage["cached"] + coverage["judged"] == MEMORIES
+        after = await ask(root, settings_for(dialect, host), turn=TURN)
+        coverage = after.answer.coverage
+        assert (after.answer.exit_code, coverage.cached, coverage.judged) == (0, kept, MEMORIES - kept)
         assert sum(host.counts.judgments.values()) - MEMORIES <= IN_FLIGHT
 
 
 @EACH_DIALECT
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
-def test_interrupted_while_judging(root: Path, dialect: str, sent: signal.Signals) -> None:
+async def test_interrupted_while_judging(root: Path, dialect: str, sent: signal.Signals) -> None:
     """Exit 130 with a receipt that adds up; nothing is sent after it; `continue` pays for the rest alone."""
     with host_of_dialect(dialect, latency_s=0.3) as host:
         environ = environment_at(dialect, host.url)
@@ -65,15 +75,14 @@ def test_interrupted_while_judging(root: Path, dialect: str, sent: signal.Signal
         assert coverage["judged"] == sum(host.counts.judgments.values()) == rows(root, "judgment")
         assert host.counts.answering_requests == 0
         host.latency_s = 0.0
-        rest = run("continue", receipt["turn_id"], *models_of(dialect), *FLAGS, cwd=root, environ=environ)
-        carried = json.loads(rest.stdout)["coverage"]
-        assert rest.returncode == 0, rest.stderr
-        assert (carried["carried"], carried["judged"]) == (coverage["judged"], coverage["unjudged"])
+        async with Pipeline.open(root, settings_for(dialect, host)) as pipeline:
+            rest = (await pipeline.resume(receipt["turn_id"], answer=False)).coverage
+        assert (rest.carried, rest.judged, rest.unjudged) == (coverage["judged"], coverage["unjudged"], 0)
         assert set(host.counts.judgments.values()) == {1}
 
 
 @EACH_DIALECT
-def test_ctrl_c_twice(root: Path, dialect: str) -> None:
+async def test_ctrl_c_twice(root: Path, dialect: str) -> None:
     """The second press ends at once, though the host is silent, and the store is as good as before."""
     asked = ("ask", TASK, *models_of(dialect), *FLAGS)
     with host_of_dialect(dialect) as host:
@@ -84,26 +93,26 @@ def test_ctrl_c_twice(root: Path, dialect: str) -> None:
         wait_until(lambda: host.counts.in_flight == CONCURRENCY, process)
         kept = rows(root, "judgment")
         process.send_signal(signal.SIGINT)
-        time.sleep(0.3)
+        await asyncio.sleep(0.3)
         pressed = time.monotonic()
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
         assert process.returncode == 130 and "Traceback" not in err
         assert time.monotonic() - pressed < 2.0
         host.latency_s = 0.0
-        after = run(*asked, "--no-answer", cwd=root, environ=environ)
-        coverage = json.loads(after.stdout)["coverage"]
-        assert after.returncode == 0 and coverage["cached"] >= kept >= 6
-        assert coverage["cached"] + coverage["judged"] == MEMORIES
+        after = await ask(root, settings_for(dialect, host), turn=TURN)
+        coverage = after.answer.coverage
+        assert (after.answer.exit_code, coverage.cached + coverage.judged) == (0, MEMORIES)
+        assert coverage.cached >= kept >= 6
 
 
 @EACH_DIALECT
-def test_ctrl_c_while_answering(root: Path, dialect: str) -> None:
+async def test_ctrl_c_while_answering(root: Path, dialect: str) -> None:
     """Exit 130 in the middle of the answering call; every judgment is kept."""
     asked = ("ask", TASK, *models_of(dialect), *FLAGS)
     with host_of_dialect(dialect) as host:
         environ = environment_at(dialect, host.url)
-        assert run(*asked, "--no-answer", cwd=root, environ=environ).returncode == 0
+        await ask(root, settings_for(dialect, host), turn=TURN)
         host.reset()
         host.latency_s = 30.0
         process = begin(*asked, cwd=root, environ=environ)
