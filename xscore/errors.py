@@ -10,6 +10,7 @@
     │   └── StoreDamaged              6  its bytes are wrong
     ├── BrokenReceipt                70  the candidates do not add up
     └── ProviderError                 3  a model call failed
+        ├── NotSent                      the run was stopped before its turn came
         ├── RateLimited                  retryable, may carry a minimum wait
         ├── Overloaded                   retryable
         ├── ConnectionFailed             retryable, may have been charged
@@ -109,6 +110,12 @@ class ProviderError(XscoreError):
     def __init__(self, message: str, *, hint: str = "", retry_after_s: float | None = None) -> None:
         super().__init__(message, hint=hint)
         self.retry_after_s = retry_after_s
+
+
+class NotSent(ProviderError):
+    """The run was stopped while the call waited for its turn; nothing was sent."""
+
+    kind = "not_sent"
 
 
 class RateLimited(ProviderError):

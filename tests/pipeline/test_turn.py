@@ -19,6 +19,7 @@ from xscore.pipeline.build import Pipeline, ask_sync
 from xscore.pipeline.desk import open_desk
 from xscore.pipeline.parts import Desk
 from xscore.records import Answer, Scope, Turn
+from xscore.scorer.fanout import workers_for
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 
@@ -118,13 +119,13 @@ async def test_a_wrong_key_ends_in_a_receipt_where_all_are_unjudged(shop: Path, 
 
 
 async def test_a_host_that_is_not_there_stops_the_run_at_once(shop: Path) -> None:
-    """Nothing listens at the host: one call's retries, not those of every pack, and everything is accounted for."""
+    """Nothing listens at the host: what was in flight, not every pack's retries, and everything is accounted for."""
     with OpenAIServer() as gone:
         settings = settings_for(gone, pack_size=1, concurrency=1, attempts=2)
     async with Pipeline.open(shop, settings) as pipeline:
         answer = await pipeline.ask(TASK)
     assert answer.exit_code == 3
-    assert answer.judge_usage.attempts == 2
+    assert answer.judge_usage.attempts <= 1 + workers_for(1) < answer.coverage.candidates
     assert answer.coverage.unjudged == answer.coverage.candidates
     assert "unreachable" in answer.unjudged.sample[-1].detail
 

@@ -8,7 +8,7 @@ import pytest
 from tests.providers.conftest import Connected, MakeRequest
 from tests.providers.time_lapse import now, run
 from tests.servers import Fault, OpenAIServer
-from xscore.errors import BudgetExhausted, ProviderError
+from xscore.errors import BudgetExhausted, NotSent, ProviderError
 from xscore.providers.limits import Limited
 from xscore.providers.prices import upper_bound
 from xscore.providers.provider import OnText
@@ -179,3 +179,22 @@ async def test_closing_reaches_the_provider_within() -> None:
     await limited.aclose()
     assert provider.closed
     assert (limited.name, limited.host) == ("closable", "-")
+
+
+async def test_what_waits_is_not_sent_after_a_halt(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected
+) -> None:
+    """Calls in flight go on, calls in line are told that they were not sent, and so is every later one."""
+    server.latency_s = 0.2
+    async with connected(server.url) as provider:
+        limited = Limited(provider, concurrency=3)
+        calls = [asyncio.create_task(limited.complete(judging())) for _ in range(12)]
+        while server.counts.in_flight < 3:
+            await asyncio.sleep(0.01)
+        limited.halt()
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        with pytest.raises(NotSent):
+            await limited.complete(judging())
+    assert [isinstance(end, Completion) for end in ends] == [True] * 3 + [False] * 9
+    assert all(isinstance(end, NotSent) for end in ends[3:])
+    assert server.counts.requests == 3

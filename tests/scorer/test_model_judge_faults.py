@@ -15,6 +15,7 @@ from xscore.providers.provider import OnText
 from xscore.providers.script import PlannedError, Rule, Script
 from xscore.providers.scripted import ScriptedProvider
 from xscore.records import Completion, Finish, Judgment, Request, Unjudged
+from xscore.scorer.model_judge import MOST_REJECTED
 
 
 @pytest.fixture
@@ -152,15 +153,23 @@ async def test_a_failed_call_costs_only_its_pack(code: Code) -> None:
 
 
 async def test_a_rejected_pack_is_taken_apart_only_when_others_pass(code: Code) -> None:
-    """A moderated memory costs only itself; a host that takes nothing is not asked memory by memory."""
+    """A moderated memory costs only itself; a host that takes nothing is asked a few times and no more."""
     provider = Failing(RequestRejected("400"), only=f'name="{alone_of_its_name(code)}"')
     found = await Bench(code, provider).run(concurrency=1)
     assert causes(found) == {"provider": 1, "judged": len(code) - 1}
     nothing = Failing(RequestRejected("400"))
     bench = Bench(code, nothing)
-    packs = bench.judge().plan(TURN, bench.candidates).calls
-    assert causes(await bench.run()) == {"provider": len(code)}
-    assert nothing.calls == packs
+    assert bench.judge().plan(TURN, bench.candidates).calls > MOST_REJECTED
+    assert causes(await bench.run(concurrency=1)) == {"provider": len(code)}
+    assert nothing.calls == MOST_REJECTED
+
+
+async def test_a_host_that_begins_to_turn_all_down_is_left_alone(code: Code) -> None:
+    """An account that runs dry in the middle, and says so in prose only, stops the run; what was judged stays."""
+    provider = Failing(RequestRejected("400 your balance is too low"), after=3)
+    found = await Bench(code, provider).run(concurrency=1)
+    assert causes(found)["judged"] > 0 and causes(found)["provider"] > 0
+    assert provider.calls == 3 + MOST_REJECTED
 
 
 async def test_a_store_that_cannot_be_written_ends_the_spending(code: Code) -> None:

@@ -13,8 +13,8 @@ from xscore.pipeline.receipt import to_json
 from xscore.records import Answer
 
 SET_A_MODEL = (
-    "To have a model judge and answer: export OPENAI_API_KEY=… or ANTHROPIC_API_KEY=…, or OPENAI_BASE_URL=… for a server"
-    " of your own (--judge and --model name others)."
+    "To have a model judge and answer: export OPENAI_API_KEY=… or ANTHROPIC_API_KEY=…, or OPENAI_BASE_URL=… for a"
+    " server of your own (--judge and --model name others)."
 )
 ANSWER = {
     "no_answer": click.option("--no-answer", is_flag=True, help="Judge and choose only; make no call to the answerer.")

@@ -39,8 +39,13 @@ _REASONS = "SELECT content_id, text FROM reason WHERE query_id = ? AND content_i
 _KEEP = """
     INSERT INTO judgment (query_id, content_id, score, prior, pack, position, seal)
     SELECT ?, id, ?, ?, ?, ?, ? FROM content WHERE hash = ?
+    ON CONFLICT (query_id, content_id) DO NOTHING
 """
-_KEEP_REASON = "INSERT INTO reason (query_id, content_id, text) SELECT ?, id, ? FROM content WHERE hash = ?"
+_KEEP_REASON = """
+    INSERT INTO reason (query_id, content_id, text) SELECT ?, id, ? FROM content WHERE hash = ?
+    ON CONFLICT (query_id, content_id) DO NOTHING
+"""
+_QUERY = "SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?"
 
 
 @dataclass(slots=True)
@@ -88,16 +93,19 @@ def _judgments(reader: DamagedRows, target: sqlite3.Connection, found: Salvaged)
             continue
         sealed = list(_sealed(reader.read(_JUDGMENTS, NUMBERS, number), hashes, turn, found))
         if sealed:
-            query = target.execute("INSERT INTO query (turn_key, judge, sample) VALUES (?, ?, ?)", names).lastrowid
+            target.execute(  # a damaged table can hold the same page, and so its rows, twice
+                "INSERT INTO query (turn_key, judge, sample) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", names
+            )
+            (query,) = target.execute(_QUERY, names).fetchone()
             target.executemany(
                 "INSERT INTO content (hash) VALUES (?) ON CONFLICT (hash) DO NOTHING", [row[-1:] for row in sealed]
             )
-            target.executemany(_KEEP, [(query, *row) for row in sealed])
+            kept = target.executemany(_KEEP, [(query, *row) for row in sealed]).rowcount
             reasons = reader.read(_REASONS, NUMBERS, number)
             judged = {row[-1] for row in sealed}
             given = [(query, text, hashes[at]) for at, text in reasons if hashes.get(at) in judged and _is(text, str)]
             target.executemany(_KEEP_REASON, given)
-            found.kept.update(judgments=len(sealed), reasons=len(given), tasks=1)
+            found.kept.update(judgments=kept, reasons=len(given), tasks=kept > 0)
 
 
 def _sealed(judgments: Iterator[Row], hashes: Mapping[int, str], turn: int, found: Salvaged) -> Iterator[Row]:

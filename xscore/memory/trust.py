@@ -9,7 +9,7 @@ where that one was believed. Trade-off: a moved repository asks once for `xscore
 import os
 import secrets
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,7 +111,8 @@ def set_aside(store_dir: Path) -> Path | None:
     aside = next(place for place in _asides(store_dir) if not os.path.lexists(place))
     aside.mkdir(mode=0o700)
     for file in files:
-        file.rename(aside / file.name)
+        with suppress(FileNotFoundError):  # SQLite removes the journals of a database that someone closes just now
+            file.rename(aside / file.name)
     return aside
 
 

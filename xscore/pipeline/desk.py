@@ -94,6 +94,10 @@ class _Desk:
         )
         return self._retrying(self.judging)
 
+    def halt(self) -> None:
+        if self.judging is not None:
+            self.judging.halt()
+
     def traffic(self) -> Traffic:
         return self.judging.traffic() if self.judging else Traffic()
 

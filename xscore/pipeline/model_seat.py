@@ -109,6 +109,7 @@ class ModelSeat:
             known_parts=lambda hashes: {part: pool.known[part] for part in hashes if part in pool.known},
             concurrency=workers_for(self.concurrency),
             context=self.settings.judge.context,
+            halt=desk.halt,
         )
 
     def close(self) -> None:

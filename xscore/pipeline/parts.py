@@ -52,6 +52,10 @@ class Desk(Protocol):
         """
         ...
 
+    def halt(self) -> None:
+        """Have the judge's calls that wait for their turn not be sent; those in flight go on."""
+        ...
+
     def traffic(self) -> Traffic:
         """Return how the judge's calls went."""
         ...

@@ -15,7 +15,7 @@ import asyncio
 from decimal import Decimal
 from typing import Protocol
 
-from xscore.errors import ProviderError, RateLimited, Unreachable
+from xscore.errors import NotSent, ProviderError, RateLimited, Unreachable
 from xscore.providers.gate import Gate
 from xscore.providers.prices import Price, price, upper_bound
 from xscore.providers.provider import OnText, Provider
@@ -58,6 +58,11 @@ class Limited:
         self._gate = Gate(concurrency, host=provider.host)
         self._budget = budget
         self._price_of = price_of
+        self._is_halted = False
+
+    def halt(self) -> None:
+        """Send nothing more: whoever still waits for its turn gets NotSent, what is in flight goes on."""
+        self._is_halted = True
 
     def traffic(self) -> Traffic:
         """Return what the host stated of its limits and how the calls in flight went."""
@@ -66,7 +71,8 @@ class Limited:
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Wait for its turn within the limits, then make one attempt.
 
-        Raises BudgetExhausted before anything is sent, and RateLimited when the host has let nobody through for long.
+        Raises BudgetExhausted and NotSent before anything is sent, and RateLimited when the host has let nobody through
+        for long.
         """
         share = bound(request)
         ticket = await self._admitted(share)
@@ -95,12 +101,21 @@ class Limited:
 
     async def _admitted(self, share: Share) -> int:
         async with self._front:
+            self._check_not_halted()
             await self._rates.take(share)
             try:
-                return await self._gate.enter()
+                ticket = await self._gate.enter()
+                if self._is_halted:
+                    self._gate.leave(ticket)
+                self._check_not_halted()
             except BaseException:
                 self._rates.settle(share, UNSENT)
                 raise
+            return ticket
+
+    def _check_not_halted(self) -> None:
+        if self._is_halted:
+            raise NotSent("the run was stopped before this call was sent", hint="Continue it with `xscore continue`.")
 
     async def _within_budget(self, request: Request, on_text: OnText | None) -> Completion:
         if self._budget is None:

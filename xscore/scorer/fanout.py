@@ -29,14 +29,17 @@ def workers_for(calls_in_flight: int) -> int:
 class Stop:
     """Whether to begin nothing more, and why; the first cause holds."""
 
-    def __init__(self) -> None:
+    def __init__(self, halt: Callable[[], None] = lambda: None) -> None:
+        """halt: called at the first cause, to hold back what waits to be sent."""
         self.cause: Cause | None = None
         self.detail = ""
+        self._halt = halt
 
     def set(self, cause: Cause, detail: str = "") -> None:
         """Begin nothing more."""
         if self.cause is None:
             self.cause, self.detail = cause, detail
+            self._halt()
 
 
 async def fan_out(

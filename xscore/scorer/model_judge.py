@@ -11,7 +11,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from xscore.errors import BudgetExhausted, PromptTooLong, ProviderError, RequestRejected, Unreachable, XscoreError
+from xscore.errors import (
+    BudgetExhausted,
+    NotSent,
+    PromptTooLong,
+    ProviderError,
+    RequestRejected,
+    Unreachable,
+    XscoreError,
+)
 from xscore.prompts.judge import turn_block
 from xscore.providers.provider import Provider
 from xscore.records import Candidate, Cause, Completion, Finish, Judgment, Request, Share, Turn, Unjudged
@@ -30,6 +38,8 @@ Write = Callable[[Sequence[Judgment]], Awaitable[None]]
 KnownParts = Callable[[Sequence[str]], Mapping[str, Judgment]]
 """Judgments that exist already among these content hashes of parts."""
 Unit = Pack | Ask | Rest
+MOST_REJECTED = 8
+"""So many requests turned down in a row, without an answer between them, and the host will take none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +69,12 @@ class ModelJudge:
         claims: Claims | None = None,
         concurrency: int = 32,
         context: str = "task",
+        halt: Callable[[], None] = lambda: None,
     ) -> None:
         """Slots: memory id -> pack and position, of the whole pool. priors: memory id -> lexical prior, 0..1.
 
-        claims: None where no other process can be at work on the same store.
+        claims: None where no other process can be at work on the same store. halt: has the provider send nothing more,
+        also of what waits within it.
         """
         self.identity = drafts.identity(provider=provider.name, host=provider.host)
         self.faults = Faults()
@@ -72,7 +84,7 @@ class ModelJudge:
         self._slots, self._priors = slots, priors
         self._concurrency, self._context = concurrency, context
         self._claims = claims or Alone()
-        self._stop = Stop()
+        self._stop = Stop(halt)
 
     def remarks(self) -> tuple[str, ...]:
         """Say what was wrong with replies so far, for the receipt's warnings."""
@@ -184,9 +196,11 @@ class ModelJudge:
         except BudgetExhausted as error:
             self._stop.set(Cause.BUDGET, error.message)
             return run.lose(ask.pieces, Cause.BUDGET, error.message), ()
+        except NotSent:
+            return self._unsent(run, ask), ()
         except ProviderError as error:
             return self._after_error(run, ask, error)
-        run.has_answer = True
+        run.has_answer, run.rejected = True, 0
         return await self._after_reply(run, ask, codes, completion)
 
     async def _after_reply(
@@ -213,8 +227,12 @@ class ModelJudge:
         detail = f"{error.kind}: {error.message}"
         if isinstance(error, PromptTooLong):
             return self._climb(run, ask, ask.pieces, repair.too_long(detail))
-        if isinstance(error, RequestRejected) and run.has_answer:
-            return self._climb(run, ask, ask.pieces, repair.rejected(detail))
+        if isinstance(error, RequestRejected):
+            run.rejected += 1
+            if run.rejected >= MOST_REJECTED:  # not this prompt, but any: an account out of money may say so in prose
+                self._stop.set(Cause.PROVIDER, detail)
+            elif run.has_answer:
+                return self._climb(run, ask, ask.pieces, repair.rejected(detail))
         if error.stops_run or (isinstance(error, Unreachable) and not run.has_answer):
             self._stop.set(Cause.PROVIDER, detail)
         return run.lose(ask.pieces, Cause.PROVIDER, detail), ()

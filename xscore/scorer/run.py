@@ -47,6 +47,8 @@ class Run:
     aside: Aside
     has_answer: bool = False
     """The host has taken a request of ours."""
+    rejected: int = 0
+    """Requests that the host turned down since its latest answer."""
     _parts: PartTally = field(default_factory=PartTally)
     _parts_of: dict[str, list[str]] = field(default_factory=dict)
 
