@@ -107,7 +107,7 @@ class Place:
         }
         return Settings(
             judge=JudgeSettings.model_validate(judge),
-            primary=PrimarySettings(model="openai:strong-1"),
+            primary=PrimarySettings(model="openai:strong-1", timeout_s=5 * patience_s),
             openai=OpenAISettings(base_url=self.url),
             budget=BudgetSettings(max_usd=Decimal(ask.cap), deadline_s=ask.deadline_s),
             selection=SelectionSettings(top_k=ask.top_k),
