@@ -55,7 +55,7 @@ def whole_command(tree: Path, home: Path, url: str, latency_s: float) -> None:
         print(f"whole command: exit {done.returncode}: {done.stderr[-300:]}")
         return
     said = json.loads(done.stdout)
-    calls = said["cost"]["judge"]["calls"] if "cost" in said else 0
+    calls = said["usage"]["judge"]["calls"]
     print(f"whole command, cold: {wall:.1f} s wall, {cpu:.1f} s CPU, {calls:,} calls")
 
 
