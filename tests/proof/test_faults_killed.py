@@ -24,6 +24,8 @@ FLAGS = ("--pack-size", str(PACK), "--concurrency", str(CONCURRENCY), "--json")
 TASK = "mend the tides"
 TURN = Turn(task=TASK)
 EACH_DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
+ANTHROPIC_DAILY = pytest.mark.parametrize("dialect", [pytest.param("openai", marks=pytest.mark.verify), "anthropic"])
+"""`test_kills` proves the like of the OpenAI dialect every day."""
 
 
 @pytest.fixture
@@ -37,7 +39,7 @@ def settings_for(dialect: str, host: LoopbackServer) -> Settings:
     return settings_at(dialect, host.url, pack_size=PACK)
 
 
-@EACH_DIALECT
+@ANTHROPIC_DAILY
 async def test_sigkill_while_judging(root: Path, dialect: str) -> None:
     """What was committed is there afterwards; what is paid again is at most what was in flight."""
     asked = ("ask", TASK, *models_of(dialect), *FLAGS, "--no-answer")
@@ -106,7 +108,7 @@ async def test_ctrl_c_twice(root: Path, dialect: str) -> None:
         assert coverage.cached >= kept >= 6
 
 
-@EACH_DIALECT
+@ANTHROPIC_DAILY
 async def test_ctrl_c_while_answering(root: Path, dialect: str) -> None:
     """Exit 130 in the middle of the answering call; every judgment is kept."""
     asked = ("ask", TASK, *models_of(dialect), *FLAGS)
