@@ -7,7 +7,6 @@ that must be among what the user reads, and how many requests at most the host m
 
 from dataclasses import dataclass
 
-from tests.proof.faults_scene import DIALECTS
 from tests.servers import Fault
 
 PACK = 3
@@ -31,7 +30,6 @@ class End:
     """At most so many requests."""
     strikes_all: bool = False
     """Every judging request, not only those about one memory."""
-    dialects: tuple[str, ...] = DIALECTS
     timeout_s: float = 4.0
     """`judge.timeout_s`; a loopback host has five times that."""
 
@@ -87,7 +85,6 @@ LASTING: dict[Fault, End] = {
         lost=(MEMORIES, MEMORIES),
         calls=PACKS * LADDER,
         strikes_all=True,
-        dialects=("openai",),  # Anthropic's API refuses what is too long
     ),
     Fault.FOREIGN_ID: End(exit_code=0, cause="", says="scores for unknown ids", lost=(0, 0), strikes_all=True),
     Fault.NO_USAGE: End(exit_code=0, cause="", says="", lost=(0, 0), strikes_all=True),
