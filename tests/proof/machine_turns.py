@@ -22,7 +22,7 @@ from xscore.pipeline.build import Pipeline
 from xscore.pipeline.desk import open_desk
 from xscore.pipeline.parts import Desk
 from xscore.pipeline.pool import narrow
-from xscore.records import Answer, JudgeIdentity, Scope, Turn, Usage
+from xscore.records import Answer, JudgeIdentity, Kind, Scope, Turn, Usage
 from xscore.settings import (
     BudgetSettings,
     JudgeSettings,
@@ -123,7 +123,7 @@ class Taken:
     lines: tuple[dict[str, Any], ...]
     """Of `--all-scores`."""
     pool: frozenset[str]
-    """Ids of all memories that the scope lets in."""
+    """Ids of all memories that the scope lets in; no exchanges: the turn may have moved one to its own thread."""
     texts: dict[str, str]
     """What a judge is shown of each of them."""
     judge: JudgeIdentity
@@ -196,7 +196,7 @@ def _taken(pipeline: Pipeline, answer: Answer, target: Path) -> Taken:
     pool = narrow(store.pool(thread=thread), answer.scope)
     written = target.read_text("utf-8") if target.exists() else ""  # not of a turn that could not be kept
     lines = tuple(map(json.loads, written.splitlines()))
-    ids = frozenset(candidate.id for candidate in pool)
+    ids = frozenset(candidate.id for candidate in pool if candidate.kind is not Kind.EXCHANGE)
     return Taken(answer, lines, ids, store.texts(pool), pipeline.parts.judge.identity)
 
 

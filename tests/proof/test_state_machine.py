@@ -31,7 +31,12 @@ LATENCY_S = 0.03
 LARGEST_PACK = 20
 BROKEN_STORE = 6
 
-FAULTS = tuple(Fault(name) for name in Fault if name not in (Fault.DRIP, Fault.REDIRECT, Fault.ECHO, Fault.SILENCE))
+UNREADABLE = (
+    *(Fault.MALFORMED_CONTENT, Fault.MISSING_ID, Fault.DUPLICATE_ID, Fault.FOREIGN_ID, Fault.REFUSAL, Fault.TRUNCATION),
+    *(Fault.NAN, Fault.OUT_OF_RANGE, Fault.STRING_SCORE, Fault.TRUE_SCORE),
+)
+FAILED = tuple(set(Fault) - {*UNREADABLE, Fault.DRIP, Fault.REDIRECT, Fault.ECHO, Fault.SILENCE})
+FAULTS = st.sampled_from(UNREADABLE) | st.sampled_from(sorted(FAILED))
 ASKS = st.builds(
     Ask,
     task=st.sampled_from(checks.TASKS),
@@ -44,7 +49,7 @@ ASKS = st.builds(
     cap=st.sampled_from(["1", "1", "0.03"]),
     answers=st.booleans(),
 )
-TROUBLE = st.lists(st.tuples(st.sampled_from(FAULTS), st.integers(1, 3)), max_size=2)
+TROUBLE = st.lists(st.tuples(FAULTS, st.integers(1, 3)), max_size=2)
 
 
 class Machine(RuleBasedStateMachine):
