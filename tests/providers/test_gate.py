@@ -9,7 +9,7 @@ import pytest
 
 from tests.providers.time_lapse import now, run
 from xscore.errors import Overloaded, ProviderError, RateLimited
-from xscore.providers.gate import HISTORY, LONGEST_BACKOFF_S, NEVER_S, PATIENCE_S, START, Gate
+from xscore.providers.gate import HISTORY, LONGEST_BACKOFF_S, NEVER_S, PATIENCE_S, START, STORM, Gate
 from xscore.records import ConcurrencyStep
 
 LATENCY_S = 1.0
@@ -165,11 +165,11 @@ def test_only_the_probes_answer_opens() -> None:
     async def story() -> tuple[int, int, int]:
         gate = Gate(4, jitter=lambda: 0.0)
         tickets = [await gate.enter() for _ in range(4)]
-        gate.refused(tickets[0], RateLimited("no", hint="", retry_after_s=2.0))
+        for ticket in tickets[:STORM]:
+            gate.refused(ticket, RateLimited("no", hint="", retry_after_s=2.0))
         waiting = [asyncio.create_task(gate.enter()) for _ in range(5)]
         await asyncio.sleep(0.1)
-        gate.answered(tickets[1])
-        gate.answered(tickets[2])
+        gate.answered(tickets[STORM])
         await asyncio.sleep(1.8)
         closed = sum(task.done() for task in waiting)
         await asyncio.sleep(0.2)
@@ -181,7 +181,23 @@ def test_only_the_probes_answer_opens() -> None:
             task.cancel()
         return closed, probing, opened
 
-    assert run(story()) == (0, 1, 3)  # of the limit of 3, one is still in flight from before
+    assert run(story()) == (0, 1, 4)  # the probe is back, and the limit of 3 goes out
+
+
+def test_a_429_among_answers_closes_nothing() -> None:
+    """A call refused alone waits by itself; the others go on, a few less at a time."""
+
+    async def story() -> tuple[int, list[tuple[int, str]]]:
+        gate = Gate(10)
+        tickets = [await gate.enter() for _ in range(10)]
+        for refused, answered in zip(tickets[:5], tickets[5:], strict=True):
+            gate.refused(refused, RateLimited("no", hint="", retry_after_s=60.0))
+            gate.answered(answered)
+        going_on = [asyncio.create_task(gate.enter()) for _ in range(20)]
+        await asyncio.sleep(0)
+        return sum(task.done() for task in going_on), history_of(gate)
+
+    assert run(story()) == (8, [(10, "start"), (8, "rate_limited")])
 
 
 def test_a_storm_that_comes_back_at_once_meets_a_trickle() -> None:
@@ -274,7 +290,8 @@ def test_the_history_is_short() -> None:
     async def story() -> tuple[ConcurrencyStep, ...]:
         gate = Gate(4)
         for _ in range(1_000):
-            gate.refused(await gate.enter(), RateLimited("no", hint=""))
+            for _ in range(STORM):
+                gate.refused(await gate.enter(), RateLimited("no", hint=""))
             gate.answered(await gate.enter())
         return gate.history
 

@@ -5,9 +5,10 @@ host's first 429. Each episode of 429s takes it down to four fifths, once: refus
 belong to the same episode. After that it grows by a twentieth a window. 5xx and broken connections say nothing about
 the number of calls and change nothing.
 
-A 429 closes the gate for everybody until its Retry-After has passed, or, without one, for a backoff that doubles. Then
-one call probes, and only its success opens the gate, so a storm costs what was in flight and a probe now and then. A
-storm that comes back before one window was answered is met with a trickle that doubles instead of the whole limit.
+A 429 among answers is its own call's affair (`retrying`). `STORM` of them in a row close the gate for everybody until
+Retry-After has passed, or, without one, for a backoff that doubles. Then one call probes, and only its success opens
+the gate, so a storm costs what was in flight and a probe now and then. A storm that comes back before one window was
+answered is met with a trickle that doubles instead of the whole limit.
 After `PATIENCE_S` of nothing but 429, or when the host asks for more than `LONGEST_RETRY_AFTER_S`, it gives up and
 everybody gets the error. Time is the event loop's. The trade-off: a host that limits requests a minute and does not
 say so is probed for its rate with calls that it refuses.
@@ -26,6 +27,8 @@ START = 16
 SHRINK = 0.8
 GROWTH_SHARE = 0.05
 """Of the limit, added after each window of answers once there was a 429 (at least one call)."""
+STORM = 3
+"""429s in a row, without an answer between them, that close the gate."""
 FIRST_BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
 RETRY_AFTER_FLOOR = 0.1
@@ -67,7 +70,7 @@ class Gate:
         self._was_full = False
         self._trickle: int | None = None
         self._is_tried = True
-        self._closings = self._lost_probes = 0
+        self._closings = self._lost_probes = self._refusals = 0
         self._opens_at = 0.0
         self._refused_since: float | None = None
         self._last_words: RateLimited | None = None
@@ -101,7 +104,7 @@ class Gate:
     def answered(self, ticket: int) -> None:
         """Take back the ticket of a call that the host served."""
         self.in_flight -= 1
-        self._refused_since = None
+        self._refusals, self._refused_since = 0, None
         if ticket == self._probe or self._last_words is not None:
             self._open()
         elif self._state is _State.OPEN:
@@ -112,13 +115,17 @@ class Gate:
         """Take back the ticket of a call that met a 429."""
         self.in_flight -= 1
         now = _now()
+        self._refusals += 1
         self._refused_since = now if self._refused_since is None else self._refused_since
         wait_s = error.retry_after_s
         if (wait_s or 0.0) > LONGEST_RETRY_AFTER_S or now - self._refused_since >= PATIENCE_S:
             self._give_up(error)
-        elif self._state is _State.OPEN and ticket > self._last_before_shrink:
-            self._shrink()
-            self._close(now + self._wait_s(wait_s))
+        elif self._state is _State.OPEN:
+            if ticket > self._last_before_shrink:
+                self._shrink()
+            if self._refusals >= STORM:
+                self._close(now + self._wait_s(wait_s))
+            self._serve()
         elif ticket == self._probe:
             self._close(now + self._wait_s(wait_s))
         elif wait_s is not None:  # of the same episode, but the host has spoken

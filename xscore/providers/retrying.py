@@ -1,12 +1,13 @@
 """Try a call again where its failure says that another try may do: by type of error, never by message.
 
 It stands outside the limits, so that each attempt takes its own tokens, budget and ledger row, and no slot is held
-while it waits. A 429 is no failed attempt: the gate within makes everybody wait and says when to give up, and a call
-goes back into the line up to `MOST_REFUSALS` times, so that a storm leaves nobody unjudged and a call that the host
-never takes (larger than its limit a minute) does not circle for ever. A Retry-After of a 503 or 529 is a minimum for
-this call alone, with jitter on top. On this very machine a deadline that passed means a slow model, not a dead one:
-the next attempt has twice the time. What stops the run (money, key, model) is raised at once, and so is a failure
-after text was shown: it would be shown twice. The trade-off: without a gate within, a 429 is tried again at once.
+while it waits. A 429 is no failed attempt: the call waits what the host asked for, or a moment, and goes back into the
+line, up to `MOST_REFUSALS` times, so that a storm leaves nobody unjudged and a call that the host never takes (larger
+than its limit a minute) does not circle for ever; when everybody must wait, and when to give up, is the gate's to say.
+A Retry-After is a minimum, with jitter on top. On this very machine a deadline that passed means a slow model, not a
+dead one: the next attempt has twice the time. What stops the run (money, key, model) is raised at once, and so is a
+failure after text was shown: it would be shown twice. The trade-off: without a gate within, each call meets a storm
+alone.
 """
 
 import asyncio
@@ -63,8 +64,7 @@ class Retrying:
                 last = error
             if isinstance(last, CallTimedOut):
                 request = replace(request, timeout_s=request.timeout_s * self._more_time)
-            if not isinstance(last, RateLimited):
-                await self._sleep(self._wait_s(failed, last))
+            await self._sleep(self._wait_s(1 if isinstance(last, RateLimited) else failed, last))
 
     async def aclose(self) -> None:
         """Close the provider within."""
