@@ -150,6 +150,17 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
+def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let several reads see one and the same state, whatever others write meanwhile."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+@contextmanager
 def making_sense(what: str) -> Iterator[None]:
     """Read values that only we write: what cannot be one of them is damage. Raises StoreDamaged."""
     try:

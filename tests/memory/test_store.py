@@ -145,6 +145,23 @@ def test_status_counts_what_is_there(store: Store) -> None:
     assert status.bytes > 0
 
 
+def test_rows_that_a_torn_page_hides_are_damage(store: Store) -> None:
+    """A table that holds fewer memories than its index is damage, not a smaller pool."""
+    put(store, function("f"), function("g"))
+    assert len(store.pool()) == 2
+    (root,) = store.connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'memory'").fetchone()
+    store.connection.execute("PRAGMA writable_schema = ON")
+    store.connection.execute("CREATE TABLE empty (id)")
+    store.connection.execute(
+        "UPDATE sqlite_master SET rootpage = (SELECT rootpage FROM sqlite_master WHERE name = 'empty')"
+        " WHERE name = 'memory' AND rootpage = ?",
+        (root,),
+    )
+    store.connection.execute("PRAGMA writable_schema = RESET")
+    with pytest.raises(StoreDamaged, match="missing from their table"):
+        store.pool()
+
+
 def test_a_word_no_memory_can_have_is_damage(store: Store) -> None:
     """A kind that does not exist is damage when the pool or the memory is read, not a crash."""
     put(store, function())

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Literal, Self
 
 from xscore import database
+from xscore.errors import StoreDamaged
 from xscore.hashing import content_hash
 from xscore.memory import door, rows, trust, turns, user_secret
 from xscore.paths import Root
-from xscore.records import Candidate, Edge, Memory, StoreStatus
+from xscore.records import Candidate, Edge, Kind, Memory, StoreStatus
 
 Tests = Literal["cards", "full"]
 Slots = dict[str, tuple[str, int]]
@@ -26,6 +27,11 @@ Slots = dict[str, tuple[str, int]]
 _HASH: Mapping[Tests, str] = {"cards": "content_hash", "full": "text_hash"}
 """What the judge is shown, by how tests are shown."""
 _AMONG = "IN (SELECT value FROM json_each(?))"
+_LIVE = f"""
+    SELECT count(*) FROM memory INDEXED BY memory_by_layer
+    WHERE status IN ('active', 'stale') AND kind <> '{Kind.EXCHANGE}'
+"""
+"""Counted in the index alone, whose pages are others than the table's."""
 
 
 class Store:
@@ -66,13 +72,18 @@ class Store:
     def pool(self, *, tests: Tests = "cards", thread: str = "") -> tuple[Candidate, ...]:
         """Return every active or stale memory of all layers, once for each content, in the order of path and line.
 
-        Left out: exchanges of this very thread, which the answering model sees anyway. Nothing else.
+        Left out: exchanges of this very thread, which the answering model sees anyway. Nothing else. Raises
+        StoreDamaged where the table holds fewer than its index: a torn page can hide rows without an error.
         """
-        found = self.connection.execute(
-            f"SELECT {rows.CANDIDATE_COLUMNS[tests]} FROM memory"  # noqa: S608  columns are ours
-            " WHERE status IN ('active', 'stale') AND NOT (kind = 'exchange' AND thread = ?)",
-            (thread or "\0",),
-        ).fetchall()
+        with database.snapshot(self.connection):
+            found = self.connection.execute(
+                f"SELECT {rows.CANDIDATE_COLUMNS[tests]} FROM memory"  # noqa: S608  columns are ours
+                " WHERE status IN ('active', 'stale') AND NOT (kind = 'exchange' AND thread = ?)",
+                (thread or "\0",),
+            ).fetchall()
+            (there,) = self.connection.execute(_LIVE).fetchone()
+        if sum(row[3] != Kind.EXCHANGE for row in found) != there:
+            raise StoreDamaged("the store is damaged: memories are missing from their table", hint=database.REBUILD)
         return rows.candidates(found)
 
     def texts(self, candidates: Sequence[Candidate], *, tests: Tests = "cards") -> dict[str, str]:
