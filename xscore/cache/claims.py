@@ -115,6 +115,7 @@ class Claims:
 
 def settle_claims(connection: Connection, query: int, hashes: Iterable[str]) -> None:
     """Take out the claims on contents that are judged now, whoever holds them. Within an open transaction."""
-    connection.executemany(
-        "DELETE FROM claim WHERE query_id = ? AND content = ?", [(query, content) for content in hashes]
+    connection.execute(
+        "DELETE FROM claim WHERE query_id = ? AND content IN (SELECT value FROM json_each(?))",
+        (query, json.dumps(list(hashes))),
     )

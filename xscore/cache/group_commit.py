@@ -1,15 +1,18 @@
 """One thread that writes for many tasks: what queues while a commit is under way goes into the next one.
 
-Jobs run in the order they were handed over, so what was posted before a job is committed with it or before it: the
-ledger's record of a call never comes after the judgments it paid for. A failed commit fails everyone who waits and
-closes the door, because a run that cannot keep what it pays for must stop paying. Trade-off: one bad job fails its
-whole group.
+What was handed over before a job is committed with it or before it: the ledger's record of a call never comes after the
+judgments it paid for. Jobs run in that order; what is added for one `Bulk` is written by one call of it, because each
+statement costs a hand-over between two threads. A failed commit fails everyone who waits and closes the door, because
+a run that cannot keep what it pays for must stop paying. Trade-offs: one bad job fails its whole group; after a commit
+for several the thread rests for `REST_S`, so that the next is for several too, and a busy run's write takes that much
+longer.
 """
 
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -23,13 +26,18 @@ from xscore.errors import StoreError, XscoreError
 T = TypeVar("T")
 Job = Callable[[Connection], Any]
 """Writes within the group's transaction; it must not begin or end one."""
+Bulk = Callable[[Sequence[Any], Connection], None]
+"""Writes all the items that were added for it, in their order; else like a job."""
+REST_S = 0.002
 
 
 @dataclass(slots=True)
 class _Task:
-    job: Job
+    job: Job | None
     waiter: asyncio.Future[Any] | None
     result: Any = None
+    bulk: Bulk | None = None
+    item: Any = None
 
 
 class GroupCommit:
@@ -40,6 +48,8 @@ class GroupCommit:
         self._queue: SimpleQueue[_Task | None] = SimpleQueue()
         self._failure: Exception | None = None
         self._closed = False
+        self._handed = self._done = 0
+        """Tasks that came, and those that are committed."""
         self.commits = 0
         """Transactions so far."""
 
@@ -71,17 +81,37 @@ class GroupCommit:
         """Hand over a job without waiting for it. Raises if an earlier commit failed."""
         self._put(_Task(job, None))
 
+    def add(self, bulk: Callable[[Sequence[T], Connection], None], item: T) -> None:
+        """Hand over an item, to be written together with others, without waiting for it. Raises as `post` does."""
+        self._put(_Task(None, None, bulk=bulk, item=item))
+
+    async def keep(self, bulk: Callable[[Sequence[T], Connection], None], item: T) -> None:
+        """Do the same, and return once it is committed."""
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._put(_Task(None, waiter, bulk=bulk, item=item))
+        await waiter
+
+    async def caught_up(self) -> None:
+        """Return once all that was handed over so far is committed. Raises the failure of an earlier commit."""
+        if self._handed > self._done or self._failure is not None:
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._put(_Task(None, waiter))
+            await waiter
+
     def _put(self, task: _Task) -> None:
         if self._failure is not None:
             raise self._failure
         if self._closed:
             raise StoreError("the writer is closed", hint="This is a bug of xscore; please report it.")
+        self._handed += 1
         self._queue.put(task)
 
     def _work(self) -> None:
         try:
             while (group := self._next_group()) is not None:
                 self._commit(group)
+                if sum(task.waiter is not None for task in group) > 1:
+                    time.sleep(REST_S)
         finally:
             self._connection.close()
             self._abandon()
@@ -114,15 +144,26 @@ class GroupCommit:
             if self._failure is not None:
                 raise self._failure
             with database.transaction(self._connection):
-                for task in group:
-                    task.result = task.job(self._connection)
+                self._run(group)
             self.commits += 1
+            self._done += len(group)
             failure = None
         except (XscoreError, sqlite3.Error) as error:
             failure = error
         finally:
             self._failure = failure
             self._tell([task for task in group if task.waiter is not None])
+
+    def _run(self, group: list[_Task]) -> None:
+        items: dict[Bulk, list[Any]] = {}
+        for task in group:
+            if task.bulk is not None:
+                items.setdefault(task.bulk, []).append(task.item)
+        for task in group:
+            if task.job is not None:
+                task.result = task.job(self._connection)
+            elif task.bulk in items:
+                task.bulk(items.pop(task.bulk), self._connection)
 
     def _tell(self, tasks: list[_Task]) -> None:
         if not tasks:

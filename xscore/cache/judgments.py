@@ -31,6 +31,7 @@ _AMONG = """
     FROM json_each(?) CROSS JOIN content ON hash = value
     CROSS JOIN judgment ON query_id = ? AND content_id = content.id
 """
+_ENTER = "INSERT INTO content (hash) SELECT value FROM json_each(?) WHERE true ON CONFLICT (hash) DO NOTHING"
 _WRITE = """
     INSERT INTO judgment (query_id, content_id, score, prior, pack, position, seal)
     SELECT ?, id, ?, ?, ?, ?, ? FROM content WHERE hash = ?
@@ -113,10 +114,7 @@ def insert(
     """Keep judgments within a transaction that is already open."""
     names = (turn_key, judge_key(judge), sample)
     query, turn = enter_query(connection, names), turn_seal(*names)
-    connection.executemany(
-        "INSERT INTO content (hash) VALUES (?) ON CONFLICT (hash) DO NOTHING",
-        [(judgment.content_hash,) for judgment in judgments],
-    )
+    connection.execute(_ENTER, (json.dumps([judgment.content_hash for judgment in judgments]),))
     rows = [  # + 0.0: SQLite keeps -0.0 as 0.0, and so must the seal
         (j.content_hash, j.score + 0.0, j.prior + 0.0, j.pack, j.position) for j in judgments
     ]

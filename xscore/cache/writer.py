@@ -6,7 +6,6 @@ some 0.1 ms against seconds of a call.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from sqlite3 import Connection
 
 from xscore.cache.claims import settle_claims
@@ -26,9 +25,10 @@ class JudgmentWriter:
     async def write(self, judgments: Sequence[Judgment]) -> None:
         """Return once these are committed. Raises StoreError, and then for every later call, when they cannot be."""
         if judgments:
-            await self._commits.submit(partial(self._insert, tuple(judgments)))
+            await self._commits.keep(self._insert, judgments)
 
-    def _insert(self, judgments: Sequence[Judgment], connection: Connection) -> None:
+    def _insert(self, batches: Sequence[Sequence[Judgment]], connection: Connection) -> None:
+        judgments = [judgment for batch in batches for judgment in batch]
         insert(connection, judgments, turn_key=self._turn_key, judge=self._judge, sample=self._sample)
         query = enter_query(connection, (self._turn_key, judge_key(self._judge), self._sample))
         settle_claims(connection, query, [judgment.content_hash for judgment in judgments])

@@ -6,9 +6,8 @@ made row by row in Python (SQLite has no decimals), some milliseconds for the th
 """
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from functools import partial
 
 from xscore.cache.group_commit import GroupCommit
 from xscore.database import making_sense
@@ -46,7 +45,7 @@ class Ledger:
         Not for a call that was answered: its reply is worth having, and whoever writes or reserves next is told.
         """
         try:
-            self._commits.post(partial(_insert, call))
+            self._commits.add(_insert, call)
         except (StoreError, sqlite3.Error):
             if call.outcome != _OK:
                 raise
@@ -89,18 +88,21 @@ def chars_per_token(connection: sqlite3.Connection, model: str) -> float | None:
 _USAGE = ("input_tokens", "cached_input_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
 
 
-def _insert(call: CallRecord, connection: sqlite3.Connection) -> None:
-    usage = call.usage
-    connection.execute(
-        _INSERT,
-        (
-            *(call.id, call.turn_id, call.stage, call.provider, call.host, call.model, call.started_at),
-            *(call.duration_s, call.outcome, call.candidates),
-            *(usage.input_tokens, usage.cached_input_tokens, usage.cache_write_tokens),
-            *(usage.output_tokens, usage.reasoning_tokens),
-            None if call.cost_usd is None else str(call.cost_usd),
-            int(call.estimated),
-        ),
+def _insert(calls: Sequence[CallRecord], connection: sqlite3.Connection) -> None:
+    connection.executemany(_INSERT, map(_row, calls))
+    learned = [call for call in calls if call.chars > 0 and call.usage.input_tokens > 0 and not call.estimated]
+    connection.executemany(
+        _LEARN, [(call.model, call.chars, call.usage.input_tokens, _FADE, _FADE) for call in learned]
     )
-    if call.chars > 0 and usage.input_tokens > 0 and not call.estimated:
-        connection.execute(_LEARN, (call.model, call.chars, usage.input_tokens, _FADE, _FADE))
+
+
+def _row(call: CallRecord) -> tuple[object, ...]:
+    usage = call.usage
+    return (
+        *(call.id, call.turn_id, call.stage, call.provider, call.host, call.model, call.started_at),
+        *(call.duration_s, call.outcome, call.candidates),
+        *(usage.input_tokens, usage.cached_input_tokens, usage.cache_write_tokens),
+        *(usage.output_tokens, usage.reasoning_tokens),
+        None if call.cost_usd is None else str(call.cost_usd),
+        int(call.estimated),
+    )
