@@ -14,6 +14,7 @@ from xscore.providers.script import Script
 from xscore.providers.scripted import ScriptedProvider
 from xscore.records import Cause, Completion, Finish, Judgment, Request, Turn, Unjudged
 from xscore.scorer.packs import Profile, profile
+from xscore.scorer.sharing import AHEAD
 
 
 @pytest.fixture
@@ -197,7 +198,7 @@ async def test_equal_contents_are_judged_once(code: Code) -> None:
     assert len(await settle(bench.judge(), [*bench.candidates, twin])) == len(code)
 
 
-async def test_texts_are_loaded_pack_by_pack() -> None:
+async def test_texts_are_loaded_some_packs_at_a_time() -> None:
     """20,000 memories need neither all their texts at once nor much CPU beyond the calls."""
     text = "def f(a, b):\n    return a if a < b else b\n" * 10
     made = [candidate(f"m{number // 17}.py", f"f{number}", text, line=number) for number in range(20_000)]
@@ -206,7 +207,7 @@ async def test_texts_are_loaded_pack_by_pack() -> None:
     started = time.process_time()
     await settle(judge, made)
     spent_ms = (time.process_time() - started) * 1e3
-    assert max(bench.loaded) <= 20
+    assert max(bench.loaded) <= AHEAD * 20
     assert spent_ms / len(made) < 0.2  # 0.03 measured; the bound leaves room for a slow machine
 
 

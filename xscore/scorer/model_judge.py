@@ -2,7 +2,7 @@
 
 A judgment is committed (`write`) before the worker that got it takes more work, so a kill re-pays at most what was in
 flight, and claimed before it is sent (`sharing`), so that processes at work on one store do not pay for it twice. Texts
-are loaded pack by pack. Retries, limits, prices and the ledger are wrapped around the provider and not seen here.
+are loaded some packs at a time. Retries, limits, prices and the ledger are wrapped around the provider, out of sight.
 Trade-off: a reply's valid scores are kept and only the rest is asked again, so one memory may be judged among other
 neighbours than another of its pack.
 """
@@ -22,7 +22,7 @@ from xscore.errors import (
 )
 from xscore.prompts.judge import turn_block
 from xscore.providers.provider import Provider
-from xscore.records import Candidate, Cause, Completion, Finish, Judgment, Request, Share, Turn, Unjudged
+from xscore.records import Candidate, Cause, Completion, Finish, Judgment, Request, Turn, Unjudged
 from xscore.scorer import parse, repair
 from xscore.scorer.draft import Drafts
 from xscore.scorer.fanout import Stop, fan_out
@@ -30,14 +30,14 @@ from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, to_send
 from xscore.scorer.repair import Ask
 from xscore.scorer.run import Faults, Result, Run
-from xscore.scorer.sharing import Alone, Aside, Claims, Rest
+from xscore.scorer.sharing import Alone, Claims, Look, Opened, Ours, Waiting
 from xscore.scorer.split import Piece
 
 Write = Callable[[Sequence[Judgment]], Awaitable[None]]
 """Returns when these judgments are committed."""
 KnownParts = Callable[[Sequence[str]], Mapping[str, Judgment]]
 """Judgments that exist already among these content hashes of parts."""
-Unit = Pack | Ask | Rest
+Unit = Look | Ours | Ask
 MOST_REJECTED = 8
 """So many requests turned down in a row, without an answer between them, and the host will take none."""
 
@@ -102,10 +102,10 @@ class ModelJudge:
         """
         packs = self._packs(candidates)
         workers = max(1, min(self._concurrency, len(candidates)))
-        aside = Aside(self._claims, workers=workers)
-        run = Run(turn_block(turn, context=self._context), self._priors_by_content(packs), aside)
+        line = Waiting(packs, self._claims, workers=workers)
+        run = Run(turn_block(turn, context=self._context), self._priors_by_content(packs), line)
         waiting = {member.content_hash for pack in packs for member in pack.members}
-        units: Iterator[Unit] = aside.units(packs)
+        units: Iterator[Unit] = iter(line.look())
         batches = fan_out(
             units,
             lambda unit: self._settle(run, unit),
@@ -154,17 +154,24 @@ class ModelJudge:
         match unit:
             case Ask():
                 return await self._send(run, unit)
-            case Rest():
-                return (), await run.aside.look()
-            case Pack():
+            case Look():
+                return (), await self._look(run)
+            case Ours():
                 return await self._settle_pack(run, unit)
 
-    async def _settle_pack(self, run: Run, pack: Pack) -> tuple[Sequence[Result], Sequence[Unit]]:
-        found = self._drafts.pieces_of(pack, self._texts(pack.members))
-        hashes = run.contents(pack, found)
-        (claimed,) = await self._claims.claim([hashes], at_most=1)
-        if claimed.share is not Share.OURS:
-            return (), run.aside.put(pack, hashes)
+    async def _look(self, run: Run) -> Sequence[Unit]:
+        """Claim the next packs; return them, and after them the next look."""
+        packs = run.waiting.take()
+        if not packs:
+            await run.waiting.look_aside()
+            return run.waiting.look()
+        texts = self._texts([member for pack in packs for member in pack.members])
+        found = [(pack, self._drafts.pieces_of(pack, texts)) for pack in packs]
+        opened = [Opened(pack, pieces, run.contents(pack, pieces)) for pack, pieces in found]
+        return [*await run.waiting.claim(opened), *run.waiting.look()]
+
+    async def _settle_pack(self, run: Run, ours: Ours) -> tuple[Sequence[Result], Sequence[Unit]]:
+        pack, found, claimed = ours.opened.pack, ours.opened.pieces, ours.claimed
         elsewhere = [claimed.known[one.content_hash] for one in pack.members if one.content_hash in claimed.known]
         if elsewhere:
             done = {judgment.content_hash for judgment in elsewhere}
@@ -248,7 +255,7 @@ class ModelJudge:
         assert self._stop.cause is not None
         if isinstance(unit, Ask):
             return run.lose(unit.pieces, self._stop.cause, self._stop.detail)
-        packs = run.aside.leave() if isinstance(unit, Rest) else [unit]
+        packs = [unit.opened.pack] if isinstance(unit, Ours) else run.waiting.leave()
         members = [member for pack in packs for member in pack.members]
         return [Unjudged(member.content_hash, self._stop.cause, self._stop.detail) for member in members]
 

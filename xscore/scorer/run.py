@@ -10,7 +10,7 @@ from xscore.records import Cause, Judgment, Unjudged
 from xscore.scorer import parse
 from xscore.scorer.packs import Pack
 from xscore.scorer.repair import Ask
-from xscore.scorer.sharing import Aside
+from xscore.scorer.sharing import Waiting
 from xscore.scorer.split import PartTally, Piece
 
 Result = Judgment | Unjudged
@@ -44,7 +44,7 @@ class Run:
     turn_text: str
     priors: Mapping[str, float]
     """By content hash of the memory."""
-    aside: Aside
+    waiting: Waiting
     has_answer: bool = False
     """The host has taken a request of ours."""
     rejected: int = 0

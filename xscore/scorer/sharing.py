@@ -1,24 +1,30 @@
-"""Sharing a turn with other processes on the same store: what they pay for is put aside and looked at last.
+"""Sharing a turn with other processes on the same store: packs are claimed before they are sent.
 
-A pack that holds a content which another process is paying for stays whole and waits, while the workers go on to the
-next; so processes that ask the same at once share the work. When nothing else is left, what was put aside is looked at
-again and again, some packs at a time: judged by the other, it is taken; given up or left by a dead process, it is ours.
-It does not know how claims are kept (`cache.claims`). Trade-off: the last packs end up to `PAUSE_S` later than they
-could.
+Packs are claimed some at a time, a moment before there is a worker for them, and fewer the fewer are left, so that
+processes that ask the same at once share the work to its end. A pack that holds a content which another process is
+paying for stays whole and is put aside. When nothing else is left, what was put aside is looked at again and again:
+judged by the other, it is taken; given up or left by a dead process, it is ours. It does not know how claims are kept
+(`cache.claims`). Trade-off: the last packs end up to `PAUSE_S` later than they could.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
 from xscore.records import Claimed, Share
 from xscore.scorer.packs import Pack
+from xscore.scorer.split import Piece
 
 PAUSE_S = 0.1
 """Between two looks at packs of which none was settled."""
 LOOK_AT = 4
 """So many times as many packs as there are workers are looked at in one transaction."""
+AHEAD = 16
+"""So many packs are claimed at a time, but for no more than half of the workers"""
+AHEAD_SHARE = 4
+"""and no more than this part of those that are left."""
 
 
 class Claims(Protocol):
@@ -56,61 +62,77 @@ class Alone:
         """Give nothing up: nobody waits for it."""
 
 
-class Rest:
-    """A unit of work: look at what was put aside."""
+class Look:
+    """A unit of work: see which packs are ours to judge next."""
 
 
-REST: Final = Rest()
+LOOK: Final = Look()
 
 
-class Aside:
-    """Packs that others are paying for, in their order, and when to look at them."""
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A pack with what is judged of it."""
 
-    def __init__(self, claims: Claims, *, workers: int) -> None:
+    pack: Pack
+    pieces: tuple[Piece, ...]
+    hashes: Sequence[str]
+    """All contents that judging it judges."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """A unit of work: a pack that is ours to judge."""
+
+    opened: Opened
+    claimed: Claimed
+
+
+class Waiting:
+    """Packs in their order: those that were not looked at yet, and those put aside because others pay for them."""
+
+    def __init__(self, packs: Iterable[Pack], claims: Claims, *, workers: int) -> None:
         self._claims, self._workers = claims, workers
-        self._packs: deque[tuple[Pack, Sequence[str]]] = deque()
-        self._is_last = False
-        self._is_called = False
+        self._line = deque(packs)
+        self._aside: deque[tuple[Pack, Sequence[str]]] = deque()
 
-    def units(self, packs: Iterable[Pack]) -> Iterator[Pack | Rest]:
-        """Yield the packs, and after them one look at those put aside, if there are any by then."""
-        yield from packs
-        self._is_last = True
-        yield from self.call()
+    def take(self) -> list[Pack]:
+        """Take the packs to be claimed next; none: all that are left are aside."""
+        most = max(1, min(AHEAD, self._workers // 2, len(self._line) // AHEAD_SHARE))
+        return [self._line.popleft() for _ in range(min(most, len(self._line)))]
 
-    def put(self, pack: Pack, hashes: Sequence[str]) -> Sequence[Rest]:
-        """Put a pack aside; return the look at it where nothing else would bring one."""
-        self._packs.append((pack, hashes))
-        return self.call()
+    async def claim(self, packs: Sequence[Opened]) -> list[Ours]:
+        """Claim these packs; return those that are ours or settled now, and put the others aside. Raises StoreError."""
+        shares = await self._claims.claim([opened.hashes for opened in packs], at_most=len(packs))
+        ours: list[Ours] = []
+        for opened, claimed in zip(packs, shares, strict=True):
+            if claimed.share is Share.OURS:
+                ours.append(Ours(opened, claimed))
+            else:
+                self._aside.append((opened.pack, opened.hashes))
+        return ours
 
-    def call(self) -> Sequence[Rest]:
-        """Return the one look there is at a time, once the other packs have all been begun."""
-        if self._is_called or not (self._is_last and self._packs):
-            return ()
-        self._is_called = True
-        return (REST,)
-
-    async def look(self) -> Sequence[Pack | Rest]:
-        """Look at the next packs; return those that are ours or settled now, and the next look, if any are left.
+    async def look_aside(self) -> None:
+        """Look at the next packs that are aside, and line up those that are ours or settled now.
 
         Pauses where none is. Raises StoreError.
         """
-        batch = [self._packs.popleft() for _ in range(min(len(self._packs), LOOK_AT * self._workers))]
+        batch = [self._aside.popleft() for _ in range(min(len(self._aside), LOOK_AT * self._workers))]
         shares = await self._claims.claim([hashes for _, hashes in batch], at_most=self._workers)
-        ours: list[Pack] = []
         for (pack, hashes), claimed in zip(batch, shares, strict=True):
             if claimed.share is Share.OURS:
-                ours.append(pack)
+                self._line.append(pack)
             else:
-                self._packs.append((pack, hashes))
-        if not ours:
+                self._aside.append((pack, hashes))
+        if not self._line:
             await asyncio.sleep(PAUSE_S)
-        self._is_called = False
-        return (*ours, *self.call())
+
+    def look(self) -> tuple[Look, ...]:
+        """Return the next look, if any packs are left. There is one at a time."""
+        return (LOOK,) if self._line or self._aside else ()
 
     def leave(self) -> list[Pack]:
-        """Give all packs back that are still aside; there will be no further look."""
-        left = [pack for pack, _ in self._packs]
-        self._packs.clear()
-        self._is_called = False
+        """Give back all packs that are left; there will be no further look."""
+        left = [*self._line, *(pack for pack, _ in self._aside)]
+        self._line.clear()
+        self._aside.clear()
         return left
