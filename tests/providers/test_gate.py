@@ -9,7 +9,7 @@ import pytest
 
 from tests.providers.time_lapse import now, run
 from xscore.errors import Overloaded, ProviderError, RateLimited
-from xscore.providers.gate import HISTORY, LONGEST_BACKOFF_S, NEVER_S, PATIENCE_S, START, STORM, Gate
+from xscore.providers.gate import FEW, HISTORY, LONGEST_BACKOFF_S, NEVER_S, PATIENCE_S, START, STORM, Gate
 from xscore.records import ConcurrencyStep
 
 LATENCY_S = 1.0
@@ -182,6 +182,44 @@ def test_only_the_probes_answer_opens() -> None:
         return closed, probing, opened
 
     assert run(story()) == (0, 1, 4)  # the probe is back, and the limit of 3 goes out
+
+
+def test_429s_slower_than_the_backoff_leave_nobody_waiting() -> None:
+    """A wave that is refused bit by bit, while the gate has opened halfway already, is served all the same."""
+
+    async def story() -> tuple[int, int]:
+        gate = Gate(16, jitter=lambda: 0.0)
+        tickets = [await gate.enter() for _ in range(16)]
+        waiting = [asyncio.create_task(gate.enter()) for _ in range(20)]
+        await asyncio.sleep(0)
+        for ticket in tickets[:STORM]:
+            gate.refused(ticket, RateLimited("no", hint=""))
+        await asyncio.sleep(1.5)
+        for ticket in tickets[STORM:]:
+            gate.refused(ticket, RateLimited("no", hint=""))
+        await asyncio.sleep(60)
+        probing = sum(task.done() for task in waiting)
+        gate.answered(next(task for task in waiting if task.done()).result())
+        await asyncio.sleep(0)
+        return probing, sum(task.done() for task in waiting)
+
+    assert run(story()) == (1, 13)  # the probe, and then four fifths of 16
+
+
+def test_a_host_that_answers_between_its_429s_keeps_a_few_calls() -> None:
+    """Every tenth call refused: the limit stays where a host that answers nine in ten can bear it."""
+
+    async def story() -> Gate:
+        gate = Gate(64)
+        for number in range(2_000):
+            ticket = await gate.enter()
+            if number % 10:
+                gate.answered(ticket)
+            else:
+                gate.refused(ticket, RateLimited("no", hint="", retry_after_s=20.0))
+        return gate
+
+    assert run(story()).limit >= FEW
 
 
 def test_a_429_among_answers_closes_nothing() -> None:

@@ -12,6 +12,7 @@ from xscore.errors import BudgetExhausted, NotSent, ProviderError
 from xscore.providers.limits import Limited
 from xscore.providers.prices import upper_bound
 from xscore.providers.provider import OnText
+from xscore.providers.retrying import Retrying
 from xscore.providers.script import PlannedError, Script
 from xscore.providers.scripted import ScriptedProvider
 from xscore.records import Completion, Request, Usage
@@ -198,3 +199,18 @@ async def test_what_waits_is_not_sent_after_a_halt(
     assert [isinstance(end, Completion) for end in ends] == [True] * 3 + [False] * 9
     assert all(isinstance(end, NotSent) for end in ends[3:])
     assert server.counts.requests == 3
+
+
+@pytest.mark.parametrize("holds", ["rate", "backoff"])
+async def test_a_halt_wakes_whoever_waits_long(server: OpenAIServer, judging: MakeRequest, holds: str) -> None:
+    """Neither a limit of a request a minute nor a Retry-After of an hour keeps a stopped run waiting."""
+    provider = ScriptedProvider(Script(errors=(PlannedError(at=1, kind="rate_limited", retry_after_s=100.0),)))
+    limited = Limited(provider if holds == "backoff" else ScriptedProvider(), rpm=1 if holds == "rate" else None)
+    whole = Retrying(limited, attempts=3, sleep=limited.sleep)
+    calls = [asyncio.create_task(whole.complete(judging())) for _ in range(1 if holds == "backoff" else 3)]
+    await asyncio.sleep(0.05)
+    limited.halt()
+    async with asyncio.timeout(1.0):
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+    assert isinstance(ends[-1], NotSent)
+    assert not any(task.cancelling() for task in calls)

@@ -27,9 +27,8 @@ Slots = dict[str, tuple[str, int]]
 _HASH: Mapping[Tests, str] = {"cards": "content_hash", "full": "text_hash"}
 """What the judge is shown, by how tests are shown."""
 _AMONG = "IN (SELECT value FROM json_each(?))"
-_LIVE = f"""
-    SELECT count(*) FROM memory INDEXED BY memory_by_layer
-    WHERE status IN ('active', 'stale') AND kind <> '{Kind.EXCHANGE}'
+_LIVE = """
+    SELECT count(*) FROM memory INDEXED BY memory_by_layer WHERE status IN ('active', 'stale') AND kind <> 'exchange'
 """
 """Counted in the index alone, whose pages are others than the table's."""
 

@@ -106,6 +106,6 @@ class _Desk:
 
     def _retrying(self, limited: Limited) -> Provider:
         """Retries outside the limits: each attempt takes its own tokens, dollars and record."""
-        whole = Retrying(limited, attempts=self.settings.judge.attempts)
+        whole = Retrying(limited, attempts=self.settings.judge.attempts, sleep=limited.sleep)
         self.opened.append(whole)
         return whole

@@ -2,7 +2,7 @@
 
 Slow start: from 16 it doubles with each window (as many answered calls as the limit) up to the ceiling, or until the
 host's first 429. Each episode of 429s takes it down to four fifths, once: refusals of calls that were under way before
-belong to the same episode. After that it grows by a twentieth a window. 5xx and broken connections say nothing about
+belong to the same episode. After that it grows by an eighth a window. 5xx and broken connections say nothing about
 the number of calls and change nothing.
 
 A 429 among answers is its own call's affair (`retrying`). `STORM` of them in a row close the gate for everybody until
@@ -25,7 +25,7 @@ from xscore.records import ConcurrencyStep
 
 START = 16
 SHRINK = 0.8
-GROWTH_SHARE = 0.05
+GROWTH_SHARE = 0.125
 """Of the limit, added after each window of answers once there was a 429 (at least one call)."""
 STORM = 3
 """429s in a row, without an answer between them, that close the gate."""
@@ -33,6 +33,8 @@ FIRST_BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
 RETRY_AFTER_FLOOR = 0.1
 """Share of the backoff that is waited at least, whatever Retry-After says: a host that says 0 is not stormed."""
+FEW = 8
+"""A host that answers between its 429s bears so many calls at least; only a storm takes the limit below."""
 JITTER_SHARE = 0.1
 """Of the wait, added at random, so that several processes do not come back together."""
 LONGEST_RETRY_AFTER_S = 120.0
@@ -121,15 +123,16 @@ class Gate:
         if (wait_s or 0.0) > LONGEST_RETRY_AFTER_S or now - self._refused_since >= PATIENCE_S:
             self._give_up(error)
         elif self._state is _State.OPEN:
-            if ticket > self._last_before_shrink:
-                self._shrink()
-            if self._refusals >= STORM:
+            is_storm = self._refusals >= STORM
+            if ticket > self._last_before_shrink and (is_storm or self.limit > FEW):
+                self._shrink(1 if is_storm else FEW)
+            if is_storm:
                 self._close(now + self._wait_s(wait_s))
-            self._serve()
         elif ticket == self._probe:
             self._close(now + self._wait_s(wait_s))
         elif wait_s is not None:  # of the same episode, but the host has spoken
             self._close(max(self._opens_at, now + wait_s))
+        self._serve()
 
     def leave(self, ticket: int) -> None:
         """Take back the ticket of a call that ended otherwise, or was never sent."""
@@ -175,8 +178,8 @@ class Gate:
             self.limit = grown
             self._note("doubled" if self._is_slow_start else "grew")
 
-    def _shrink(self) -> None:
-        self.limit = max(1, int(self.limit * SHRINK))
+    def _shrink(self, least: int) -> None:
+        self.limit = max(least, int(self.limit * SHRINK))
         self._is_slow_start = False
         self._last_before_shrink = self._ticket
         self._trickle = None if self._is_tried else 1

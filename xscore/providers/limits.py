@@ -12,6 +12,8 @@ own; two runs at once share only the budget.
 """
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Protocol
 
@@ -59,10 +61,21 @@ class Limited:
         self._budget = budget
         self._price_of = price_of
         self._is_halted = False
+        self._waiting: set[asyncio.Task[object]] = set()
 
     def halt(self) -> None:
-        """Send nothing more: whoever still waits for its turn gets NotSent, what is in flight goes on."""
+        """Send nothing more: whoever waits for its turn, or sleeps before another try, gets NotSent at once.
+
+        What is in flight goes on.
+        """
         self._is_halted = True
+        for task in self._waiting:
+            task.cancel()
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep between two tries of a call. Raises NotSent at a halt."""
+        with self._until_halted():
+            await asyncio.sleep(seconds)
 
     def traffic(self) -> Traffic:
         """Return what the host stated of its limits and how the calls in flight went."""
@@ -100,22 +113,31 @@ class Limited:
         await self._provider.aclose()
 
     async def _admitted(self, share: Share) -> int:
-        async with self._front:
-            self._check_not_halted()
-            await self._rates.take(share)
-            try:
-                ticket = await self._gate.enter()
-                if self._is_halted:
-                    self._gate.leave(ticket)
-                self._check_not_halted()
-            except BaseException:
-                self._rates.settle(share, UNSENT)
-                raise
-            return ticket
+        with self._until_halted():
+            async with self._front:
+                await self._rates.take(share)
+                try:
+                    return await self._gate.enter()
+                except BaseException:
+                    self._rates.settle(share, UNSENT)
+                    raise
 
-    def _check_not_halted(self) -> None:
+    @contextmanager
+    def _until_halted(self) -> Iterator[None]:
+        """Have this task wait only as long as something may still be sent. Raises NotSent."""
         if self._is_halted:
-            raise NotSent("the run was stopped before this call was sent", hint="Continue it with `xscore continue`.")
+            raise _not_sent()
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiting.add(task)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if self._is_halted and not task.uncancel():
+                raise _not_sent() from None
+            raise
+        finally:
+            self._waiting.discard(task)
 
     async def _within_budget(self, request: Request, on_text: OnText | None) -> Completion:
         if self._budget is None:
@@ -132,6 +154,10 @@ class Limited:
         finally:
             await self._budget.settle(reservation, actual)
         return completion
+
+
+def _not_sent() -> NotSent:
+    return NotSent("the run was stopped before this call was sent", hint="Continue it with `xscore continue`.")
 
 
 def _feared(error: BaseException, share: Share) -> Share:
