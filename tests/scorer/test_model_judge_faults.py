@@ -221,3 +221,12 @@ async def test_nobody_is_lost_in_chaos(code: Code, seed: int) -> None:
     written = {one.content_hash for one in bench.written}
     assert judged <= written
     assert not {hash_ for hash_, one in found.items() if isinstance(one, Unjudged)} & written
+
+
+async def test_a_memory_that_is_turned_down_first_of_all_costs_only_itself(code: Code) -> None:
+    """The most promising pack is sent first, with the memory no host takes in it: all others of it are judged."""
+    name = alone_of_its_name(code)
+    provider = Failing(RequestRejected("400"), only=f'name="{name}"')
+    first = next(memory for memory, (made, _) in code.items() if made.entity == name)
+    found = await Bench(code, provider).run(concurrency=1, priors={first: 1.0})
+    assert causes(found) == {"provider": 1, "judged": len(code) - 1}

@@ -236,10 +236,9 @@ class ModelJudge:
             return self._climb(run, ask, ask.pieces, repair.too_long(detail))
         if isinstance(error, RequestRejected):
             run.rejected += 1
-            if run.rejected >= MOST_REJECTED:  # not this prompt, but any: an account out of money may say so in prose
-                self._stop.set(Cause.PROVIDER, detail)
-            elif run.has_answer:
+            if run.rejected < MOST_REJECTED:
                 return self._climb(run, ask, ask.pieces, repair.rejected(detail))
+            self._stop.set(Cause.PROVIDER, detail)  # any prompt, not this one: an empty account may say so in prose
         if error.stops_run or (isinstance(error, Unreachable) and not run.has_answer):
             self._stop.set(Cause.PROVIDER, detail)
         return run.lose(ask.pieces, Cause.PROVIDER, detail), ()
