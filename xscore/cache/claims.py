@@ -27,7 +27,10 @@ SIGN_OF_LIFE_S = 5.0
 _TAKEN = """
     SELECT content FROM json_each(?) CROSS JOIN claim ON query_id = ? AND content = value WHERE runner <> ?
 """
-_TAKE = "INSERT INTO claim (query_id, content, runner) VALUES (?, ?, ?) ON CONFLICT (query_id, content) DO NOTHING"
+_TAKE = """
+    INSERT INTO claim (query_id, content, runner) SELECT ?, value, ? FROM json_each(?) WHERE true
+    ON CONFLICT (query_id, content) DO NOTHING
+"""
 
 
 class Claims:
@@ -96,7 +99,7 @@ class Claims:
                 at_most -= 1
                 mine += left
             found.append(Claimed(share, {content: known[content] for content in pack if content in known}))
-        connection.executemany(_TAKE, [(query, content, self._runner.id) for content in mine])
+        connection.execute(_TAKE, (query, self._runner.id, json.dumps(mine)))
         return found
 
     def _release(self, hashes: Sequence[str], connection: Connection) -> None:

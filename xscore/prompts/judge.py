@@ -7,10 +7,10 @@ although the window may begin and end within a line.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from math import ceil
+from typing import NamedTuple
 
 from xscore import tokens
 from xscore.prompts.fences import escape, escape_attribute, shortened
@@ -26,9 +26,8 @@ CONTEXT_CHARS = 16_000
 _TAGS = "memory memories file turn task errors current_file diff recent"
 
 
-@dataclass(frozen=True, slots=True)
-class PackEntry:
-    """One memory as the judge is shown it."""
+class PackEntry(NamedTuple):
+    """One memory as the judge is shown it. A named tuple: there is one for each candidate."""
 
     code_id: str
     """Its id in this prompt only, from the codebook."""

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil
+from typing import NamedTuple
 
 from xscore.hashing import content_hash
 from xscore.records import Candidate, Judgment, Unjudged
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One thing that gets a score of its own."""
+class Piece(NamedTuple):
+    """One thing that gets a score of its own. A named tuple: there is one for each candidate."""
 
     content_hash: str
     kind: str
