@@ -6,6 +6,8 @@ It knows no command's options and prints no result. Commands return their exit c
 import gc
 import os
 import sys
+import threading
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -91,7 +93,21 @@ def run() -> NoReturn:
     """Run the command line and end the process with the exit code."""
     gc.set_threshold(COLLECT_AFTER)
     arguments = sys.argv[1:]
-    sys.exit(exit_code_of(lambda: _invoke(arguments), arguments))
+    code = exit_code_of(lambda: _invoke(arguments), arguments)
+    if any(thread.daemon for thread in threading.enumerate()):
+        _leave_at_once(code)
+    sys.exit(code)
+
+
+def _leave_at_once(code: int) -> NoReturn:
+    """End beside a thread that still imports an SDK past the deadline: it is neither waited for nor cut down midway.
+
+    Python ends a daemon thread inside whatever it runs, which compiled modules answer with an abort.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    os._exit(code)
 
 
 def _invoke(arguments: list[str]) -> object:

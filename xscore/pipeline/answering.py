@@ -10,6 +10,7 @@ from xscore.pipeline.parts import Parts
 from xscore.prompts.answer import answer_request, unknown_ids
 from xscore.prompts.bundle import Bundle, BundleEntry, render
 from xscore.providers.provider import Provider
+from xscore.providers.sdk_import import imported
 from xscore.records import Finish, Selection, Stage, Turn
 
 
@@ -83,6 +84,7 @@ async def ask_primary(
 
 async def _ask_primary(parts: Parts, provider: Provider, turn: Turn, context: Context) -> Answered:
     assert parts.answerer is not None
+    await imported(parts.answerer.provider)
     primary = parts.settings.primary
     request = answer_request(
         turn,

@@ -24,6 +24,7 @@ from xscore.providers.catalog import declared
 from xscore.providers.hosts import deadline_s, default_concurrency
 from xscore.providers.provider import Provider
 from xscore.providers.rates import Rates
+from xscore.providers.sdk_import import imported
 from xscore.providers.spec import Spec, connect
 from xscore.records import Candidate, Capability, Estimate, JudgeEstimate, JudgeIdentity, RateLimits, Turn
 from xscore.scorer.draft import Drafts, JudgeModel
@@ -74,6 +75,7 @@ class ModelSeat:
 
         Where the host is not known yet, it is probed first. Raises what `probe.find_out` raises.
         """
+        await imported(self.provider.name)
         judging = self.settings.judge
         stated = self.capability.limits if self.capability else None
         wrapped = desk.wrap(

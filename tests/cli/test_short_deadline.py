@@ -1,0 +1,43 @@
+"""A deadline shorter than the import of an SDK holds for the whole process."""
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.conftest import MakeRepo
+
+KEY = "sk-0123456789-abcdefghij"
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A host that takes connections and says nothing, as a base URL."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+@pytest.mark.parametrize("deadline_s", [0.5, 1.0])
+def test_a_process_ends_within_a_second_of_a_short_deadline(
+    xscore: Run, make_repo: MakeRepo, silent: str, dialect: str, deadline_s: float
+) -> None:
+    """At a silent host, on its first turn, there is a receipt with exit 3; no import is waited for."""
+    root = make_repo({"a.py": "def f():\n    return 1\n"})
+    name = dialect.upper()
+    models = ("--judge", f"{dialect}:judge-1", "--model", f"{dialect}:strong-1")
+    begun = time.monotonic()
+    ended = xscore(
+        *("ask", "mend it", *models, "--deadline", f"{deadline_s}s", "--json"),
+        cwd=root,
+        environ={f"{name}_BASE_URL": silent, f"{name}_API_KEY": KEY},
+    )
+    assert time.monotonic() - begun < deadline_s + 1.0
+    assert ended.returncode == 3, ended.stderr
+    receipt = json.loads(ended.stdout)
+    assert receipt["coverage"]["unjudged"] == receipt["coverage"]["candidates"] > 0
+    assert receipt["unjudged"]["by_cause"] == {"deadline": receipt["coverage"]["candidates"]}
+    assert "Traceback" not in ended.stderr and "Fatal" not in ended.stderr
