@@ -4,8 +4,9 @@ import asyncio
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
@@ -70,6 +71,56 @@ async def test_jobs_run_in_the_order_they_were_handed_over(path: Path) -> None:
         seen = await commits.submit(lambda connection: len(order))
     assert seen == 50
     assert order == list(range(50))
+
+
+async def test_what_is_added_for_one_bulk_is_written_at_once(path: Path) -> None:
+    """Items that queue for the same bulk come in one call of it, in their order, with what was posted among them."""
+    calls: list[list[int]] = []
+
+    def note(items: Sequence[int], connection: Connection) -> None:
+        calls.append(list(items))
+
+    locked, free = threading.Event(), threading.Event()
+
+    def hold(connection: Connection) -> None:
+        locked.set()
+        free.wait(5)
+
+    async with GroupCommit(path) as commits:
+        commits.post(hold)
+        await asyncio.to_thread(locked.wait, 5)
+        for number in range(9):
+            commits.add(note, number)
+            commits.post(_insert_meta(f"k{number}"))
+        free.set()
+        await commits.keep(note, 9)
+        assert commits.commits == 2
+    assert calls == [list(range(10))]
+
+
+async def test_one_who_waits_to_be_caught_up_waits_for_all_before(path: Path) -> None:
+    """After `caught_up` all that was handed over before is committed; where nothing is left it returns at once."""
+    async with GroupCommit(path) as commits:
+        reader = database.connect(path)
+        for number in range(20):
+            commits.post(_insert_meta(f"k{number}"))
+        await commits.caught_up()
+        assert reader.execute("SELECT count(*) FROM meta").fetchone() == (20,)
+        waiting = asyncio.ensure_future(commits.caught_up())
+        await asyncio.sleep(0)
+        assert waiting.done()
+        reader.close()
+
+
+async def test_nobody_is_caught_up_with_a_commit_that_failed(path: Path) -> None:
+    """Who asks whether all is kept before spending more is told that it is not, then and later."""
+    with pytest.raises(StoreError):
+        async with GroupCommit(path) as commits:
+            commits.post(lambda connection: connection.execute("PRAGMA query_only = ON"))
+            commits.post(_insert_meta("k"))
+            for _ in range(2):
+                with pytest.raises(StoreError, match="cannot be written"):
+                    await commits.caught_up()
 
 
 async def test_closing_commits_what_is_queued(path: Path) -> None:

@@ -18,7 +18,8 @@ from xscore.providers.script import Script
 from xscore.providers.scripted import ScriptedProvider
 from xscore.records import Cause, Completion, JudgeIdentity, Judgment, Request, Unjudged
 from xscore.scorer.model_judge import ModelJudge
-from xscore.scorer.packs import profile
+from xscore.scorer.packs import Pack, profile
+from xscore.scorer.sharing import Alone, Waiting
 
 JUDGE = JudgeIdentity("scripted", "-", "m", "", "1", "memory_first", True)
 Opened = list[GroupCommit]
@@ -80,6 +81,19 @@ async def test_four_at_once_pay_for_each_candidate_once(code: Code, stores: Open
     assert sum(len(code) - len(judge.elsewhere) for judge in judges) == len(code)
     assert all(provider.requests for provider in providers)
     assert await left(stores) == 0
+
+
+def test_fewer_are_claimed_the_fewer_are_left() -> None:
+    """No more is claimed ahead than a moment's work, and towards the end one pack at a time."""
+    packs = [Pack(f"p{number}", ()) for number in range(400)]
+    waiting = Waiting(packs, Alone(), workers=20)
+    sizes = []
+    while taken := waiting.take():
+        sizes.append(len(taken))
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] == 10 and sizes[-4:] == [1, 1, 1, 1]
+    assert sum(sizes) == len(packs)
+    assert len(Waiting(packs, Alone(), workers=1).take()) == 1
 
 
 async def test_packs_are_not_split_to_share_them(code: Code, stores: Opened) -> None:
