@@ -13,13 +13,13 @@ from pathlib import Path
 
 from xscore.cache.judgments import Judgments
 from xscore.cache.keys import judge_key
-from xscore.errors import StoreError, UsageError, XscoreError
+from xscore.errors import NoUsableModel, ProviderError, StoreError, UsageError, XscoreError
 from xscore.memory import turns
 from xscore.pipeline import account
 from xscore.pipeline.answering import NO_CONTEXT, Context, answer_s, ask_primary, assemble
 from xscore.pipeline.closing import Ended, close_account
 from xscore.pipeline.deadline import Deadline
-from xscore.pipeline.judging import Settled, Watched, forgive, settle
+from xscore.pipeline.judging import NoJudge, Settled, Watched, forgive, settle
 from xscore.pipeline.opening import Opened, confirm, open_turn
 from xscore.pipeline.parts import Desk, Parts
 from xscore.pipeline.ranking import Ranking, rank
@@ -28,6 +28,7 @@ from xscore.pipeline.score_file import check_place, write_scores
 from xscore.pipeline.stopwatch import Stopwatch
 from xscore.records import (
     Answer,
+    Cause,
     Judgment,
     Origin,
     Ranked,
@@ -136,13 +137,13 @@ class _Course:
         with self.watch.stage("judge"):
             if desk is None or not opened.pool.misses:
                 return await settle(opened.pool, None, opened.turn, watched)
-            judge = await self._judge_in_time(desk)
+            judge = await self._open_judge(desk)
             tab = desk.tab
             spending = replace(watched, spent=lambda: tab.spent(Stage.JUDGE), call_s=lambda: tab.call_s(Stage.JUDGE))
             settled = await settle(opened.pool, judge, opened.turn, spending)
             self._keep_what_was_learned()
         self.interrupted = settled.interrupted
-        self.warnings.extend(judge.remarks() if judge else ())
+        self.warnings.extend(() if isinstance(judge, NoJudge) else judge.remarks())
         return settled
 
     def _keep_what_was_learned(self) -> None:
@@ -151,8 +152,11 @@ class _Course:
         except StoreError as error:  # it can be found out again; what was judged is worth more
             self.warnings.append(_said(f"what the host can do was not remembered: {error.message}", error.hint))
 
-    async def _judge_in_time(self, desk: Desk) -> Judge | None:
-        """Open the judge, finding out what its host can do where need be; None: the deadline came first."""
+    async def _open_judge(self, desk: Desk) -> Judge | NoJudge:
+        """Open the judge, finding out what its host can do where need be.
+
+        A host that cannot be asked is an error only where nothing is known: then there is no account to give.
+        """
         opened, parts = self.opened, self.parts
         forecast = parts.judge.forecast(opened.turn, opened.pool)
         if forecast.seconds >= WORTH_A_FORECAST_S:
@@ -161,7 +165,15 @@ class _Course:
             async with asyncio.timeout(self.deadline.judging_left_s() if self.deadline else None):
                 return await parts.judge.open(desk, opened.turn, opened.pool, opened.key)
         except TimeoutError:
-            return None
+            return NoJudge(Cause.DEADLINE)
+        except asyncio.CancelledError:
+            forgive(asyncio.current_task())
+            return NoJudge(Cause.INTERRUPTED)
+        except (ProviderError, NoUsableModel) as error:
+            if len(opened.pool.misses) == len(opened.pool.candidates):
+                raise
+            self.warnings.append(_said(f"the judge could not be asked: {error.message}", error.hint))
+            return NoJudge(Cause.PROVIDER, error.message)
 
     def _rank(self, settled: Settled) -> Ranking:
         self.parts.observer.stage("select")

@@ -52,6 +52,15 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
+class NoJudge:
+    """Why there is no judge for what the cache lacks."""
+
+    cause: Cause
+    detail: str = ""
+    """Empty: as always for this cause."""
+
+
+@dataclass(frozen=True, slots=True)
 class Settled:
     """One outcome a candidate, and whether the user stopped it."""
 
@@ -59,18 +68,20 @@ class Settled:
     interrupted: bool
 
 
-async def settle(pool: Pool, judge: Judge | None, turn: Turn, watched: Watched) -> Settled:
+async def settle(pool: Pool, judge: Judge | NoJudge | None, turn: Turn, watched: Watched) -> Settled:
     """Judge what the cache lacks and give every candidate its outcome.
 
-    judge: None where the cache lacks nothing, or the deadline came before there was a judge.
+    judge: None where the cache lacks nothing.
     """
     tally = _Tally(pool, watched)
-    ended = Cause.DEADLINE if judge is None else None
-    if judge is not None and pool.misses:
+    ended, detail = None, ""
+    if isinstance(judge, NoJudge):
+        ended, detail, judge = judge.cause, judge.detail, None
+    elif judge is not None and pool.misses:
         ended = await _judge(pool.misses, judge, turn, tally)
     tally.report(final=True)
     known_as = Origin.CARRIED if turn.continues else Origin.CACHED
-    found = _Found(pool.known, known_as, tally.found, judge.elsewhere if judge else frozenset(), ended)
+    found = _Found(pool.known, known_as, tally.found, judge.elsewhere if judge else frozenset(), ended, detail)
     return Settled(tuple(map(found.outcome, pool.candidates)), ended is Cause.INTERRUPTED)
 
 
@@ -118,6 +129,7 @@ class _Found:
     elsewhere: AbstractSet[str]
     """What another process judged while this turn ran."""
     ended: Cause | None
+    detail: str
 
     def outcome(self, candidate: Candidate) -> Outcome:
         known = self.known.get(candidate.content_hash)
@@ -126,7 +138,7 @@ class _Found:
         result = self.judged.get(candidate.content_hash)
         if result is None:
             cause = self.ended or Cause.INTERRUPTED
-            result = Unjudged(candidate.content_hash, cause, STOPPED[cause])
+            result = Unjudged(candidate.content_hash, cause, self.detail or STOPPED[cause])
         if isinstance(result, Unjudged):
             return Outcome(candidate, result, Origin.UNJUDGED)
         return Outcome(candidate, result, Origin.CACHED if candidate.content_hash in self.elsewhere else Origin.JUDGED)
