@@ -40,6 +40,8 @@ KnownParts = Callable[[Sequence[str]], Mapping[str, Judgment]]
 Unit = Look | Ours | Ask
 MOST_REJECTED = 8
 """So many requests turned down in a row, without an answer between them, and the host will take none."""
+MOST_LOST = 4
+"""So many memories lost, each alone in its prompt, before there was any score, and the model will give none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +225,7 @@ class ModelJudge:
                 judged.append((piece, run.judgment(ask, piece, position, reply, code)))
             else:
                 missing.append(piece)
+        run.has_score = run.has_score or bool(judged)
         results = run.take(judged)
         parts = [judgment for piece, judgment in judged if piece.is_part]
         await self._keep([*parts, *(result for result in results if isinstance(result, Judgment))])
@@ -248,6 +251,10 @@ class ModelJudge:
     ) -> tuple[Sequence[Result], Sequence[Ask]]:
         again, lost = repair.next_rung(ask, missing, trouble)
         self.faults.asked_again += len(again)
+        if not run.has_score:
+            run.lost_alone += len(lost)
+            if run.lost_alone >= MOST_LOST:
+                self._stop.set(trouble.cause, f"{trouble.detail}; this model has given no usable score at all")
         return run.take(lost), again
 
     def _unsent(self, run: Run, unit: Unit) -> Sequence[Result]:

@@ -47,6 +47,10 @@ class Run:
     waiting: Waiting
     has_answer: bool = False
     """The host has taken a request of ours."""
+    has_score: bool = False
+    """A reply held a usable score."""
+    lost_alone: int = 0
+    """Memories that were lost at the end of the ladder while there was no score yet."""
     rejected: int = 0
     """Requests that the host turned down since its latest answer."""
     _parts: PartTally = field(default_factory=PartTally)
