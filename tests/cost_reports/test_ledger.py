@@ -56,6 +56,11 @@ def call(number: int, **more: Any) -> CallRecord:
     return CallRecord(**(values | more))
 
 
+def learned(reader: Connection, *, host: str = "h") -> float | None:
+    """Look up what the calls of `call` have taught."""
+    return chars_per_token(reader, provider="openai", host=host, model="m")
+
+
 async def committed(commits: GroupCommit) -> None:
     """Wait until everything handed over before is committed."""
     await commits.submit(lambda connection: None)
@@ -113,20 +118,52 @@ async def test_records_are_flushed_on_close(path: Path, reader: Connection) -> N
 
 async def test_characters_a_token_are_learned_and_old_ones_fade(path: Path, reader: Connection) -> None:
     """Each answered call teaches its model's ratio; estimated and unknown ones teach nothing."""
-    assert chars_per_token(reader, "m") is None
+    assert learned(reader) is None
     async with GroupCommit(path) as commits:
         ledger = Ledger(commits)
         ledger.record(call(1, chars=400))
         await committed(commits)
-        assert chars_per_token(reader, "m") == 4.0
+        assert learned(reader) == 4.0
         ledger.record(call(2, chars=90_000, estimated=True))
         ledger.record(call(3))
         await committed(commits)
-        assert chars_per_token(reader, "m") == 4.0
+        assert learned(reader) == 4.0
         for number in range(10, 310):
             ledger.record(call(number, chars=300))
         await committed(commits)
-        assert chars_per_token(reader, "m") == pytest.approx(3.0, abs=0.01)
+        assert learned(reader) == pytest.approx(3.0, abs=0.01)
+
+
+async def test_a_host_that_lies_teaches_nothing(path: Path, reader: Connection) -> None:
+    """Usage far from what any text takes is not learned from, be it much too high or much too low."""
+    async with GroupCommit(path) as commits:
+        ledger = Ledger(commits)
+        ledger.record(call(1, chars=400, usage=Usage(input_tokens=900_000_000)))
+        ledger.record(call(2, chars=400, usage=Usage(input_tokens=1)))
+        await committed(commits)
+        assert learned(reader) is None
+        ledger.record(call(3, chars=400))
+        await committed(commits)
+        assert learned(reader) == 4.0
+
+
+async def test_one_host_says_nothing_of_another(path: Path, reader: Connection) -> None:
+    """A server that gives itself the name of a vendor's model changes no estimate of the vendor's."""
+    async with GroupCommit(path) as commits:
+        Ledger(commits).record(call(1, chars=200, host="127.0.0.1"))
+        await committed(commits)
+    assert learned(reader, host="127.0.0.1") == 2.0
+    assert learned(reader) is None
+
+
+async def test_a_stored_ratio_that_cannot_be_is_not_believed(path: Path, reader: Connection) -> None:
+    """A ratio of a damaged or doctored row is as good as none."""
+    async with GroupCommit(path) as commits:
+        Ledger(commits).record(call(1, chars=400))
+        await committed(commits)
+        for chars in (1e-9, 1e9, "nan"):
+            reader.execute("UPDATE chars_per_token SET chars = ?", (chars,))
+            assert learned(reader) is None
 
 
 async def test_recording_costs_the_caller_little(path: Path) -> None:

@@ -17,15 +17,20 @@ from xscore.records import CallRecord, Stage, StageUsage, Usage
 _OK = "ok"
 _FADE = 0.98
 """What a learned ratio keeps of its past at each call: about the last fifty calls count."""
+MIN_CHARS_PER_TOKEN = 1.5
+MAX_CHARS_PER_TOKEN = 8.0
+"""Whole judging prompts in any language lie within (their mix takes 3.7): beyond, a host has misreported its usage."""
 _INSERT = """
     INSERT INTO call (id, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates,
         input_tokens, cached_input_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost_usd, estimated)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _LEARN = """
-    INSERT INTO chars_per_token (model, chars, tokens) VALUES (?, ?, ?)
-    ON CONFLICT (model) DO UPDATE SET chars = chars * ? + excluded.chars, tokens = tokens * ? + excluded.tokens
+    INSERT INTO chars_per_token (provider, host, model, chars, tokens) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (provider, host, model) DO UPDATE
+    SET chars = chars * ? + excluded.chars, tokens = tokens * ? + excluded.tokens
 """
+_RATIO = "SELECT chars / tokens FROM chars_per_token WHERE provider = ? AND host = ? AND model = ?"
 _ROWS = """
     SELECT outcome, cost_usd, estimated,
         input_tokens, cached_input_tokens, cache_write_tokens, output_tokens, reasoning_tokens
@@ -79,10 +84,13 @@ def total(costs: Iterable[str | None]) -> Decimal | None:
     return whole
 
 
-def chars_per_token(connection: sqlite3.Connection, model: str) -> float | None:
-    """Return the characters a token this model has shown so far; None: it has reported nothing yet."""
-    row = connection.execute("SELECT chars / tokens FROM chars_per_token WHERE model = ?", (model,)).fetchone()
-    return float(row[0]) if row else None
+def chars_per_token(connection: sqlite3.Connection, *, provider: str, host: str, model: str) -> float | None:
+    """Return the characters a token this model has shown so far at this host; None: nothing yet that can be believed.
+
+    What one host reports says nothing of another, though it serves a model of the same name.
+    """
+    row = connection.execute(_RATIO, (provider, host, model)).fetchone()
+    return float(row[0]) if row and _is_believable(row[0]) else None
 
 
 _USAGE = ("input_tokens", "cached_input_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
@@ -90,10 +98,20 @@ _USAGE = ("input_tokens", "cached_input_tokens", "cache_write_tokens", "output_t
 
 def _insert(calls: Sequence[CallRecord], connection: sqlite3.Connection) -> None:
     connection.executemany(_INSERT, map(_row, calls))
-    learned = [call for call in calls if call.chars > 0 and call.usage.input_tokens > 0 and not call.estimated]
-    connection.executemany(
-        _LEARN, [(call.model, call.chars, call.usage.input_tokens, _FADE, _FADE) for call in learned]
-    )
+    connection.executemany(_LEARN, [_lesson(call) for call in calls if _teaches(call)])
+
+
+def _teaches(call: CallRecord) -> bool:
+    tokens = call.usage.input_tokens
+    return not call.estimated and tokens > 0 and _is_believable(call.chars / tokens)
+
+
+def _is_believable(ratio: float | None) -> bool:
+    return ratio is not None and MIN_CHARS_PER_TOKEN <= ratio <= MAX_CHARS_PER_TOKEN
+
+
+def _lesson(call: CallRecord) -> tuple[object, ...]:
+    return call.provider, call.host, call.model, call.chars, call.usage.input_tokens, _FADE, _FADE
 
 
 def _row(call: CallRecord) -> tuple[object, ...]:

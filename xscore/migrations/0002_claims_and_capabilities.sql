@@ -1,4 +1,4 @@
--- Who is judging what just now, what hosts were found to do, and a seal on each judgment.
+-- Who is judging what just now, what hosts were found to do and to count, and a seal on each judgment.
 
 CREATE TABLE runner (                           -- a process at work on this store; its claims go with it
     id      TEXT PRIMARY KEY,
@@ -20,6 +20,16 @@ CREATE TABLE capability (                       -- what a host does with a model
     model    TEXT NOT NULL,
     body     TEXT NOT NULL CHECK (json_valid(body)),
     at       REAL NOT NULL,
+    PRIMARY KEY (provider, host, model)
+) WITHOUT ROWID;
+
+DROP TABLE chars_per_token;                     -- was by model alone; a few calls teach it again
+CREATE TABLE chars_per_token (                  -- learned from usage that can be believed; old calls fade
+    provider TEXT NOT NULL,
+    host     TEXT NOT NULL,
+    model    TEXT NOT NULL,
+    chars    REAL NOT NULL,
+    tokens   REAL NOT NULL CHECK (tokens > 0),
     PRIMARY KEY (provider, host, model)
 ) WITHOUT ROWID;
 

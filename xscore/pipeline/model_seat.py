@@ -4,7 +4,6 @@ What its host can do is found out at the first opening and remembered (`probe`),
 shapes the packs. Nothing is sent before a desk is there.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,8 +35,8 @@ from xscore.scorer.packs import assign, profile
 from xscore.settings import Settings
 
 
-def model_seat(spec: Spec, settings: Settings, *, store: Store) -> "ModelSeat":
-    """Seat a model. Raises what `connect` raises."""
+def model_seat(spec: Spec, settings: Settings, *, store: Store, clock: probe.Clock) -> "ModelSeat":
+    """Seat a model. clock: Unix seconds, for what is remembered of its host. Raises what `connect` raises."""
     provider = connect(spec, settings)
     drafts = _drafts(spec, settings, provider, store)
     seat = ModelSeat(
@@ -49,8 +48,9 @@ def model_seat(spec: Spec, settings: Settings, *, store: Store) -> "ModelSeat":
         identity=drafts.identity(provider=provider.name, host=provider.host),
         threshold=settings.selection.threshold,
         provider=provider,
+        clock=clock,
     )
-    return seat.knowing(probe.known_of(store.connection, seat.calls, now=time.time()))
+    return seat.knowing(probe.known_of(store.connection, seat.calls, now=clock()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +66,7 @@ class ModelSeat:
     threshold: float
     provider: Provider
     """As connected: no limits, no budget; nothing is sent through it here."""
+    clock: probe.Clock
     capability: Capability | None = None
     """What the host was found to do; None: not known yet."""
     is_model: bool = True
@@ -82,7 +83,9 @@ class ModelSeat:
             self.provider, rpm=judging.rpm, tpm=judging.tpm, concurrency=self.concurrency, stated=stated
         )
         try:
-            known = await probe.acquaint(self.store.connection, self.calls, wrapped, wanted=judging.probe)
+            known = await probe.acquaint(
+                self.store.connection, self.calls, wrapped, wanted=judging.probe, clock=self.clock
+            )
         except BudgetExhausted:  # then nothing will be judged either, and the receipt says so
             known = None
         return self.knowing(known)._marking()._judge(desk, wrapped, turn, pool, turn_key)
@@ -94,7 +97,7 @@ class ModelSeat:
             return self
         model = self.drafts.model
         gaps = observed_gaps(
-            self.store.connection, provider=self.spec.provider, host=self.host, model=model.name, now=time.time()
+            self.store.connection, provider=self.spec.provider, host=self.host, model=model.name, now=self.clock()
         )
         ttl_s = ttl_that_pays(gaps, traits.cache_writes, read_factor=traits.cache_read_factor)
         return replace(self, drafts=replace(self.drafts, model=replace(model, prefix_ttl_s=ttl_s)))
@@ -116,7 +119,7 @@ class ModelSeat:
 
     def close(self) -> None:
         """Remember what the replies have shown of the host."""
-        probe.keep(self.store.connection, self.calls)
+        probe.keep(self.store.connection, self.calls, at=self.clock())
 
     def knowing(self, capability: Capability | None) -> "ModelSeat":
         """Return the seat with packs that the host's context holds."""
@@ -202,7 +205,10 @@ def _drafts(spec: Spec, settings: Settings, provider: Provider, store: Store, *,
         max_output_tokens=traits.max_output_tokens,
         order=judge.order or traits.order,
         timeout_s=deadline_s(judge.timeout_s, provider.host),
-        chars_per_token=ledger.chars_per_token(store.connection, spec.model) or tokens.MIXED,
+        chars_per_token=ledger.chars_per_token(
+            store.connection, provider=provider.name, host=provider.host, model=spec.model
+        )
+        or tokens.MIXED,
     )
     packing = profile(
         cache_floor=traits.cache_floor,
