@@ -209,6 +209,28 @@ async def test_memory_fades(shop: Path) -> None:
     assert again.probe_usage is not None and again.probe_usage.calls == 1
 
 
+async def test_what_is_remembered_goes_by_the_clock_of_the_pipeline(shop: Path) -> None:
+    """A pipeline opened with a clock of its own stamps the probe by it, and lets the memory fade by it."""
+    now = 1_000_000_000.0
+    with LesserServer() as server:
+
+        async def ask_by_the_clock() -> Answer:
+            async with Pipeline.open(shop, probing(server), clock=lambda: now) as pipeline:
+                answer = await pipeline.ask(replace(OTHER, task=f"At {now:.0f}."), answer=False)
+                calls = pipeline.parts.judge.calls
+                assert calls is not None
+                found = known_of(pipeline.parts.store.connection, calls, now=now)
+                assert found is not None and now - REMEMBERED_HERE_S < found.probed_at <= now
+                said = await pipeline.doctor()
+                assert "(found just now)" in next(f.detail for f in said.findings if f.name == "judge capability")
+                return answer
+
+        assert (await ask_by_the_clock()).probe_usage is not None
+        assert (await ask_by_the_clock()).probe_usage is None
+        now += REMEMBERED_HERE_S
+        assert (await ask_by_the_clock()).probe_usage is not None
+
+
 async def test_no_probe_where_it_is_not_wanted(shop: Path) -> None:
     """judge.probe off: the first call is a pack, and a lesser host is met as it shows itself."""
     with LesserServer(refused_fields=("json_schema",)) as server:
@@ -226,7 +248,7 @@ async def test_the_vendors_own_host_is_not_probed(shop: Path) -> None:
             own = OpenAIProvider(base_url="https://api.openai.com/v1", api_key="k")
             at_the_vendor = JudgeCalls(provider=own, model=calls.model, packs=calls.packs, concurrency=1)
             connection = pipeline.parts.store.connection
-            assert await acquaint(connection, at_the_vendor, own, wanted=True) is None
+            assert await acquaint(connection, at_the_vendor, own, wanted=True, clock=time.time) is None
         assert server.counts.requests == 0
 
 

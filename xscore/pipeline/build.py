@@ -150,7 +150,7 @@ def _parts(store: Store, settings: Settings, loaded: Loaded | None, observer: Ob
     warnings: Sequence[str] = loaded.warnings if loaded else ()
     judge_spec, said = seats.choose_judge(settings)
     answerer = seats.choose_answerer(settings)
-    judge = seats.judge_seat(judge_spec, settings, store=store)
+    judge = seats.judge_seat(judge_spec, settings, store=store, clock=clock)
     return Parts(
         root=store.root,
         settings=settings,

@@ -4,9 +4,9 @@ It repairs nothing. Without the probe nothing is sent; with it, the judge is pro
 answering model is asked for the names it serves. What is said of a model is `model_checks`.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import suppress
+from secrets import token_hex
 
 from xscore.cache import capabilities
 from xscore.errors import BudgetExhausted, NoUsableModel, ProviderError, UnknownModel
@@ -51,7 +51,7 @@ def _judge(parts: Parts, calls: JudgeCalls | None) -> Iterator[Finding]:
         yield Finding("judge", True, "lexical: scores words, not meaning; no model judges", _key_hint(parts))
         return
     model = _judging_model(calls)
-    known = known_of(parts.store.connection, calls, now=time.time())
+    known = known_of(parts.store.connection, calls, now=parts.clock())
     yield checks.where(model, parts.settings)
     key = checks.key(model, parts.settings)
     if key is not None:
@@ -78,7 +78,7 @@ def _limits(parts: Parts, calls: JudgeCalls, model: Model, known: Capability | N
 
 def _capability(parts: Parts, calls: JudgeCalls, model: Model, known: Capability | None) -> Finding:
     if known is not None and known.probed_at:
-        return checks.capability(model, known, now=time.time())
+        return checks.capability(model, known, now=parts.clock())
     if not isinstance(calls.provider, Adaptable):
         return model.line(
             "capability", "nothing is found out for this provider: its hosts are taken to speak all of its dialect"
@@ -109,7 +109,7 @@ def _answerer(parts: Parts) -> Iterator[Finding]:
     default = "the host's default" if declared(seat.provider, seat.model).known else "not asked for"
     yield model.line("reasoning", f"`{primary.reasoning}`" if primary.reasoning else default)
     if known is not None and known.probed_at:
-        yield checks.capability(model, known, now=time.time())
+        yield checks.capability(model, known, now=parts.clock())
     else:
         yield model.line("capability", "answers in plain text, for which nothing need be found out")
 
@@ -137,9 +137,9 @@ async def _listed(parts: Parts) -> list[Finding]:
 
 async def _probe(parts: Parts, calls: JudgeCalls) -> list[Finding]:
     """Judge two memories of our own making; the repository's text is not sent."""
-    async with parts.open_desk(f"p_{time.time_ns():x}") as desk:
+    async with parts.open_desk(f"p_{token_hex(8)}") as desk:
         try:
-            found = await find_out(parts.store.connection, calls, desk.wrap(calls.provider))
+            found = await find_out(parts.store.connection, calls, desk.wrap(calls.provider), clock=parts.clock)
         except (ProviderError, NoUsableModel, BudgetExhausted) as error:
             hint = await _names_hint(calls) if isinstance(error, UnknownModel) else ""
             return [Finding("probe", False, f"{error.kind}: {error.message}", hint or error.hint)]

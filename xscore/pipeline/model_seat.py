@@ -4,6 +4,7 @@ What its host can do is found out at the first opening and remembered (`probe`),
 shapes the packs. Nothing is sent before a desk is there.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,7 +36,7 @@ from xscore.scorer.packs import assign, profile
 from xscore.settings import Settings
 
 
-def model_seat(spec: Spec, settings: Settings, *, store: Store, clock: probe.Clock) -> "ModelSeat":
+def model_seat(spec: Spec, settings: Settings, *, store: Store, clock: probe.Clock = time.time) -> "ModelSeat":
     """Seat a model. clock: Unix seconds, for what is remembered of its host. Raises what `connect` raises."""
     provider = connect(spec, settings)
     drafts = _drafts(spec, settings, provider, store)

@@ -7,10 +7,11 @@ learned as well (`keep`). It decides nothing about packs or limits. Trade-off: a
 model that failed once by chance is asked in a weaker form until the memory fades.
 """
 
-import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil
 from sqlite3 import Connection
+from time import monotonic
 
 from xscore.cache import capabilities
 from xscore.errors import NoUsableModel, RequestRejected, XscoreError
@@ -36,6 +37,9 @@ REMEMBERED_HERE_S = 86_400.0
 END_OF_THINKING = "</think>"
 FORMS = tuple(ReplyForm)
 
+Clock = Callable[[], float]
+"""Unix seconds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
@@ -50,20 +54,22 @@ class Probed:
     """All calls of the probe together."""
 
 
-async def acquaint(connection: Connection, calls: JudgeCalls, wrapped: Provider, *, wanted: bool) -> Capability | None:
+async def acquaint(
+    connection: Connection, calls: JudgeCalls, wrapped: Provider, *, wanted: bool, clock: Clock
+) -> Capability | None:
     """Have the provider ask as its host can answer: from memory, else, where it is wanted, by a probe.
 
-    wrapped: the same provider with limits, budget and ledger around it. Returns what holds now; None where nothing is
-    known or could be. Raises what `find_out` raises; nothing of the repository was sent then.
+    wrapped: the same provider with limits, budget and ledger around it. clock: Unix seconds. Returns what holds now;
+    None where nothing is known or could be. Raises what `find_out` raises; nothing of the repository was sent then.
     """
     if not isinstance(calls.provider, Adaptable):
         return None
-    known = known_of(connection, calls, now=time.time())
+    known = known_of(connection, calls, now=clock())
     if known is not None:
         calls.provider.adopt(known)
     if calls.provider.is_vendors_own or not wanted or (known is not None and known.probed_at > 0):
         return known
-    return (await find_out(connection, calls, wrapped)).capability
+    return (await find_out(connection, calls, wrapped, clock=clock)).capability
 
 
 def known_of(connection: Connection, calls: JudgeCalls, *, now: float) -> Capability | None:
@@ -76,13 +82,13 @@ def known_of(connection: Connection, calls: JudgeCalls, *, now: float) -> Capabi
     return known if 0 <= now - known.probed_at < longest else None
 
 
-async def find_out(connection: Connection, calls: JudgeCalls, wrapped: Provider) -> Probed:
+async def find_out(connection: Connection, calls: JudgeCalls, wrapped: Provider, *, clock: Clock) -> Probed:
     """Probe the host afresh, have the provider ask accordingly, and remember it in place of what was known.
 
     Raises NoUsableModel where no form of the reply gives readable scores, BudgetExhausted, and leaves of
     `ProviderError` for what stops any call.
     """
-    provider, began = calls.provider, time.monotonic()
+    provider, began = calls.provider, monotonic()
     blank = Capability(provider=provider.name, host=provider.host, model=calls.model.name, probed_at=0.0)
     capabilities.forget(connection, provider=provider.name, host=provider.host, model=calls.model.name)
     completion, scores = await _strongest(calls, wrapped, blank)
@@ -90,15 +96,15 @@ async def find_out(connection: Connection, calls: JudgeCalls, wrapped: Provider)
     if isinstance(provider, Adaptable):
         context = await provider.context_tokens(calls.model.name)
         found = replace(found, context_tokens=context)
-    found = replace(found, probed_at=time.time(), reasoning_tokens=ceil(_thought(completion) / len(PACK)))
+    found = replace(found, probed_at=clock(), reasoning_tokens=ceil(_thought(completion) / len(PACK)))
     if isinstance(provider, Adaptable):
         provider.adopt(found)
         capabilities.remember(connection, found, at=found.probed_at)
-    return Probed(capability=found, scores=scores, usage=completion.usage, took_s=time.monotonic() - began)
+    return Probed(capability=found, scores=scores, usage=completion.usage, took_s=monotonic() - began)
 
 
-def keep(connection: Connection, calls: JudgeCalls) -> None:
-    """Remember what the replies of a turn have shown of the host. Call it when judging ends.
+def keep(connection: Connection, calls: JudgeCalls, *, at: float) -> None:
+    """Remember what the replies of a turn have shown of the host. Call it when judging ends. at: Unix seconds.
 
     Of a host that was never probed only its limits are kept: what it refused once may pass the next time.
     """
@@ -109,7 +115,7 @@ def keep(connection: Connection, calls: JudgeCalls) -> None:
     if learned.probed_at:
         known = capabilities.remembered(connection, provider=provider.name, host=provider.host, model=calls.model.name)
         if learned != known:
-            capabilities.remember(connection, learned, at=time.time())
+            capabilities.remember(connection, learned, at=at)
     elif learned.limits != RateLimits():
         capabilities.remember_limits(
             connection,
@@ -117,7 +123,7 @@ def keep(connection: Connection, calls: JudgeCalls) -> None:
             host=provider.host,
             model=calls.model.name,
             limits=learned.limits,
-            at=time.time(),
+            at=at,
         )
 
 

@@ -5,7 +5,8 @@ judge takes its seat and the answerer's stays empty. A model that was asked for 
 (`NoUsableModel`), never a silent other judge.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from xscore.errors import AuthenticationFailed, NoUsableModel
 from xscore.memory.store import Store
@@ -60,11 +61,11 @@ def _first_with_a_key(named: str, others: Sequence[str] | None, settings: Settin
     return None
 
 
-def judge_seat(spec: Spec, settings: Settings, *, store: Store) -> JudgeSeat:
-    """Seat the judge of this spec. Raises what `connect` raises."""
+def judge_seat(spec: Spec, settings: Settings, *, store: Store, clock: Callable[[], float] = time.time) -> JudgeSeat:
+    """Seat the judge of this spec. clock: Unix seconds. Raises what `connect` raises."""
     if spec.provider == LEXICAL:
         return LexicalSeat(settings=settings, store=store)
-    return model_seat(spec, settings, store=store)
+    return model_seat(spec, settings, store=store, clock=clock)
 
 
 def answer_estimate(seat: AnswerSeat, settings: Settings) -> PrimaryEstimate:
