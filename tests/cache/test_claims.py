@@ -15,9 +15,9 @@ from tests.cache.conftest import JUDGE, judgments
 from xscore.cache.claims import Claims
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgments import Judgments
-from xscore.cache.runners import is_alive, place
 from xscore.cache.writer import JudgmentWriter
 from xscore.errors import StoreDamaged
+from xscore.processes import is_alive, place
 from xscore.records import Claimed, Share
 
 FIRST, SECOND = [["aa", "bb"], ["cc", "dd"]]

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
@@ -147,6 +148,26 @@ async def test_a_cancelled_wait_does_not_take_the_judgments_back(path: Path) -> 
     connection = database.connect(path)
     assert len(Judgments(connection).known("turn", JUDGE)) == 5
     connection.close()
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+async def test_a_store_that_was_moved_is_not_written_on(path: Path, *, replaced: bool) -> None:
+    """When the database is no longer at its path, who would keep or spend something is told so; nothing is kept."""
+    with pytest.raises(StoreError, match="moved or replaced"):
+        async with GroupCommit(path) as commits:
+            await commits.submit(_insert_meta("before"))
+            aside = path.parent / "aside-1"
+            aside.mkdir()
+            for side in ("", "-wal", "-shm"):
+                path.with_name(path.name + side).rename(aside / (path.name + side))
+            if replaced:
+                database.connect(path).close()
+            with pytest.raises(StoreError, match="moved or replaced"):
+                await commits.submit(_insert_meta("after"))
+            with pytest.raises(StoreError, match="moved or replaced"):
+                await commits.caught_up()
+    with closing(database.connect(aside / path.name)) as connection:
+        assert connection.execute("SELECT key FROM meta").fetchall() == [("before",)]
 
 
 async def test_a_failed_commit_stops_everyone(path: Path) -> None:

@@ -18,8 +18,9 @@ from typing import Self
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgments import Names, enter_query, known_among
 from xscore.cache.keys import judge_key
-from xscore.cache.runners import LEASE_S, Runner
+from xscore.cache.runners import Runner
 from xscore.errors import StoreError
+from xscore.processes import LEASE_S
 from xscore.records import Claimed, JudgeIdentity, Share
 
 SIGN_OF_LIFE_S = 5.0

@@ -3,7 +3,8 @@
 What was handed over before a job is committed with it or before it: the ledger's record of a call never comes after the
 judgments it paid for. Jobs run in that order; what is added for one `Bulk` is written by one call of it, because each
 statement costs a hand-over between two threads. A failed commit fails everyone who waits and closes the door, because
-a run that cannot keep what it pays for must stop paying. Trade-offs: one bad job fails its whole group; after a commit
+a run that cannot keep what it pays for must stop paying; so does a database that was moved or replaced under the open
+connection, where nobody would find what is written. Trade-offs: one bad job fails its whole group; after a commit
 for several the thread rests for `REST_S`, so that the next is for several too, and a busy run's write takes that much
 longer.
 """
@@ -29,6 +30,7 @@ Job = Callable[[Connection], Any]
 Bulk = Callable[[Sequence[Any], Connection], None]
 """Writes all the items that were added for it, in their order; else like a job."""
 REST_S = 0.002
+_REPLACED = "Run it again: it goes on in the store that is there now."
 
 
 @dataclass(slots=True)
@@ -57,6 +59,7 @@ class GroupCommit:
         """Open the connection and start the thread. Raises what `database.connect` raises."""
         self._loop = asyncio.get_running_loop()
         self._connection = database.connect(self._path)
+        self._file = self._file_there()
         self._thread = threading.Thread(target=self._work, name="xscore-writer", daemon=True)
         self._thread.start()
         return self
@@ -144,6 +147,8 @@ class GroupCommit:
             if self._failure is not None:
                 raise self._failure
             with database.transaction(self._connection):
+                if self._file_there() != self._file:
+                    raise StoreError(f"{self._path} was moved or replaced while it was written", hint=_REPLACED)
                 self._run(group)
             self.commits += 1
             self._done += len(group)
@@ -153,6 +158,14 @@ class GroupCommit:
         finally:
             self._failure = failure
             self._tell([task for task in group if task.waiter is not None])
+
+    def _file_there(self) -> tuple[int, int] | None:
+        """Name the file that is at the path just now; about 2 µs."""
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _run(self, group: list[_Task]) -> None:
         items: dict[Bulk, list[Any]] = {}

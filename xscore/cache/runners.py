@@ -1,22 +1,18 @@
-"""Which processes are at work on a store, and whether one still lives.
+"""Which processes are at work on a store: each shows a sign of life every few seconds, and is taken out when gone.
 
-A runner shows a sign of life every few seconds. It counts as living while its latest one is younger than the lease and,
-where it runs in the same place (host and process namespace), its process exists: so one that was killed is noticed at
-once, one that is stuck or elsewhere when its lease is over. Trade-off: a wall clock that jumps by more than the lease
-makes a living runner look gone for some seconds, and what it is paying for may then be paid twice.
+Whether one is gone is told by `processes`; of those of this very process it is known here. Trade-off: a wall clock that
+jumps by more than the lease makes a living runner look gone for some seconds, and what it is paying for may then be
+paid twice.
 """
 
 import os
 import secrets
-import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 from sqlite3 import Connection
 
-LEASE_S = 30.0
-"""A runner without a sign of life for so long is taken for gone."""
+from xscore.processes import LEASE_S, Mark, place
+
 _WORKING: set[str] = set()
 """Runners of this very process, which the process id cannot tell apart."""
 
@@ -49,42 +45,17 @@ class Runner:
     def bury_others(self, connection: Connection) -> bool:
         """Take out the runners that are gone, with their claims; say whether others live. Within a transaction."""
         others = connection.execute("SELECT id, pid, place, seen_at FROM runner WHERE id <> ?", (self.id,)).fetchall()
-        gone = [name for name, pid, where, seen_at in others if not self._lives(name, pid, where, seen_at)]
+        gone = [name for name, *mark in others if not self._lives(name, Mark(*mark))]
         for name in gone:
             _remove(connection, name)
         return len(others) > len(gone)
 
-    def _lives(self, name: str, pid: int, where: str, seen_at: float) -> bool:
-        if abs(self._clock() - seen_at) > self._lease_s:  # also a sign from the future: a clock was set back
+    def _lives(self, name: str, mark: Mark) -> bool:
+        if (mark.pid, mark.place) == (self._pid, self._place) and name not in _WORKING:
             return False
-        if where != self._place:
-            return True
-        return name in _WORKING if pid == self._pid else is_alive(pid)
+        return mark.lives(here=self._place, now=self._clock(), lease_s=self._lease_s)
 
 
 def _remove(connection: Connection, runner: str) -> None:
     connection.execute("DELETE FROM claim WHERE runner = ?", (runner,))
     connection.execute("DELETE FROM runner WHERE id = ?", (runner,))
-
-
-def place() -> str:
-    """Name where a process id of this process means anything: its host and its process namespace."""
-    space = ""
-    with suppress(OSError):
-        space = str(Path("/proc/self/ns/pid").readlink())
-    return f"{socket.gethostname()} {space}".rstrip()
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process of this place is there and has not ended; one nobody has waited for yet has."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    try:
-        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[:1]
-    except OSError:  # no such file system here, or it has just ended; the next look will tell
-        return True
-    return state not in ([b"Z"], [b"X"])

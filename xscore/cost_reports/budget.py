@@ -22,8 +22,8 @@ from sqlite3 import Connection
 from typing import NamedTuple
 
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.runners import is_alive
 from xscore.errors import BudgetExhausted, StoreError
+from xscore.processes import is_alive
 
 LEASE_S = 3_600.0
 """Half of it is longer than any call's deadline: a lease runs out only under a process that is gone or stuck."""

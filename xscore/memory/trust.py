@@ -9,12 +9,13 @@ where that one was believed. Trade-off: a moved repository asks once for `xscore
 import os
 import secrets
 import sqlite3
+import time
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from xscore import database
-from xscore.errors import StoreDamaged, StoreUntrusted
+from xscore import database, processes
+from xscore.errors import StoreDamaged, StoreError, StoreUntrusted
 from xscore.memory import user_secret
 from xscore.memory.salvage import Salvaged, salvage
 from xscore.paths import STORE_FILE
@@ -81,19 +82,23 @@ def rebuild(store_dir: Path, *, user_data_dir: Path) -> Rebuilt:
     """Build the store of this folder anew, with what can be read and believed of a store that was trusted here.
 
     The old one is moved aside at the very end, so that an interrupted rebuild has changed nothing. Raises
-    StoreUntrusted when the folder itself is a link, StoreError when the new store cannot be written.
+    StoreUntrusted when the folder itself is a link, StoreError when the new store cannot be written or another xscore
+    is at work on the old one: what that pays for would be lost.
     """
     _refuse_linked_folder(store_dir)
     path = store_dir / STORE_FILE
     vouched = _vouched_id(store_dir, user_data_dir)
     store_id = vouched or secrets.token_hex(16)
     with user_secret.locked(user_data_dir):
+        if vouched:
+            _refuse_at_work(path)
         scratch = _scratch(store_dir, store_id)
         salvaged = None
         if vouched:
             with closing(database.connect(scratch)) as connection:
                 salvaged = salvage(path, connection)
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            _refuse_at_work(path)  # one may have begun meanwhile
         aside = set_aside(store_dir)
         _put_in_place(scratch, path, store_id, user_data_dir)
     return Rebuilt(aside, salvaged)
@@ -133,6 +138,27 @@ def refuse_links(store_dir: Path) -> None:
             f"{store_dir} holds a journal without its database, which could be planted",
             hint="Set it aside with `xscore trust --rebuild`.",
         )
+
+
+def _refuse_at_work(path: Path) -> None:
+    """Raise StoreError while a living runner (see `processes`) is at work on the database at `path`."""
+    here, now = processes.place(), time.time()
+    for mark in _marks(path):
+        if mark.lives(here=here, now=now):
+            where = "" if mark.place == here else f" on {mark.place}"
+            raise StoreError(
+                f"{path} is at work: process {mark.pid}{where} is judging with it, and what it pays for would be lost",
+                hint="Wait for it to end, or stop it with Ctrl-C (nothing paid for is lost), then run it again.",
+            )
+
+
+def _marks(path: Path) -> list[processes.Mark]:
+    try:
+        with closing(database.open_as_it_is(path)) as connection, database.making_sense("a runner"):
+            rows = connection.execute("SELECT pid, place, seen_at FROM runner").fetchall()
+            return [processes.Mark(int(pid), str(where), float(seen_at)) for pid, where, seen_at in rows]
+    except (StoreError, sqlite3.Error):  # of an older xscore, or damaged there; a writer notices that its file is gone
+        return []
 
 
 def _vouched_id(store_dir: Path, user_data_dir: Path) -> str | None:

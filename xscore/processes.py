@@ -1,0 +1,56 @@
+"""Whether a process that left its mark in a store is still there.
+
+A mark is the process id, the place where that id means anything, and the time of the latest sign of life. A runner
+counts as living while that sign is younger than the lease and, where it runs in this very place (host and process
+namespace), its process exists: so one that was killed is noticed at once, one that is stuck or elsewhere when its lease
+is over. It keeps no marks itself. Trade-off: a wall clock that jumps by more than the lease makes a living runner look
+gone for some seconds.
+"""
+
+import os
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+LEASE_S = 30.0
+"""A runner without a sign of life for so long is taken for gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a runner wrote of itself into table `runner`."""
+
+    pid: int
+    place: str
+    seen_at: float
+    """Unix seconds."""
+
+    def lives(self, *, here: str, now: float, lease_s: float = LEASE_S) -> bool:
+        """Whether its runner is still there, as far as can be seen from `here`."""
+        if abs(now - self.seen_at) > lease_s:  # also a sign from the future: a clock was set back
+            return False
+        return self.place != here or is_alive(self.pid)
+
+
+def place() -> str:
+    """Name where a process id of this process means anything: its host and its process namespace."""
+    space = ""
+    with suppress(OSError):
+        space = str(Path("/proc/self/ns/pid").readlink())
+    return f"{socket.gethostname()} {space}".rstrip()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this place is there and has not ended; one nobody has waited for yet has."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    try:
+        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[:1]
+    except OSError:  # no such file system here, or it has just ended; the next look will tell
+        return True
+    return state not in ([b"Z"], [b"X"])
