@@ -48,7 +48,13 @@ def minutes_for(count: int, limited: Callable[[], Limited], request: Request) ->
 
 @pytest.mark.parametrize(
     ("own", "stated", "in_force"),
-    [(None, None, None), (100, None, 100), (None, 50, 50), (100, 50, 50), (40, 50, 40)],
+    [
+        (None, None, None),
+        (10_000, None, 10_000),
+        (None, 5_000, 5_000),
+        (10_000, 5_000, 5_000),
+        (4_000, 5_000, 4_000),
+    ],
 )
 def test_the_lower_limit_is_in_force(own: int | None, stated: int | None, in_force: int | None) -> None:
     """The user's setting or the host's statement, whichever is lower; none where nobody says any."""
@@ -160,3 +166,9 @@ async def test_limits_are_read_off_a_real_reply(
         await limited.complete(judging())
     assert limited.traffic().limits == RateLimits(5_000, 800_000)
     assert [(step.limit, step.because) for step in limited.traffic().concurrency] == [(8, "start")]
+
+
+def test_a_limit_below_a_single_call_is_not_believed() -> None:
+    """A host that states one token a minute means something else: the user's own limit, or none, holds."""
+    rates = Rates(tpm=50_000, remembered=RateLimits(500, 1, 20, 200_000))
+    assert rates.in_force == RateLimits(500, 50_000, None, 200_000)

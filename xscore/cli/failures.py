@@ -20,7 +20,7 @@ import click
 
 from xscore.cli.safe_text import visible
 from xscore.cli.terminal import let_go, print_json, tell_people
-from xscore.errors import XscoreError
+from xscore.errors import UsageError, XscoreError
 
 EXIT_CODES: dict[int, str] = {
     0: "done",
@@ -98,9 +98,13 @@ class _Report:
         """Write the error to stdout as JSON, or to stderr as words; return the code."""
         if self.as_json:
             body = {"code": code, "kind": kind, "message": message, "hint": hint}
-            print_json({"schema": 1, "error": body})
-        else:
-            tell_people(f"xscore: {visible(message)}" + (f"\n  {visible(hint)}" if hint else ""))
+            try:
+                print_json({"schema": 1, "error": body})
+            except (UsageError, BrokenPipeError):  # stdout takes nothing: a full disk, a reader who left
+                let_go(sys.stdout)
+            else:
+                return code
+        tell_people(f"xscore: {visible(message)}" + (f"\n  {visible(hint)}" if hint else ""))
         return code
 
 

@@ -5,6 +5,7 @@ It knows no command's options and prints no result. Commands return their exit c
 
 import gc
 import os
+import signal
 import sys
 import threading
 from contextlib import suppress
@@ -92,6 +93,7 @@ def xscore(directory: str | None) -> None:
 def run() -> NoReturn:
     """Run the command line and end the process with the exit code."""
     gc.set_threshold(COLLECT_AFTER)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, from the first moment on
     arguments = sys.argv[1:]
     code = exit_code_of(lambda: _invoke(arguments), arguments)
     if any(thread.daemon for thread in threading.enumerate()):

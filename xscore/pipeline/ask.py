@@ -60,7 +60,7 @@ class Wishes:
 async def run_turn(parts: Parts, turn: Turn, wishes: Wishes) -> Answer:
     """Take one turn from task to receipt. Raises XscoreError only where there is nothing to account for."""
     if wishes.all_scores is not None:
-        check_place(wishes.all_scores)
+        check_place(wishes.all_scores, store_dir=parts.store.path.parent)
     watch = Stopwatch()
     deadline = _deadline(parts, watch.started if wishes.started is None else wishes.started)
     opened = open_turn(parts, turn, watch)

@@ -14,9 +14,11 @@ from xscore.pipeline.receipt import to_json
 from xscore.records import ScoreLine
 
 
-def check_place(path: Path) -> None:
-    """Raise UsageError where no file of this name can be written, before anything is spent."""
+def check_place(path: Path, *, store_dir: Path) -> None:
+    """Raise UsageError where no file of this name can be written, before anything is spent; the store is no place."""
     folder = path.parent
+    if path.resolve().is_relative_to(store_dir.resolve()):
+        raise UsageError(f"--all-scores: {path} lies in the store's own folder", hint="Name a file elsewhere.")
     if not path.name or path.is_dir() or not folder.is_dir():
         raise UsageError(f"--all-scores: {path} names no file in a folder that is there", hint="Make the folder first.")
     written = path if path.exists() and not _is_replaceable(path) else folder

@@ -12,6 +12,9 @@ from typing import NamedTuple
 from xscore.providers.token_bucket import TokenBucket
 from xscore.records import RateLimits, Request, Usage
 
+LEAST_TOKENS = 1_000
+"""A host that states fewer tokens a minute, less than one call takes, says something else, or nonsense."""
+
 
 class Share(NamedTuple):
     """What one call takes of each limit, in the order of `RateLimits`."""
@@ -70,9 +73,9 @@ class Rates:
         self._heard = stated
         news = (
             stated.requests_per_minute,
-            stated.tokens_per_minute,
-            stated.input_tokens_per_minute,
-            stated.output_tokens_per_minute,
+            _sane(stated.tokens_per_minute),
+            _sane(stated.input_tokens_per_minute),
+            _sane(stated.output_tokens_per_minute),
         )
         self._stated = tuple(new or old for old, new in zip(self._stated, news, strict=True))
         self._apply()
@@ -116,6 +119,10 @@ class Rates:
                 self._buckets[at] = TokenBucket(limit, overdrawn=max(0.0, self._spent[at] - minutes * limit))
             else:
                 bucket.rate(limit)
+
+
+def _sane(tokens: int | None) -> int | None:
+    return tokens if tokens is not None and tokens >= LEAST_TOKENS else None
 
 
 def _lower(one: int | None, other: int | None) -> int | None:

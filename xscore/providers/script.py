@@ -91,6 +91,8 @@ def read_script(path: Path) -> Script:
     """Read a script file; raise UsageError, naming file and place, for anything that is not one."""
     hint = "docs/providers.md shows the format."
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise UsageError(f"the script {path} is no plain file", hint=hint)
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"the script {path} cannot be read: {error}", hint=hint) from error
