@@ -165,6 +165,23 @@ def test_nothing_of_a_turn_is_stored_with_its_secrets(store: Store) -> None:
     assert any(candidate.kind is Kind.EXCHANGE for candidate in store.pool())
 
 
+def test_no_name_that_holds_a_secret_is_stored(store: Store) -> None:
+    """A branch, file, recent file or path pattern with a secret in its very name is kept without it, or not at all."""
+    name = f"src/{SECRET}.py"
+    turns.session_thread(store.connection, branch=f"fix/{SECRET}", now=0.0)
+    turn = Turn(task="x", file=name, line=3, recent=(name, "a.py"), scope=Scope(paths=(f"{SECRET}/*",)))
+    identifier = turns.begin_turn(store.connection, turn, turn_key="k", judge="j", now=1.0)
+    assert not [row for row in store.connection.iterdump() if SECRET in row]
+    past = turns.past_turn(store.connection, identifier)
+    assert past is not None
+    assert (past.turn.file, past.turn.recent) == ("", ("a.py",))
+    assert store.connection.execute("SELECT files_open, last_edit_file, branch FROM session_state").fetchone() == (
+        '["a.py"]',
+        "",
+        "fix/<SECRET:openai_key>",
+    )
+
+
 def test_a_turn_fails_whole_or_not_at_all(store: Store) -> None:
     """A receipt that is no JSON leaves the turn running and nothing half written."""
     identifier = turns.begin_turn(store.connection, Turn(task="t"), turn_key="k", judge="j", now=1.0)

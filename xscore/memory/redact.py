@@ -49,6 +49,11 @@ def redact(text: str) -> Redacted:
     return Redacted(text, count, tuple(sorted(types)))
 
 
+def may_be_named(file: str) -> bool:
+    """Whether the very name of a file holds no secret; a name is shown and kept, and cannot be redacted."""
+    return not redact(file).count
+
+
 def is_secret_file(name: str) -> bool:
     """Whether a file, by its name or path, exists to hold secrets and stays out of the index altogether."""
     path = "/" + name.replace("\\", "/").lower()

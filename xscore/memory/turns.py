@@ -17,7 +17,7 @@ from xscore import database
 from xscore.hashing import digest
 from xscore.memory import door, rows
 from xscore.memory.events import EventName, emit
-from xscore.memory.redact import redact
+from xscore.memory.redact import may_be_named, redact
 from xscore.records import Kind, Layer, Memory, MemoryScope, Scope, Source, Turn
 
 RECEIPT_SCHEMA = 1
@@ -85,7 +85,7 @@ def session_thread(connection: sqlite3.Connection, *, branch: str, now: float) -
             "INSERT INTO session_state (id, project_id, last_updated, branch, thread) VALUES (1, ?, ?, ?, ?)"
             " ON CONFLICT (id) DO UPDATE SET last_updated = excluded.last_updated, branch = excluded.branch,"
             " thread = excluded.thread",
-            (project, now, branch, thread),
+            (project, now, redact(branch).text, thread),
         )
     return thread
 
@@ -93,12 +93,15 @@ def session_thread(connection: sqlite3.Connection, *, branch: str, now: float) -
 def begin_turn(connection: sqlite3.Connection, turn: Turn, *, turn_key: str, judge: str, now: float) -> str:
     """Enter a turn as running and deal its id (`t_…`). `judge` is the judge key."""
     identifier = turn.id or "t_" + secrets.token_hex(8)
+    file = turn.file if may_be_named(turn.file) else ""
+    recent = [name for name in turn.recent if may_be_named(name)]
+    paths = [redact(path).text for path in turn.scope.paths]
     moment = {
         "errors": redact(turn.errors).text,
-        "file": turn.file,
+        "file": file,
         "line": turn.line,
-        "recent": turn.recent,
-        "scope": {"paths": turn.scope.paths, "kinds": turn.scope.kinds, "layers": turn.scope.layers},
+        "recent": recent,
+        "scope": {"paths": paths, "kinds": turn.scope.kinds, "layers": turn.scope.layers},
     }
     task = redact(turn.task).text
     with database.transaction(connection):
@@ -115,7 +118,7 @@ def begin_turn(connection: sqlite3.Connection, turn: Turn, *, turn_key: str, jud
         connection.execute(
             "UPDATE session_state SET active_task = ?, files_open = ?, last_edit_file = ?, last_edit_line = ?,"
             " last_updated = ? WHERE id = 1",
-            (task, json.dumps(turn.recent, ensure_ascii=False), turn.file, turn.line, now),
+            (task, json.dumps(recent, ensure_ascii=False), file, turn.line, now),
         )
     return identifier
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from xscore.errors import UsageError
 from xscore.git import recent_commits, working_diff
-from xscore.memory.redact import is_secret_file, redact
+from xscore.memory.redact import is_secret_file, may_be_named, redact
 from xscore.paths import Root, native, portable
 from xscore.records import ChangedFile, Turn
 
@@ -38,7 +38,7 @@ def complete(turn: Turn, root: Root, *, use_git: bool, now: float) -> Turn:
             hint="Put logs and traces into --errors, of which the end is kept.",
         )
     file = _inside(turn.file, root) if turn.file else ""
-    file = file if _may_be_named(file) else ""
+    file = file if may_be_named(file) else ""
     diff, changed = _work(root, now) if use_git and root.is_git else ("", ())
     return replace(
         turn,
@@ -46,9 +46,7 @@ def complete(turn: Turn, root: Root, *, use_git: bool, now: float) -> Turn:
         errors=redact(turn.errors[-_ROOM * MAX_TASK_CHARS :]).text[-MAX_TASK_CHARS:].strip(),
         file=file,
         file_text=_file_text(file, root) if file else "",
-        recent=tuple(
-            name for name in dict.fromkeys(_inside(path, root) for path in turn.recent) if _may_be_named(name)
-        ),
+        recent=tuple(name for name in dict.fromkeys(_inside(path, root) for path in turn.recent) if may_be_named(name)),
         diff=redact(_without_secret_files(turn.diff or diff)[: _ROOM * MAX_DIFF_CHARS]).text[:MAX_DIFF_CHARS],
         changed=turn.changed or changed,
     )
@@ -63,11 +61,6 @@ def _inside(path: str, root: Root) -> str:
         if real.is_relative_to(root.path.resolve()) and real.exists():
             return portable(str(real.relative_to(root.path.resolve())))
     raise UsageError(f"{path} is not a file of {root.path}", hint="Give a path inside the repository.")
-
-
-def _may_be_named(file: str) -> bool:
-    """Whether the very name of a file holds no secret; a name is shown and kept, and cannot be redacted."""
-    return not redact(file).count
 
 
 def _file_text(file: str, root: Root) -> str:
