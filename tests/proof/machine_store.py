@@ -7,6 +7,11 @@ from pathlib import Path
 
 from tests.proof.machine_turns import Ask
 
+PAID = """EXISTS (
+    SELECT 1 FROM query JOIN judgment ON query.id = query_id
+    WHERE query.turn_key = turn.turn_key AND query.judge = turn.judge)"""
+"""Whether anything was judged of a turn."""
+
 
 @dataclass
 class Turns:
@@ -31,12 +36,15 @@ class Turns:
         """Name the turn so many before the latest; where there are not so many, one that never was."""
         return self.begun[-1 - steps] if steps < len(self.begun) else "t_never"
 
-    def to_finish(self, turn: str, ask: Ask) -> bool:
-        """Whether there is something to continue in this turn."""
+    def to_finish(self, turn: str, ask: Ask, judge: str) -> bool:
+        """Whether there is something to continue in this turn, and this judge (its key) may."""
         if not self.begun:
             return False
-        found = self._rows("SELECT state, answer FROM turn WHERE id = ?", turn)
-        return any(state != "done" or (ask.answers and not answer) for state, answer in found)
+        found = self._rows(f"SELECT state, answer, judge, {PAID} FROM turn WHERE id = ?", turn)
+        return any(
+            (state != "done" or (ask.answers and not answer)) and (judged_by == judge or not paid)
+            for state, answer, judged_by, paid in found
+        )
 
     def _rows(self, sql: str, *parameters: str) -> list[tuple[str, ...]]:
         with closing(sqlite3.connect(f"{self.database.as_uri()}?mode=ro", uri=True)) as connection:

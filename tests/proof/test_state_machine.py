@@ -22,6 +22,7 @@ from tests.proof.machine_store import Turns, damage
 from tests.proof.machine_turns import Ask, Place, Taken, kill, take
 from tests.proof.machine_world import BODIES, NAMES, PATHS, World
 from tests.servers.faults import Fault
+from xscore.cache.keys import judge_key
 from xscore.errors import StoreError, UsageError
 from xscore.memory import trust
 
@@ -135,12 +136,13 @@ class Machine(RuleBasedStateMachine):
 
     @rule(ask=ASKS, back=st.integers(0, 3))
     def resume(self, ask: Ask, back: int) -> None:
-        """Continue the latest turn, or one of those before it."""
+        """Continue the latest turn, or one of those before it; with another judge only what was never judged."""
         target = self.turns.back(back)
+        judge = judge_key(checks.identity(self.judge.host, ask.model))
         self._turn(
             ask,
             resumes=target if back or target in self.turns.salvaged else "",
-            expects=self.turns.to_finish(target, ask),
+            expects=self.turns.to_finish(target, ask, judge),
         )
 
     @rule(hours=st.sampled_from([-2, 1, 30]), years=st.sampled_from([-30, 0, 0, 30]))

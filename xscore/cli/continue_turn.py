@@ -15,8 +15,8 @@ from xscore.cli.progress import Watch
 def continue_turn(turn: str, flags: Flags) -> int:
     """Judge what TURN (the latest, unless named) left unjudged, then answer.
 
-    What it judged is carried over and costs nothing; what has been edited since is judged anew. Models and judging
-    options must be those of the turn for its judgments to count.
+    What it judged is carried over and costs nothing; what has been edited since is judged anew. It goes on with the
+    turn's own judge; another one, or options that make it another, are refused.
     """
     terminal = flags.terminal
     wants_answer = not flags.given["no_answer"]

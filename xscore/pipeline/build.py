@@ -97,10 +97,11 @@ class Pipeline:
     ) -> Answer:
         """Finish an earlier turn, by default the latest: judge what it left unjudged, then answer.
 
-        What it judged is carried over. Raises UsageError where there is no such turn, or nothing is left to do.
+        It goes on with its own judge, and what that judged is carried over. Raises UsageError where there is no such
+        turn, nothing is left to do, or another judge is named, and NoUsableModel where its judge cannot be had.
         """
-        turn = turn_to_finish(self.parts, turn_id, answer=answer)
-        return await self.ask(turn, answer=answer, all_scores=all_scores, started=started)
+        parts, turn = turn_to_finish(self.parts, turn_id, answer=answer)
+        return await run_turn(parts, turn, Wishes(answer=answer, all_scores=all_scores, started=started))
 
     async def context(
         self,
@@ -151,6 +152,11 @@ def _parts(store: Store, settings: Settings, loaded: Loaded | None, observer: Ob
     judge_spec, said = seats.choose_judge(settings)
     answerer = seats.choose_answerer(settings)
     judge = seats.judge_seat(judge_spec, settings, store=store, clock=clock)
+
+    def judged_by(spec: str) -> Parts:
+        named = settings.judge.model_copy(update={"model": spec})
+        return _parts(store, settings.model_copy(update={"judge": named}), loaded, observer, clock)
+
     return Parts(
         root=store.root,
         settings=settings,
@@ -164,7 +170,15 @@ def _parts(store: Store, settings: Settings, loaded: Loaded | None, observer: Ob
         boosters=boosters(settings.boosts.boosters),
         vectors=lambda: store.vectors(EMBEDDER),
         clock=clock,
+        judged_by=None if _names_judge(settings, loaded) else judged_by,
     )
+
+
+def _names_judge(settings: Settings, loaded: Loaded | None) -> bool:
+    """Whether whoever calls us named the judge: by a flag, or in settings that it made itself."""
+    if loaded is not None:
+        return loaded.origins["judge.model"] == "flag"
+    return "model" in settings.judge.model_fields_set
 
 
 def _index(store: Store, settings: Settings, observer: Observer, *, now: float) -> IndexReport:

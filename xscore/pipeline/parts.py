@@ -147,3 +147,5 @@ class Parts:
     """Memory id and term vector of the pool, for lexical scores."""
     clock: Callable[[], float]
     """Unix seconds."""
+    judged_by: "Callable[[str], Parts] | None" = None
+    """Judge (`provider:model`) -> the same with that judge; None: the caller has named the judge."""

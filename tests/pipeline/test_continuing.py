@@ -1,0 +1,99 @@
+"""A turn is continued with its own judge and with what is left of the files it named."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.conftest import settings_for
+from tests.servers.openai_server import OpenAIServer
+from xscore.errors import UsageError
+from xscore.pipeline.build import Pipeline
+from xscore.records import Answer, Silent, Turn
+from xscore.settings import Loaded, Settings, load
+
+TASK = Turn(task="The discount is taken twice; take it once.")
+
+
+class Listens(Silent):
+    """Keeps the notes."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, message: str) -> None:
+        """Keep it."""
+        self.notes.append(message)
+
+
+def at(server: OpenAIServer, **flags: object) -> Loaded:
+    """Settings as the command line reads them, with the judge in no file; flags as it gives them."""
+    environ = {"OPENAI_BASE_URL": server.url, "XSCORE_JUDGE_PROBE": "0", "OPENAI_API_KEY": "sk-0123456789"}
+    return load(repo_root=None, user_file=None, environ=environ, flags=flags)
+
+
+async def begun(shop: Path, settings: Settings | Loaded, turn: Turn = TASK) -> Answer:
+    """Ask without an answer, so that there is something to continue."""
+    async with Pipeline.open(shop, settings) as pipeline:
+        return await pipeline.ask(turn, answer=False)
+
+
+async def test_files_that_are_gone_are_left_out(shop: Path, server: OpenAIServer) -> None:
+    """The current file and a recent one were deleted: the turn goes on without them, and says so."""
+    named = replace(TASK, file="shop/cart.py", line=3, recent=("README.md", "pyproject.toml"))
+    first = await begun(shop, settings_for(server), named)
+    (shop / "shop" / "cart.py").unlink()
+    (shop / "README.md").unlink()
+    watch = Listens()
+    async with Pipeline.open(shop, settings_for(server), observer=watch) as pipeline:
+        second = await pipeline.resume(first.turn_id)
+    assert second.coverage.carried > 0 and second.answer is not None
+    assert any("shop/cart.py, README.md" in note for note in watch.notes)
+
+
+async def test_files_are_those_of_the_root(shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Continued from a folder that has a file of the same name, the turn keeps the file that it named."""
+    first = await begun(shop, settings_for(server), replace(TASK, file="README.md"))
+    (shop / "shop" / "README.md").write_text("# Another\n")
+    monkeypatch.chdir(shop / "shop")
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        await pipeline.resume(first.turn_id)
+        file = pipeline.parts.store.connection.execute(
+            "SELECT json_extract(moment, '$.file') FROM turn WHERE id != ?", (first.turn_id,)
+        ).fetchall()
+    assert file == [("README.md",)]
+
+
+async def test_a_turn_goes_on_with_its_own_judge(shop: Path, server: OpenAIServer) -> None:
+    """Where no judge is named, that of the turn judges on, and nothing is paid twice."""
+    first = await begun(shop, at(server, **{"judge.model": "openai:judge-1"}))
+    paid = server.counts.judging_requests
+    watch = Listens()
+    async with Pipeline.open(shop, at(server), observer=watch) as pipeline:
+        assert pipeline.parts.judge.identity.model != "judge-1"
+        second = await pipeline.resume(first.turn_id)
+    assert second.judge.model == "judge-1" and second.coverage.carried == second.coverage.candidates
+    assert server.counts.judging_requests == paid
+    assert any("its own judge, openai:judge-1" in note for note in watch.notes)
+
+
+@pytest.mark.parametrize("flags", [{"judge.model": "openai:other-1"}, {"judge.pack_size": 1}])
+async def test_another_judge_is_refused(shop: Path, server: OpenAIServer, flags: dict[str, object]) -> None:
+    """Named another judge, or options that make it another, the turn is not paid again: exit 2 and what to do."""
+    first = await begun(shop, at(server, **{"judge.model": "openai:judge-1"}))
+    server.reset()
+    async with Pipeline.open(shop, at(server, **flags)) as pipeline:
+        with pytest.raises(UsageError, match=r"judged by openai:judge-1") as refused:
+            await pipeline.resume(first.turn_id)
+    assert refused.value.exit_code == 2 and "xscore ask" in refused.value.hint
+    assert server.counts.requests == 0
+
+
+async def test_a_turn_that_judged_nothing_may_have_another_judge(shop: Path, server: OpenAIServer) -> None:
+    """Nothing was paid, so nothing is lost: the judge of today takes it."""
+    first = await begun(shop, at(server, **{"judge.model": "lexical"}))
+    watch = Listens()
+    async with Pipeline.open(shop, settings_for(server), observer=watch) as pipeline:
+        second = await pipeline.resume(first.turn_id)
+    assert second.coverage.judged == second.coverage.candidates
+    assert any("nothing of it can be carried over" in note for note in watch.notes)
