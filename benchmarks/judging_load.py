@@ -162,7 +162,7 @@ class Bench:
         """Give a request's JSON body in the vendor's dialect."""
         if self.seat.spec.provider == "anthropic":
             return anthropic_request.body(request, stream=False)
-        return openai_request.body(request, openai_request.Dialect(official=False), stream=False)
+        return openai_request.body(request, openai_request.Taken(official=False), stream=False)
 
 
 async def _never(judgments: object) -> None:

@@ -11,9 +11,10 @@ from tests.scorer.shapes import candidate
 from tests.servers import AnthropicServer, Fault, table
 from xscore.pipeline.build import Pipeline
 from xscore.prompts.judge import turn_block
-from xscore.providers.anthropic import AnthropicProvider
+from xscore.providers.anthropic import AnthropicDialect
 from xscore.providers.metered import Metered
 from xscore.providers.prices import price, upper_bound
+from xscore.providers.wire import WireProvider
 from xscore.records import Answer, CallRecord, Turn, Usage
 from xscore.scorer.draft import Drafts, JudgeModel
 from xscore.scorer.packs import Pack, profile
@@ -133,7 +134,7 @@ async def test_what_is_written_and_read_is_priced_as_the_vendor_does(
         assert host == claude_server.host
         return price(provider, model, VENDOR, usage)
 
-    provider = AnthropicProvider(base_url=claude_server.url, api_key="")
+    provider = WireProvider(AnthropicDialect(), base_url=claude_server.url, api_key="")
     metered = Metered(provider, turn_id="t", record=rows.append, price=at_the_vendors)
     requests = [drafts.request(ask, turn_block(Turn(task=task)))[0] for task in ("one", "two")]
     for request in requests:

@@ -17,7 +17,8 @@ from xscore.errors import AuthenticationFailed, NoUsableModel, UnknownModel, Unr
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.parts import JudgeCalls
 from xscore.pipeline.probe import REMEMBERED_HERE_S, acquaint, known_of
-from xscore.providers.openai import OpenAIProvider
+from xscore.providers.openai import OpenAIDialect
+from xscore.providers.wire import WireProvider
 from xscore.records import Answer, Capability, ReplyForm, Turn
 from xscore.settings import JudgeSettings, OpenAISettings, PrimarySettings, Settings
 
@@ -245,7 +246,8 @@ async def test_the_vendors_own_host_is_not_probed(shop: Path) -> None:
         async with opened(shop, server) as pipeline:
             calls = pipeline.parts.judge.calls
             assert calls is not None
-            own = OpenAIProvider(base_url="https://api.openai.com/v1", api_key="k")
+            url = "https://api.openai.com/v1"
+            own = WireProvider(OpenAIDialect(url), base_url=url, api_key="k")
             at_the_vendor = JudgeCalls(provider=own, model=calls.model, packs=calls.packs, concurrency=1)
             connection = pipeline.parts.store.connection
             assert await acquaint(connection, at_the_vendor, own, wanted=True, clock=time.time) is None

@@ -9,15 +9,14 @@ import pytest
 from pydantic import SecretStr
 
 from tests.servers import AnthropicServer, OpenAIServer
-from xscore.providers.anthropic import AnthropicProvider
 from xscore.providers.anthropic import connect as connect_claude
-from xscore.providers.openai import OpenAIProvider, connect
+from xscore.providers.openai import connect
+from xscore.providers.wire import WireProvider
 from xscore.records import Request, Stage
 from xscore.settings import AnthropicSettings, OpenAISettings, Settings
 
 MakeRequest = Callable[..., Request]
-Connected = Callable[..., AbstractAsyncContextManager[OpenAIProvider]]
-ClaudeConnected = Callable[..., AbstractAsyncContextManager[AnthropicProvider]]
+Connected = Callable[..., AbstractAsyncContextManager[WireProvider]]
 
 
 @pytest.fixture
@@ -65,7 +64,7 @@ def connected() -> Connected:
     """Connect to a base URL and close the connection afterwards."""
 
     @asynccontextmanager
-    async def open_(url: str, *, key: str = "") -> AsyncIterator[OpenAIProvider]:
+    async def open_(url: str, *, key: str = "") -> AsyncIterator[WireProvider]:
         settings = Settings(openai=OpenAISettings(base_url=url, api_key=SecretStr(key)))
         provider = connect("judge-1", settings)
         try:
@@ -84,11 +83,11 @@ def claude_server() -> Iterator[AnthropicServer]:
 
 
 @pytest.fixture
-def claude() -> ClaudeConnected:
+def claude() -> Connected:
     """Connect to a base URL in the Anthropic dialect and close the connection afterwards."""
 
     @asynccontextmanager
-    async def open_(url: str, *, key: str = "") -> AsyncIterator[AnthropicProvider]:
+    async def open_(url: str, *, key: str = "") -> AsyncIterator[WireProvider]:
         settings = Settings(anthropic=AnthropicSettings(base_url=url, api_key=SecretStr(key)))
         provider = connect_claude("claude-haiku-5-5", settings)
         try:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from tests.providers.conftest import ClaudeConnected, MakeRequest
+from tests.providers.conftest import Connected, MakeRequest
 from tests.servers import AnthropicServer, Fault, table
 from xscore.errors import AuthenticationFailed, CallTimedOut, RequestRejected, UsageError
 from xscore.providers.anthropic import LONGEST_UNSTREAMED_TOKENS, connect
@@ -33,7 +33,7 @@ def asking(judging: MakeRequest) -> MakeRequest:
 
 
 async def test_a_judging_call_scores_every_id(
-    claude_server: AnthropicServer, asking: MakeRequest, claude: ClaudeConnected
+    claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
 ) -> None:
     """One call carries a pack and brings back a score for each of its ids, with the host's usage."""
     claude_server.score = table({"entity_k1": 92})
@@ -49,7 +49,7 @@ async def test_a_judging_call_scores_every_id(
 
 
 async def test_text_arrives_while_it_is_written(
-    claude_server: AnthropicServer, asking: MakeRequest, claude: ClaudeConnected
+    claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
 ) -> None:
     """An answer streams piece by piece, ends with the host's usage, and is one request."""
     claude_server.answer = "In `cache.judgments`, by the writer's own thread."
@@ -65,7 +65,7 @@ async def test_text_arrives_while_it_is_written(
 
 
 async def test_a_long_answer_is_streamed_although_nobody_watches(
-    claude_server: AnthropicServer, asking: MakeRequest, claude: ClaudeConnected
+    claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
 ) -> None:
     """Above the length that the vendor wants streamed, the call streams and gives back the whole."""
     async with claude(claude_server.url) as provider:
@@ -77,7 +77,7 @@ async def test_a_long_answer_is_streamed_although_nobody_watches(
 
 @pytest.mark.parametrize(("ttl_s", "written_1h"), [(300, False), (3_600, True)], ids=["5m", "1h"])
 async def test_a_marked_pack_is_written_once_and_then_read(
-    claude_server: AnthropicServer, asking: MakeRequest, claude: ClaudeConnected, ttl_s: int, written_1h: bool
+    claude_server: AnthropicServer, asking: MakeRequest, claude: Connected, ttl_s: int, written_1h: bool
 ) -> None:
     """The pack's end is marked; the turn after it is never written, and what is kept for an hour is told apart."""
     async with claude(claude_server.url) as provider:
@@ -94,7 +94,7 @@ async def test_a_marked_pack_is_written_once_and_then_read(
 
 @pytest.mark.parametrize("changes", [{"prefix_ttl_s": 0}, {"stable_parts": 0}], ids=["not asked", "throwaway"])
 async def test_nothing_is_written_unless_it_pays(
-    claude_server: AnthropicServer, asking: MakeRequest, claude: ClaudeConnected, changes: dict[str, int]
+    claude_server: AnthropicServer, asking: MakeRequest, claude: Connected, changes: dict[str, int]
 ) -> None:
     """A request that does not ask for it, and one without stable parts, write nothing."""
     async with claude(claude_server.url) as provider:
@@ -104,7 +104,7 @@ async def test_nothing_is_written_unless_it_pays(
 
 
 async def test_below_the_floor_nothing_is_kept(
-    claude_server: AnthropicServer, asking: MakeRequest, claude: ClaudeConnected
+    claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
 ) -> None:
     """A prefix shorter than the model's floor is neither written nor read."""
     async with claude(claude_server.url) as provider:
@@ -114,7 +114,7 @@ async def test_below_the_floor_nothing_is_kept(
 
 
 async def test_a_dripping_reply_meets_the_deadline(
-    claude_server: AnthropicServer, asking: MakeRequest, claude: ClaudeConnected
+    claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
 ) -> None:
     """The deadline is for the whole reply: one byte at a time does not hold a call."""
     claude_server.misbehave(Fault.DRIP)
@@ -126,7 +126,7 @@ async def test_a_dripping_reply_meets_the_deadline(
 
 
 async def test_a_temperature_never_leaves(
-    claude_server: AnthropicServer, asking: MakeRequest, claude: ClaudeConnected
+    claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
 ) -> None:
     """The API has no temperature and answers 400 to one; a request that carries one is sent without it."""
     async with claude(claude_server.url) as provider:
@@ -156,7 +156,7 @@ async def test_the_server_refuses_what_the_api_refuses(claude_server: AnthropicS
 
 
 async def test_limits_are_read_from_headers(
-    claude_server: AnthropicServer, asking: MakeRequest, claude: ClaudeConnected
+    claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
 ) -> None:
     """What the host states of its limits reaches the caller, streamed or not; nonsense counts as silence."""
     claude_server.headers = {
@@ -172,7 +172,7 @@ async def test_limits_are_read_from_headers(
 
 
 async def test_a_key_goes_to_the_host_and_a_dummy_to_loopback(
-    claude_server: AnthropicServer, asking: MakeRequest, claude: ClaudeConnected, monkeypatch: pytest.MonkeyPatch
+    claude_server: AnthropicServer, asking: MakeRequest, claude: Connected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The key of the settings is sent and no other; a local server without one gets a dummy."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-of-the-environment")
@@ -199,7 +199,7 @@ def test_a_base_url_that_is_none_is_a_usage_error(url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-async def test_the_host_lists_its_models(claude_server: AnthropicServer, claude: ClaudeConnected) -> None:
+async def test_the_host_lists_its_models(claude_server: AnthropicServer, claude: Connected) -> None:
     """`doctor` can see which models a host serves."""
     claude_server.models = (HAIKU, "claude-opus-5-5")
     async with claude(claude_server.url) as provider:
@@ -207,7 +207,7 @@ async def test_the_host_lists_its_models(claude_server: AnthropicServer, claude:
 
 
 async def test_a_lesser_host_is_asked_without_the_schema(
-    claude_server: AnthropicServer, asking: MakeRequest, claude: ClaudeConnected
+    claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
 ) -> None:
     """A compatible host that refuses the schema is asked without it, from then on; the effort is never dropped."""
     claude_server.refused_fields = ("output_config",)
@@ -222,7 +222,7 @@ async def test_a_lesser_host_is_asked_without_the_schema(
 
 
 async def test_what_is_known_of_a_host_is_where_it_starts(
-    claude_server: AnthropicServer, asking: MakeRequest, claude: ClaudeConnected
+    claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
 ) -> None:
     """A remembered form is asked at once, and what replies show is added to what is known."""
     claude_server.headers = {"anthropic-ratelimit-requests-limit": "50"}
@@ -240,7 +240,7 @@ async def test_what_is_known_of_a_host_is_where_it_starts(
 
 
 async def test_a_base_url_with_the_version_in_it_is_told_apart(
-    claude_server: AnthropicServer, asking: MakeRequest, claude: ClaudeConnected
+    claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
 ) -> None:
     """Whoever writes /v1 as for the other dialect learns where the URL must end."""
     async with claude(f"{claude_server.url}/v1") as provider:

@@ -20,10 +20,14 @@ from xscore.errors import (
     RequestRejected,
     UnreadableResponse,
 )
-from xscore.providers.anthropic_errors import ANTHROPIC, BY_CODE, ROOTS, SDK_ERRORS
+from xscore.providers.anthropic_errors import ANTHROPIC, BY_CODE, SDK_ERRORS
 from xscore.providers.anthropic_reply import FINISH, completion, rate_limits, reported_usage
 from xscore.providers.anthropic_stream import StreamedReply
+from xscore.providers.stream_reading import gather
 from xscore.records import Finish, RateLimits, Usage
+
+ROOTS = frozenset({"AnthropicError", "APIError", "APIStatusError"})
+"""Entries that say too little for a class of the SDK to be mapped by them alone."""
 
 
 def _below(error: type[Exception]) -> Iterator[type[Exception]]:
@@ -149,6 +153,14 @@ def test_a_count_that_cannot_be_is_none(count: object) -> None:
     assert rate_limits({"anthropic-ratelimit-requests-limit": str(count)}).requests_per_minute in (None, 9)
 
 
+def test_a_total_of_tokens_is_left_out_where_input_is_stated_apart() -> None:
+    """The total counts what the cache served, which the limit of input does not; alone it is a limit like any other."""
+    total = {"anthropic-ratelimit-requests-limit": "50", "anthropic-ratelimit-tokens-limit": "60000"}
+    apart = {"anthropic-ratelimit-input-tokens-limit": "50000", "anthropic-ratelimit-output-tokens-limit": "10000"}
+    assert rate_limits(total) == RateLimits(50, 60_000)
+    assert rate_limits(total | apart) == RateLimits(50, None, 50_000, 10_000)
+
+
 def test_thinking_is_no_text(judging: MakeRequest) -> None:
     """Blocks of thinking, which a model may put before its reply, do not reach the scorer."""
     blocks = [{"type": "thinking", "thinking": "hm", "text": "no"}, {"type": "text", "text": "{}"}, "junk", {"text": 1}]
@@ -165,7 +177,7 @@ async def _gather(judging: MakeRequest, *events: object, fails: Exception | None
             raise fails
 
     reply = StreamedReply(judging(), host="h", secret="", on_text=lambda piece: None)
-    await reply.gather(stream(), RateLimits())
+    await gather(stream(), reply, judging(), words=ANTHROPIC, host="h", limits=RateLimits())
 
 
 async def test_a_stream_made_to_break_its_reader_is_unreadable(judging: MakeRequest) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.providers.conftest import ClaudeConnected, MakeRequest
+from tests.providers.conftest import Connected, MakeRequest
 from tests.servers import AnthropicServer, Fault
 from xscore.errors import (
     AuthenticationFailed,
@@ -77,7 +77,7 @@ def patience_s(fault: Fault) -> float:
 
 @pytest.mark.parametrize("fault", RAISED, ids=lambda fault: fault.name)
 async def test_a_fault_raises_its_own_error(
-    claude_server: AnthropicServer, judging: MakeRequest, claude: ClaudeConnected, fault: Fault
+    claude_server: AnthropicServer, judging: MakeRequest, claude: Connected, fault: Fault
 ) -> None:
     """Each fault is one request and one error of ours, from the SDK's, with a hint and without key or prompt."""
     claude_server.misbehave(fault)
@@ -98,7 +98,7 @@ async def test_a_fault_raises_its_own_error(
 
 @pytest.mark.parametrize("fault", [fault for fault in RAISED if fault is not Fault.DRIP], ids=lambda fault: fault.name)
 async def test_a_streamed_call_raises_the_same(
-    claude_server: AnthropicServer, judging: MakeRequest, claude: ClaudeConnected, fault: Fault
+    claude_server: AnthropicServer, judging: MakeRequest, claude: Connected, fault: Fault
 ) -> None:
     """A fault means the same for a streamed call, also where it comes as an event in the middle."""
     claude_server.misbehave(fault)
@@ -110,7 +110,7 @@ async def test_a_streamed_call_raises_the_same(
 @pytest.mark.parametrize("fault", FINISHED, ids=lambda fault: fault.name)
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 async def test_refusal_and_truncation_are_ways_to_finish(
-    claude_server: AnthropicServer, judging: MakeRequest, claude: ClaudeConnected, fault: Fault, is_streamed: bool
+    claude_server: AnthropicServer, judging: MakeRequest, claude: Connected, fault: Fault, is_streamed: bool
 ) -> None:
     """A refusal, whose content is empty, or a truncated reply raises nothing and says what it is."""
     claude_server.misbehave(fault)
@@ -122,7 +122,7 @@ async def test_refusal_and_truncation_are_ways_to_finish(
 
 @pytest.mark.parametrize("fault", CONTENT, ids=lambda fault: fault.name)
 async def test_what_the_model_wrote_comes_through_as_written(
-    claude_server: AnthropicServer, judging: MakeRequest, claude: ClaudeConnected, fault: Fault
+    claude_server: AnthropicServer, judging: MakeRequest, claude: Connected, fault: Fault
 ) -> None:
     """Wrong content is the scorer's to repair: the provider neither mends nor hides it."""
     async with claude(claude_server.url) as provider:
@@ -136,7 +136,7 @@ async def test_what_the_model_wrote_comes_through_as_written(
 
 @pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 async def test_missing_usage_is_our_estimate_and_says_so(
-    claude_server: AnthropicServer, judging: MakeRequest, claude: ClaudeConnected, is_streamed: bool
+    claude_server: AnthropicServer, judging: MakeRequest, claude: Connected, is_streamed: bool
 ) -> None:
     """A host without usage is metered by our estimate, marked as one."""
     claude_server.misbehave(Fault.NO_USAGE)
@@ -149,7 +149,7 @@ async def test_missing_usage_is_our_estimate_and_says_so(
 
 
 async def test_retry_after_reaches_the_caller(
-    claude_server: AnthropicServer, judging: MakeRequest, claude: ClaudeConnected
+    claude_server: AnthropicServer, judging: MakeRequest, claude: Connected
 ) -> None:
     """What the host asks to wait stands on the error; where it is silent there is none."""
     claude_server.misbehave(Fault.RATE_LIMITED, retry_after_s=1.5)
@@ -161,7 +161,7 @@ async def test_retry_after_reaches_the_caller(
             assert caught.value.retry_after_s == expected
 
 
-async def test_a_host_that_is_not_there_was_sent_nothing(judging: MakeRequest, claude: ClaudeConnected) -> None:
+async def test_a_host_that_is_not_there_was_sent_nothing(judging: MakeRequest, claude: Connected) -> None:
     """A refused connection is told apart from a broken one: nothing can have been charged."""
     async with claude("http://127.0.0.1:9") as provider:
         with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9") as caught:

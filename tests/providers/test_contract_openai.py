@@ -12,12 +12,12 @@ from pydantic_core import ValidationError
 from tests.providers.conftest import MakeRequest
 from tests.providers.contracts import requests, strictly
 from xscore.providers.catalog import FAMILIES
-from xscore.providers.openai_request import Dialect, body
+from xscore.providers.openai_request import Taken, body
 from xscore.records import ReplyForm
 
 WHOLE = strictly(CompletionCreateParamsNonStreaming)
 STREAMING = strictly(CompletionCreateParamsStreaming)
-OFFICIAL = Dialect(official=True)
+OFFICIAL = Taken(official=True)
 MODELS = [*(f"{family}-9" for family, _ in FAMILIES), "llama3.2:3b", "anthropic/claude-haiku-5.5"]
 
 
@@ -64,7 +64,7 @@ def test_a_request_fits_the_sdks_own_type(model: str, form: ReplyForm, stream: b
     seen = set()
     for name, request in requests("openai", model):
         seen.add(name.partition(",")[0])
-        check(body(request, Dialect(official=True, form=form), stream=stream))
+        check(body(request, Taken(official=True, form=form), stream=stream))
     assert seen == {"packed", "plain", "throwaway", "retried", "answering"}
 
 

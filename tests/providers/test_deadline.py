@@ -14,7 +14,7 @@ from aiohttp import web
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers import Fault, OpenAIServer
 from xscore.errors import CallTimedOut
-from xscore.providers.openai import OpenAIProvider
+from xscore.providers.wire import WireProvider
 from xscore.records import Request
 
 DEADLINE_S = 0.4
@@ -38,7 +38,7 @@ def loaded() -> None:
         import_module(name)
 
 
-async def held_s(provider: OpenAIProvider, request: Request, *, streamed: bool = False) -> float:
+async def held_s(provider: WireProvider, request: Request, *, streamed: bool = False) -> float:
     """Return how long a call that must time out was held."""
     started = asyncio.get_running_loop().time()
     with pytest.raises(CallTimedOut, match=f"{request.timeout_s:g} s"):

@@ -17,7 +17,7 @@ from xscore.errors import (
     RequestRejected,
     UnknownModel,
 )
-from xscore.providers.openai_errors import SDK_ERRORS, from_body, translate
+from xscore.providers.openai_errors import OPENAI, SDK_ERRORS
 from xscore.providers.wire_errors import ECHO_CHARS, shown_message
 
 
@@ -34,7 +34,7 @@ def _status_error(status: int, body: object, headers: dict[str, str] | None = No
 
 
 def _translated(error: Exception) -> ProviderError:
-    return translate(error, host="h", model="m", secret="sk-1", prompt=("prompt",))
+    return OPENAI.translate(error, host="h", model="m", secret="sk-1", prompt=("prompt",))
 
 
 def _unmapped(root: type[Exception]) -> set[str]:
@@ -86,7 +86,7 @@ def test_an_error_inside_a_success_is_taken_by_its_code() -> None:
         ({"code": 402}, QuotaExhausted),
         ({"code": 404}, UnknownModel),
     ):
-        assert type(from_body(body, host="h", model="m", secret="", prompt=())) is expected
+        assert type(OPENAI.from_body(body, host="h", model="m", secret="", prompt=())) is expected
 
 
 @pytest.mark.parametrize(

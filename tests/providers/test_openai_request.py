@@ -1,22 +1,22 @@
 """What is sent in the OpenAI dialect, and what is left out for a host that refuses it."""
 
 from tests.providers.conftest import MakeRequest
-from xscore.providers.openai_request import Dialect, body, weaker
+from xscore.providers.openai_request import Taken, body, weaker
 from xscore.records import ReplyForm
 
-OFFICIAL = Dialect(official=True)
+OFFICIAL = Taken(official=True)
 
 
 def test_a_request_carries_only_what_is_declared(judging: MakeRequest) -> None:
     """No effort, temperature or cache mark is sent where none is declared."""
-    fields = body(judging(cache_key=""), Dialect(official=False), stream=False)
+    fields = body(judging(cache_key=""), Taken(official=False), stream=False)
     assert set(fields) == {"model", "messages", "max_completion_tokens", "response_format"}
 
 
 def test_the_vendors_host_is_told_to_keep_nothing(judging: MakeRequest) -> None:
     """P08: the vendor's own host, which may keep completions, is asked not to; others are not sent the field."""
     assert body(judging(), OFFICIAL, stream=False)["store"] is False
-    assert "store" not in body(judging(), Dialect(official=False), stream=False)
+    assert "store" not in body(judging(), Taken(official=False), stream=False)
 
 
 def test_only_the_pack_is_marked_for_the_cache(judging: MakeRequest) -> None:
@@ -39,11 +39,11 @@ def test_memories_never_stand_in_the_system_role(judging: MakeRequest) -> None:
 def test_a_weaker_dialect_ends(judging: MakeRequest) -> None:
     """A host that refuses everything is asked finitely often, and an unrelated refusal changes nothing."""
     request = judging(model="gpt-6-luna", temperature=0.0, prefix_ttl_s=1_800)
-    dialect: Dialect | None = OFFICIAL
+    taken: Taken | None = OFFICIAL
     steps = 0
-    while dialect is not None:
+    while taken is not None:
         words = "response_format temperature store prompt_cache_key prompt_cache_options prompt_cache_breakpoint"
-        dialect = weaker(dialect, request, {"message": f"{words} stream_options max_completion_tokens"})
+        taken = weaker(taken, request, {"message": f"{words} stream_options max_completion_tokens"})
         steps += 1
     assert steps < 15
     assert weaker(OFFICIAL, request, {"message": "the moon is full"}) is None

@@ -6,8 +6,9 @@ from tests.providers.conftest import Connected, MakeRequest
 from tests.servers import Fault, OpenAIServer
 from tests.servers.lesser_server import LesserServer
 from xscore.errors import PromptCut
-from xscore.providers.openai import OpenAIProvider
+from xscore.providers.openai import OpenAIDialect
 from xscore.providers.prompt_seen import Seen, is_cut, seen
+from xscore.providers.wire import WireProvider
 from xscore.records import Capability
 
 
@@ -32,7 +33,7 @@ def test_the_vendors_own_host_is_spared() -> None:
         ("https://openai.com.example.test/v1", False),
         ("https://notopenai.com/v1", False),
     ):
-        assert OpenAIProvider(base_url=url, api_key="k").is_vendors_own is is_own
+        assert WireProvider(OpenAIDialect(url), base_url=url, api_key="k").is_vendors_own is is_own
 
 
 async def test_a_prompt_that_fills_the_known_context_was_cut(judging: MakeRequest, connected: Connected) -> None:

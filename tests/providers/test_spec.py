@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from xscore.errors import UsageError
-from xscore.providers.anthropic import AnthropicProvider
-from xscore.providers.openai import OpenAIProvider
 from xscore.providers.scripted import ScriptedProvider
 from xscore.providers.spec import GROUP, OURS, Spec, connect, parse
+from xscore.providers.wire import WireProvider
 from xscore.settings import AnthropicSettings, OpenAISettings, Settings
 from xscore.settings.model import DEFAULT_JUDGE, DEFAULT_PRIMARY
 
@@ -60,8 +59,9 @@ def test_a_spec_leads_to_its_provider(tmp_path: Path) -> None:
         openai=OpenAISettings(base_url="http://127.0.0.1:9/v1"),
         anthropic=AnthropicSettings(base_url="http://127.0.0.1:9"),
     )
-    assert isinstance(connect(parse("anthropic:m"), settings), AnthropicProvider)
-    assert isinstance(connect(parse("openai:m"), settings), OpenAIProvider)
+    for name in ("anthropic", "openai"):
+        provider = connect(parse(f"{name}:m"), settings)
+        assert isinstance(provider, WireProvider) and provider.name == name
     assert isinstance(connect(parse(f"scripted:{script}"), settings), ScriptedProvider)
     with pytest.raises(UsageError):
         connect(parse("lexical"), settings)

@@ -175,15 +175,42 @@ async def test_an_unknown_authority_is_named_as_the_cause(
 
 
 async def test_certificates_that_cannot_be_read_are_a_usage_error(
-    server: OpenAIServer, judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    secure: OpenAIServer, judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A variable that names no certificates is said, by its name."""
     (tmp_path / "empty.pem").write_text("nothing")
     for file in ("empty.pem", "missing.pem"):
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / file))
-        async with connected(server.url) as provider:
+        async with connected(secure.url) as provider:
             with pytest.raises(UsageError, match=f"SSL_CERT_FILE names .*{file}"):
                 await provider.complete(judging())
+
+
+async def test_plain_http_reads_no_certificates(
+    server: OpenAIServer, judging: MakeRequest, connected: Connected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host on this machine is not kept waiting for the certificates of the world, nor stopped by those that lack."""
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/missing.pem")
+    async with connected(server.url) as provider:
+        assert (await provider.complete(judging())).text
+
+
+@pytest.mark.parametrize(
+    ("base_url", "proxy", "is_encrypted"),
+    [
+        ("http://models.example.test/v1", "http://proxy.test:3128", False),
+        ("https://models.example.test/v1", "http://proxy.test:3128", True),
+        ("http://models.example.test/v1", "https://proxy.test:3128", True),
+        ("https://models.example.test/v1", "", True),
+        ("http://models.example.test/v1", "", False),
+    ],
+)
+def test_certificates_are_wanted_wherever_one_is_shown(
+    monkeypatch: pytest.MonkeyPatch, base_url: str, proxy: str, is_encrypted: bool
+) -> None:
+    """A host or a proxy behind TLS has to be trusted; only a way that is plain throughout needs nobody's word."""
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    assert route_to(base_url).is_encrypted is is_encrypted
 
 
 @pytest.mark.parametrize(
@@ -221,4 +248,4 @@ def test_a_socks_proxy_is_a_usage_error(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(UsageError, match="socks5") as caught:
         route_to(ELSEWHERE)
     assert "secret" not in f"{caught.value} {caught.value.hint}"
-    assert route_to("http://localhost:8000/v1") == Route("localhost:8000", None)
+    assert route_to("http://localhost:8000/v1") == Route("localhost:8000", None, is_encrypted=False)

@@ -9,10 +9,10 @@ import pytest
 from tests.servers import Fault, OpenAIServer, by_words, table
 from tests.servers.prefix_cache import PrefixCache
 from xscore.prompts.judge import PackEntry, judging_request
-from xscore.providers.openai_request import Dialect, body
+from xscore.providers.openai_request import Taken, body
 from xscore.providers.pack_reading import Shown
 
-OFFICIAL = Dialect(official=True)
+OFFICIAL = Taken(official=True)
 ENTRIES = [PackEntry(f"k{n}", "function", "a.py", f"f{n}", f"def f{n}(): {'x' * 600}") for n in range(10)]
 
 

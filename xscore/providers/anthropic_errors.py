@@ -52,9 +52,6 @@ SDK_ERRORS: dict[str, type[ProviderError]] = {
 }
 """Name of the SDK's class -> ours, where neither code nor status says more."""
 
-ROOTS = frozenset({"AnthropicError", "APIError", "APIStatusError"})
-"""Entries that say too little for a class of the SDK to be mapped by them alone."""
-
 BY_CODE: dict[str, type[ProviderError]] = {
     "billing_error": QuotaExhausted,
     "credit_balance_too_low": QuotaExhausted,
@@ -77,6 +74,7 @@ BY_CODE: dict[str, type[ProviderError]] = {
 
 ANTHROPIC = Vocabulary(
     name="Anthropic",
+    vendor="anthropic.com",
     setting="anthropic.base_url",
     base_url_ends="without /v1",
     path="/v1/messages",

@@ -21,6 +21,8 @@ FINISH: dict[str, Finish] = {
     "refusal": Finish.REFUSAL,
 }
 """`stop_reason` -> ours; one that is not listed is a stop."""
+LIMITED = ("requests", "tokens", "input-tokens", "output-tokens")
+"""What the host limits, as its headers name it."""
 
 
 def completion(found: Mapping[str, Any], request: Request, *, host: str, secret: str, limits: RateLimits) -> Completion:
@@ -92,14 +94,15 @@ def reports_cached(found: object) -> bool:
 
 
 def rate_limits(headers: Mapping[str, str]) -> RateLimits:
-    """Return the limits that the reply's headers state."""
-    stated = {name: header_count(headers.get(f"anthropic-ratelimit-{name}-limit")) for name in _LIMITED}
+    """Return the limits a minute that the reply's headers state.
+
+    The total is left out where input is stated apart: it is then input and output added up, and a call would be held
+    back by what the cache served, which the host does not count.
+    """
+    stated = {name: header_count(headers.get(f"anthropic-ratelimit-{name}-limit")) for name in LIMITED}
     return RateLimits(
         requests_per_minute=stated["requests"],
-        tokens_per_minute=stated["tokens"],
+        tokens_per_minute=None if stated["input-tokens"] else stated["tokens"],
         input_tokens_per_minute=stated["input-tokens"],
         output_tokens_per_minute=stated["output-tokens"],
     )
-
-
-_LIMITED = ("requests", "tokens", "input-tokens", "output-tokens")

@@ -55,6 +55,11 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_within(base_url: str, domain: str) -> bool:
+    """Whether this URL leads to a host below this domain."""
+    return f".{urlsplit(base_url).hostname}".endswith(f".{domain}")
+
+
 def default_concurrency(host: str) -> int:
     """Calls in flight where the user set none."""
     return LOOPBACK_CONCURRENCY if is_loopback(host) else REMOTE_CONCURRENCY

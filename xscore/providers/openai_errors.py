@@ -71,19 +71,12 @@ REFUSAL_CODES = frozenset({"content_filter", "content_policy_violation", "modera
 
 OPENAI = Vocabulary(
     name="OpenAI",
+    vendor="openai.com",
     setting="openai.base_url",
     base_url_ends="with /v1",
     path="/chat/completions",
     by_class=SDK_ERRORS,
     by_code=BY_CODE,
     money_endings=("_spend_limit_exceeded",),
+    refusal_codes=REFUSAL_CODES,
 )
-
-hint_for = OPENAI.hint_for
-translate = OPENAI.translate
-from_body = OPENAI.from_body
-
-
-def is_refusal(error: Exception) -> bool:
-    """Whether the host declined the prompt for its content."""
-    return getattr(error, "code", None) in REFUSAL_CODES

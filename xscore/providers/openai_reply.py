@@ -7,18 +7,16 @@ It does not read scores; the scorer parses `text`. The trade-off: usage that mak
 from collections.abc import Mapping
 from typing import Any
 
-from xscore.errors import ProviderError
-from xscore.providers.openai_errors import OPENAI, from_body
-from xscore.providers.reply_facts import count, estimated_usage, header_count, json_object, section
+from xscore.providers.openai_errors import OPENAI
+from xscore.providers.reply_facts import count, estimated_usage, header_count, seconds, section
 from xscore.records import Completion, Finish, RateLimits, Request, Usage
 
 FINISH = {"length": Finish.LENGTH, "content_filter": Finish.REFUSAL}
 """`finish_reason` -> ours; every other is a stop."""
-
-
-def parse_json(data: bytes, content_type: str, *, host: str, model: str) -> dict[str, Any]:
-    """Return the JSON object of a 200 reply, or raise UnreadableResponse without showing the body."""
-    return json_object(data, content_type, words=OPENAI, host=host, model=model)
+ROUNDING_S = 0.001
+"""Hosts write the time until a reset to the millisecond."""
+LENIENCE = 2
+"""By this factor a window may be off and is still taken for a minute: other calls are in flight while it is stated."""
 
 
 def completion(found: Mapping[str, Any], request: Request, *, host: str, secret: str, limits: RateLimits) -> Completion:
@@ -26,19 +24,24 @@ def completion(found: Mapping[str, Any], request: Request, *, host: str, secret:
     choice = only_choice(found, request, host=host, secret=secret)
     message = choice.get("message")
     if not isinstance(message, Mapping):
-        raise _unreadable(host, request.model, "a choice without a message")
+        raise OPENAI.unreadable("a choice without a message", host=host, model=request.model)
     refusal = message.get("refusal")
     refused = isinstance(refusal, str) and bool(refusal)
     text = _text(message.get("content"))
     usage = reported_usage(found.get("usage"))
     return Completion(
         text=text,
-        finish=Finish.REFUSAL if refused else FINISH.get(str(choice.get("finish_reason")), Finish.STOP),
+        finish=finish_of(choice.get("finish_reason"), refused=refused),
         usage=usage or estimated_usage(request, text),
         model=str(found.get("model") or request.model),
         usage_reported=usage is not None,
         limits=limits,
     )
+
+
+def finish_of(finish_reason: object, *, refused: bool) -> Finish:
+    """Return how the reply ended. refused: it holds a refusal, whatever reason is given."""
+    return Finish.REFUSAL if refused else FINISH.get(str(finish_reason), Finish.STOP)
 
 
 def only_choice(found: Mapping[str, Any], request: Request, *, host: str, secret: str) -> Mapping[str, Any]:
@@ -47,7 +50,7 @@ def only_choice(found: Mapping[str, Any], request: Request, *, host: str, secret
     choices = found.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, Mapping):
-        raise _unreadable(host, request.model, "a JSON object without choices")
+        raise OPENAI.unreadable("a JSON object without choices", host=host, model=request.model)
     raise_inner(choice.get("error"), request, host=host, secret=secret)
     return choice
 
@@ -58,7 +61,7 @@ def raise_inner(error: object, request: Request, *, host: str, secret: str) -> N
         return
     inner: Mapping[str, Any] = error if isinstance(error, Mapping) else {"message": error}
     prompt = (request.system, *request.content)
-    raise from_body(inner, host=host, model=request.model, secret=secret, prompt=prompt)
+    raise OPENAI.from_body(inner, host=host, model=request.model, secret=secret, prompt=prompt)
 
 
 def reported_usage(found: object) -> Usage | None:
@@ -89,11 +92,31 @@ def reports_cached(found: object) -> bool:
 
 
 def rate_limits(headers: Mapping[str, str]) -> RateLimits:
-    """Return the limits that the reply's headers state."""
+    """Return the limits a minute that the reply's headers state.
+
+    Limits of tokens are per minute wherever they are documented. Those of requests are not: Groq's is always a day's
+    (console.groq.com/docs/rate-limits), and so is OpenAI's for an account that has one.
+    """
+    requests = header_count(headers.get("x-ratelimit-limit-requests"))
     return RateLimits(
-        requests_per_minute=header_count(headers.get("x-ratelimit-limit-requests")),
+        requests_per_minute=requests if requests and _is_a_minutes(requests, headers) else None,
         tokens_per_minute=header_count(headers.get("x-ratelimit-limit-tokens")),
     )
+
+
+def _is_a_minutes(limit: int, headers: Mapping[str, str]) -> bool:
+    """Whether nothing says that this many requests are of another time than a minute.
+
+    What was used comes back in the time that the reset header states (`1s` after one request of 60, `2m59.56s` after
+    30 of 14400), so the whole limit does in proportion. Both have to be stated, and the reset is rounded.
+    """
+    reset_s = seconds(headers.get("x-ratelimit-reset-requests"))
+    remaining = headers.get("x-ratelimit-remaining-requests", "")
+    used = limit - int(remaining) if remaining.isdecimal() and len(remaining) <= len(str(limit)) else 0
+    if reset_s is None or used <= 0:
+        return True
+    shortest, longest = ((reset_s + rounding) * limit / used for rounding in (-ROUNDING_S, ROUNDING_S))
+    return shortest <= 60 * LENIENCE and longest >= 60 / LENIENCE
 
 
 def _text(content: object) -> str:
@@ -103,7 +126,3 @@ def _text(content: object) -> str:
         texts = [part.get("text") for part in content if isinstance(part, Mapping)]
         return "".join(text for text in texts if isinstance(text, str))
     return ""
-
-
-def _unreadable(host: str, model: str, what: str) -> ProviderError:
-    return OPENAI.unreadable(what, host=host, model=model)

@@ -1,6 +1,6 @@
 """A request in the OpenAI dialect: our Request in, the JSON body out. Pure.
 
-Servers that call themselves compatible differ in the fields they take. A `Dialect` holds what this host has shown to
+Servers that call themselves compatible differ in the fields they take. A `Taken` holds what this host has shown to
 take; `weaker` gives the next one to try after a refusal, or None. The judge's reasoning effort is never dropped:
 it belongs to the judge's identity. The trade-off: a host that silently ignores a field is not noticed here.
 """
@@ -23,7 +23,7 @@ OPTIONAL_FIELDS = ("prompt_cache_options", "prompt_cache_breakpoint", "prompt_ca
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class Taken:
     """What one host takes."""
 
     official: bool
@@ -33,9 +33,9 @@ class Dialect:
     """Field names that this host refused."""
 
 
-def body(request: Request, dialect: Dialect, *, stream: bool) -> dict[str, Any]:
+def body(request: Request, taken: Taken, *, stream: bool) -> dict[str, Any]:
     """Return the JSON body of `POST /chat/completions`."""
-    without = dialect.without
+    without = taken.without
     marked = declared("openai", request.model).cache_breakpoints and "prompt_cache_breakpoint" not in without
     fields: dict[str, Any] = {
         "model": request.model,
@@ -45,8 +45,8 @@ def body(request: Request, dialect: Dialect, *, stream: bool) -> dict[str, Any]:
         ],
         "max_tokens" if "max_completion_tokens" in without else "max_completion_tokens": request.max_output_tokens,
     }
-    if request.reply_ids and dialect.form is not ReplyForm.TEXT:
-        is_schema = dialect.form is ReplyForm.JSON_SCHEMA
+    if request.reply_ids and taken.form is not ReplyForm.TEXT:
+        is_schema = taken.form is ReplyForm.JSON_SCHEMA
         fields["response_format"] = response_format(request.reply_ids) if is_schema else {"type": "json_object"}
     if request.cache_key:
         fields["prompt_cache_key"] = request.cache_key
@@ -56,7 +56,7 @@ def body(request: Request, dialect: Dialect, *, stream: bool) -> dict[str, Any]:
         fields["reasoning_effort"] = request.reasoning
     if request.temperature is not None and "temperature" not in without:
         fields["temperature"] = request.temperature
-    if dialect.official:
+    if taken.official:
         fields["store"] = False
     if stream:
         fields |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -65,15 +65,15 @@ def body(request: Request, dialect: Dialect, *, stream: bool) -> dict[str, Any]:
     return fields
 
 
-def weaker(dialect: Dialect, request: Request, error_body: object) -> Dialect | None:
-    """Return the dialect to try after this host refused the request with this body; None: it is not the dialect."""
+def weaker(taken: Taken, request: Request, error_body: object) -> Taken | None:
+    """Return what to try after this host refused the request with this body; None: nothing can be left out."""
     said = _names_in(error_body)
     for name in ("max_completion_tokens", "temperature", *OPTIONAL_FIELDS):
-        if name in said and name not in dialect.without:
+        if name in said and name not in taken.without:
             gone = {name, "prompt_cache_breakpoint"} if name == "prompt_cache_options" else {name}
-            return replace(dialect, without=dialect.without | gone)
-    if request.reply_ids and any(word in said for word in FORM_WORDS) and dialect.form in WEAKER_FORM:
-        return replace(dialect, form=WEAKER_FORM[dialect.form])
+            return replace(taken, without=taken.without | gone)
+    if request.reply_ids and any(word in said for word in FORM_WORDS) and taken.form in WEAKER_FORM:
+        return replace(taken, form=WEAKER_FORM[taken.form])
     return None
 
 

@@ -56,6 +56,8 @@ class Vocabulary:
 
     name: str
     """As in `the OpenAI dialect`."""
+    vendor: str
+    """Domain of the vendor, who takes all of the dialect."""
     setting: str
     """The setting that holds the base URL."""
     base_url_ends: str
@@ -67,6 +69,12 @@ class Vocabulary:
     """A name in the error body -> ours; stands over the status, but for RequestRejected, which says least."""
     money_endings: tuple[str, ...]
     """How every code ends that says the account has spent what it may."""
+    refusal_codes: frozenset[str] = frozenset()
+    """Codes by which a host declines the prompt itself; none where a refusal is always a reply."""
+
+    def is_refusal(self, error: Exception) -> bool:
+        """Whether the host declined the prompt for its content."""
+        return getattr(error, "code", None) in self.refusal_codes
 
     def translate(
         self, error: Exception, *, host: str, model: str, secret: str, prompt: tuple[str, ...]

@@ -1,0 +1,271 @@
+"""One request over the wire of a vendor's SDK, whatever the dialect: opened late, within its deadline, read whole.
+
+What it does with a request: send it, send it again without what the host refuses, read the reply or the stream, turn
+the SDK's errors into ours, and see that the host read all of the prompt. A `Dialect` holds what is its own: the SDK,
+the bodies, the readers, the vocabulary. The SDK does the bytes (its low-level `post`: 1.0 ms of CPU a call where its
+typed calls take 1.3 to 3); it neither retries, redirects nor sets the deadline, and it is imported at the first call,
+because that costs about a second of CPU and a cached turn makes none. Retries, limits and metering are wrapped around.
+The trade-off: the clients of the SDKs are alike because one generator writes them all, and here they are `Any`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from xscore.errors import CallTimedOut, PromptCut, PromptTooLong, ProviderError
+from xscore.providers.hosts import host_of, is_within
+from xscore.providers.prompt_seen import Seen, is_cut, seen
+from xscore.providers.provider import OnText
+from xscore.providers.reply_facts import json_object
+from xscore.providers.stream_reading import StreamedReply, gather
+from xscore.providers.transport import Route, route_to
+from xscore.providers.wire_errors import Vocabulary, error_body
+from xscore.records import Capability, Completion, Finish, RateLimits, Request, Usage
+
+if TYPE_CHECKING:
+    import httpx2
+
+LOOK_TIMEOUT_S = 10.0
+"""Deadline of looking something up at the host, without a model's work in it."""
+REFUSED = (400, 422)
+"""Statuses by which a host may say that it does not take a field."""
+
+Look = Callable[[str], Awaitable[Mapping[str, Any]]]
+"""Gets the JSON object at a path of the host, or raises a leaf of `ProviderError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sdk:
+    """A vendor's SDK, imported, and its client for one host."""
+
+    client: Any
+    """Asynchronous; neither retries nor follows redirects."""
+    stream_class: Any
+    errors: type[Exception]
+    """The root of what it raises."""
+
+
+class Replies(Protocol):
+    """How replies are read: a module of pure functions."""
+
+    def completion(
+        self, found: Mapping[str, Any], request: Request, *, host: str, secret: str, limits: RateLimits
+    ) -> Completion:
+        """Return the completion in this reply object; raise the error it carries, or UnreadableResponse."""
+
+    def rate_limits(self, headers: Mapping[str, str]) -> RateLimits:
+        """Return the limits that the reply's headers state."""
+
+    def reports_cached(self, found: object) -> bool:
+        """Say whether this usage tells what came from a prefix cache."""
+
+
+class Dialect(Protocol):
+    """What is one dialect's own."""
+
+    name: str
+    words: Vocabulary
+    replies: Replies
+    longest_unstreamed_tokens: int | None
+    """A longer reply is streamed even if nobody watches; None: never."""
+
+    def load(self, base_url: str, *, key: str, route: Route) -> Sdk:
+        """Import the SDK and make a client."""
+
+    def body(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
+        """Return the JSON body of a request to a host that takes so much."""
+
+    def weaker(self, request: Request, known: Capability, refusal: object) -> Capability | None:
+        """Return what a host takes that refused with this error object; None: it names nothing to leave out."""
+
+    def streamed(self, request: Request, *, host: str, secret: str, on_text: OnText) -> StreamedReply:
+        """Return the reader of one stream."""
+
+    async def models(self, look: Look) -> tuple[str, ...]:
+        """Return the names of the models that the host lists."""
+
+    async def context_tokens(self, look: Look, model: str) -> int | None:
+        """Return the longest input, where the host tells."""
+
+
+class WireProvider:
+    """A host that speaks a dialect. It is `Adaptable`."""
+
+    def __init__(self, dialect: Dialect, *, base_url: str, api_key: str) -> None:
+        self.name = dialect.name
+        self.host = host_of(base_url, setting=dialect.words.setting)
+        self.is_vendors_own = is_within(base_url, dialect.words.vendor)
+        self._dialect = dialect
+        self._base_url = base_url
+        self._key = api_key
+        self._route = Route(self.host, None)
+        self._sdk: Sdk | None = None
+        self._caught: tuple[type[Exception], ...] = ()
+        self._known = Capability(provider=self.name, host=self.host, model="", probed_at=0.0)
+        self._shortest: Seen | None = None
+
+    def adopt(self, capability: Capability) -> None:
+        """Ask from now on in this form and without these fields."""
+        self._known = capability
+
+    def learned(self, model: str) -> Capability:
+        """Return what was adopted, corrected by every reply since."""
+        return self._known if self._known.model else replace(self._known, model=model)
+
+    async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
+        """Make one attempt within `request.timeout_s`; what the host refuses is left out from then on."""
+        sdk = self._open()
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                completion = await self._in_the_hosts_words(sdk, request, on_text)
+        except TimeoutError as error:
+            raise CallTimedOut(
+                f"{self.host} did not finish its reply within {request.timeout_s:g} s",
+                hint="Raise judge.timeout_s or primary.timeout_s, or lower judge.concurrency.",
+            ) from error
+        self._check_seen_whole(request, completion)
+        return completion
+
+    async def models(self) -> tuple[str, ...]:
+        """Return the names of the models that the host lists."""
+        return await self._dialect.models(self._look)
+
+    async def context_tokens(self, model: str) -> int | None:
+        """Return the longest input, where the host tells."""
+        return await self._dialect.context_tokens(self._look, model)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._sdk is not None:
+            await self._sdk.client.close()
+            self._sdk = None
+
+    def _open(self) -> Sdk:
+        if self._sdk is None:
+            import aiohttp
+            import httpx2
+
+            self._route = route_to(self._base_url)
+            self._sdk = self._dialect.load(self._base_url, key=self._key, route=self._route)
+            self._caught = (self._sdk.errors, httpx2.HTTPError, aiohttp.ClientError)
+        return self._sdk
+
+    async def _look(self, path: str) -> Mapping[str, Any]:
+        """Return the JSON object at this path: of the base URL, or the whole URL of one."""
+        sdk = self._open()
+        import httpx2
+
+        try:
+            async with asyncio.timeout(LOOK_TIMEOUT_S):
+                response = await sdk.client.get(path, cast_to=httpx2.Response)
+        except TimeoutError as error:
+            raise CallTimedOut(
+                f"{self.host} did not answer within {LOOK_TIMEOUT_S:g} s",
+                hint=f"Check that a server listens at {self.host} ({self._dialect.words.setting}).",
+            ) from error
+        except self._caught as error:
+            raise self._translated(error, "", ()) from error
+        return self._json(response, "")
+
+    async def _in_the_hosts_words(self, sdk: Sdk, request: Request, on_text: OnText | None) -> Completion:
+        """Send, and send again without what the host refuses, until nothing is left to leave out."""
+        longest = self._dialect.longest_unstreamed_tokens
+        if on_text is None and longest is not None and request.max_output_tokens > longest:
+            on_text = _unwatched
+        while True:
+            known = self._known
+            try:
+                return await self._send(sdk, request, known, on_text)
+            except self._caught as error:
+                if self._dialect.words.is_refusal(error):
+                    return _declined(request)
+                if _asked(self._known) == _asked(known) and not self._weaken(request, error):
+                    prompt = (request.system, *request.content)
+                    raise self._translated(error, request.model, prompt) from error
+
+    async def _send(self, sdk: Sdk, request: Request, known: Capability, on_text: OnText | None) -> Completion:
+        import httpx2
+
+        body = self._dialect.body(request, known, stream=on_text is not None)
+        path = self._dialect.words.path
+        if on_text is None:
+            return self._read(await sdk.client.post(path, cast_to=httpx2.Response, body=body), request)
+        stream = await sdk.client.post(path, cast_to=object, body=body, stream=True, stream_cls=sdk.stream_class)
+        async with stream:
+            if "text/event-stream" not in stream.response.headers.get("content-type", ""):
+                await stream.response.aread()
+                whole = self._read(stream.response, request)
+                on_text(whole.text)
+                return whole
+            reading = self._dialect.streamed(request, host=self.host, secret=self._key, on_text=on_text)
+            limits = self._limits(stream.response)
+            return await gather(stream, reading, request, words=self._dialect.words, host=self.host, limits=limits)
+
+    def _read(self, response: "httpx2.Response", request: Request) -> Completion:
+        replies = self._dialect.replies
+        found = self._json(response, request.model)
+        limits = self._limits(response)
+        completion = replies.completion(found, request, host=self.host, secret=self._key, limits=limits)
+        self._learn(request.model, completion, replies.reports_cached(found.get("usage")))
+        return completion
+
+    def _limits(self, response: "httpx2.Response") -> RateLimits:
+        """Read what is stated of limits: headers are copied once, since each look-up walks through all of them."""
+        pairs = ((name.lower(), value) for name, value in response.headers.raw)
+        stated = {name.decode("ascii"): value.decode("latin-1") for name, value in pairs if b"ratelimit" in name}
+        return self._dialect.replies.rate_limits(stated)
+
+    def _json(self, response: "httpx2.Response", model: str) -> dict[str, Any]:
+        return json_object(response.content, response.headers, words=self._dialect.words, host=self.host, model=model)
+
+    def _learn(self, model: str, completion: Completion, reports_cached: bool) -> None:
+        """Keep what this reply shows of the host, where it is news."""
+        known = self.learned(model)
+        limits = known.limits if completion.limits == RateLimits() else completion.limits
+        shown = (completion.usage_reported, reports_cached, limits)
+        if (known.reports_usage, known.reports_cached_tokens, known.limits) != shown:
+            known = replace(
+                known, reports_usage=completion.usage_reported, reports_cached_tokens=reports_cached, limits=limits
+            )
+        self._known = known
+
+    def _weaken(self, request: Request, error: Exception) -> bool:
+        """Leave out what this refusal names; False where it names nothing that can be left out."""
+        if getattr(error, "status_code", None) not in REFUSED:
+            return False
+        weaker = self._dialect.weaker(request, self._known, error_body(error))
+        self._known = weaker or self._known
+        return weaker is not None
+
+    def _translated(self, error: Exception, model: str, prompt: tuple[str, ...]) -> ProviderError:
+        words = self._dialect.words
+        ours = words.translate(error, host=self.host, model=model, secret=self._key, prompt=prompt)
+        return self._route.explained(ours, error)
+
+    def _check_seen_whole(self, request: Request, completion: Completion) -> None:
+        """Fail loudly where the host cut the prompt in silence; the vendor's own answers 400 instead."""
+        if self.is_vendors_own or not completion.usage_reported:
+            return
+        found = seen(request, completion.usage.input_tokens)
+        if is_cut(request, found, context_tokens=self._known.context_tokens, shortest=self._shortest):
+            raise PromptCut(
+                f"{self.host} read {found.tokens:,} tokens of about {request.input_tokens:,}: it cut the prompt",
+                hint=self._dialect.words.hint_for(PromptTooLong, self.host, request.model),
+            )
+        if self._shortest is None or found.chars < self._shortest.chars:
+            self._shortest = found
+
+
+def _asked(known: Capability) -> tuple[object, ...]:
+    """Return what of a capability changes the body of a request."""
+    return known.reply_form, known.without
+
+
+def _declined(request: Request) -> Completion:
+    """Return the refusal of a prompt that was turned away unread, and so unpaid."""
+    return Completion(text="", finish=Finish.REFUSAL, usage=Usage(), model=request.model, usage_reported=False)
+
+
+def _unwatched(piece: str) -> None:
+    """Take a piece that nobody asked to see."""
