@@ -14,7 +14,7 @@ import pytest
 from xscore import database
 from xscore.cache.group_commit import GroupCommit
 from xscore.cost_reports.budget import TurnBudget, charged
-from xscore.errors import BudgetExhausted
+from xscore.errors import BudgetExhausted, StoreDamaged
 
 SPENDING = """
 import asyncio, decimal, pathlib, sys
@@ -163,6 +163,16 @@ async def test_a_lease_taken_back_is_still_charged_when_it_settles(path: Path, r
         await commits.submit(lambda connection: connection.execute("DELETE FROM reservation").rowcount)
         await budget.settle(reservation, Decimal("0.4"))
     assert charged(reader, "t") == Decimal("0.4")
+
+
+@pytest.mark.parametrize("amount", ["abc", "NaN", "-5", "Infinity"])
+@pytest.mark.parametrize("entry", ["spending VALUES ('t', ?)", "reservation VALUES ('a', 't', {pid}, 2000.0, ?)"])
+async def test_an_amount_that_makes_no_sense_is_damage(path: Path, reader: Connection, entry: str, amount: str) -> None:
+    """Where the store does not tell what a turn has cost or set aside, nothing more is spent."""
+    reader.execute(f"INSERT INTO {entry.format(pid=os.getpid())}", (amount,))
+    with pytest.raises(StoreDamaged, match="makes no sense"):
+        async with GroupCommit(path) as commits:
+            await budget_of(commits).reserve(Decimal("0.01"))
 
 
 async def test_a_cancelled_reservation_is_given_back(path: Path, reader: Connection) -> None:

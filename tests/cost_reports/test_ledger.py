@@ -182,7 +182,8 @@ async def test_recording_costs_the_caller_little(path: Path) -> None:
     assert each <= 20e-6 * max(1.0, anchor / 0.030), f"{each * 1e6:.1f} µs"
 
 
-def test_a_cost_that_is_no_number_is_damage() -> None:
+@pytest.mark.parametrize("cost", ["0.\x002", "abc", "NaN", "sNaN", "Infinity", "-5"])
+def test_a_cost_that_is_no_amount_is_damage(cost: str) -> None:
     """A sum of money is exact, or not given at all."""
     with pytest.raises(StoreDamaged, match="a cost makes no sense"):
-        total(["0.1", "0.\x002"])
+        total(["0.1", cost])

@@ -22,6 +22,8 @@ from sqlite3 import Connection
 from typing import NamedTuple
 
 from xscore.cache.group_commit import GroupCommit
+from xscore.cost_reports.ledger import dollars
+from xscore.database import making_sense
 from xscore.errors import BudgetExhausted, StoreError
 from xscore.processes import is_alive
 
@@ -192,7 +194,8 @@ class TurnBudget:
         now = self._clock()
         gone = {name for name, pid, leased_until, _ in others if leased_until < now or pid not in living}
         connection.executemany("DELETE FROM reservation WHERE id = ?", [(row,) for row in gone])
-        return {name: Decimal(amount) for name, _, _, amount in rows if name not in gone}
+        with making_sense("what is set aside"):
+            return {name: dollars(amount) for name, _, _, amount in rows if name not in gone}
 
     def _charge(self, charges: Sequence[_Charge], connection: Connection) -> None:
         for purse in {charge.purse.row: charge.purse for charge in charges}.values():
@@ -207,9 +210,10 @@ class TurnBudget:
 
 
 def charged(connection: Connection, turn_id: str) -> Decimal:
-    """Return what the settled calls of a turn have cost."""
+    """Return what the settled calls of a turn have cost. Raises StoreDamaged."""
     row = connection.execute("SELECT spent_usd FROM spending WHERE turn_id = ?", (turn_id,)).fetchone()
-    return Decimal(row[0]) if row else NOTHING
+    with making_sense("what a turn has cost"):
+        return dollars(row[0]) if row else NOTHING
 
 
 def _take_from(connection: Connection, purse: _Purse, usd: Decimal) -> None:
@@ -218,7 +222,8 @@ def _take_from(connection: Connection, purse: _Purse, usd: Decimal) -> None:
     if found is None:
         purse.is_lost = True
         return
-    left = Decimal(found[0]) - usd
+    with making_sense("what is set aside"):
+        left = dollars(found[0]) - usd
     if left > 0:
         connection.execute("UPDATE reservation SET amount_usd = ? WHERE id = ?", (str(left), purse.row))
     else:

@@ -80,8 +80,16 @@ def total(costs: Iterable[str | None]) -> Decimal | None:
         for cost in costs:
             if cost is None:
                 return None
-            whole += Decimal(cost)
+            whole += dollars(cost)
     return whole
+
+
+def dollars(stored: str) -> Decimal:
+    """Read an amount that only we write, within `making_sense`. Raises ValueError or ArithmeticError otherwise."""
+    amount = Decimal(stored)
+    if not amount.is_finite() or amount < 0:
+        raise ValueError(stored)
+    return amount
 
 
 def chars_per_token(connection: sqlite3.Connection, *, provider: str, host: str, model: str) -> float | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from decimal import Decimal
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -181,12 +181,12 @@ def _check_turn(row: Mapping[str, Any]) -> None:
 def _check_call(row: Mapping[str, Any]) -> None:
     Stage(row["stage"])
     _moment(row["started_at"] + row["duration_s"])
-    if row["cost_usd"] is not None and not Decimal(row["cost_usd"]) >= 0:
+    if row["cost_usd"] is not None and not 0 <= Decimal(row["cost_usd"]) < inf:
         raise ValueError(row["cost_usd"])
 
 
 def _check_spending(row: Mapping[str, Any]) -> None:
-    if not Decimal(row["spent_usd"]) >= 0:
+    if not 0 <= Decimal(row["spent_usd"]) < inf:
         raise ValueError(row["spent_usd"])
 
 
