@@ -93,7 +93,7 @@ async def _judge(misses: Sequence[Candidate], judge: Judge, turn: Turn, tally: "
         deadline = tally.watched.deadline
         if deadline is None:
             await asyncio.wait([work])
-        elif not await work_until(deadline, work, judge, call_s=tally.watched.call_s):
+        elif not await work_until(deadline, work, judge.stop, call_s=tally.watched.call_s):
             ended = Cause.DEADLINE
     except asyncio.CancelledError:
         ended = Cause.INTERRUPTED
