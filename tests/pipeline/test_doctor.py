@@ -54,6 +54,15 @@ async def test_no_key_is_ever_shown_whole(shop: Path) -> None:
     assert KEY[-5:] not in said
 
 
+@pytest.mark.parametrize("key", ["k3y!", "k3y!-234567"])
+async def test_of_a_short_key_nothing_is_shown(shop: Path, key: str) -> None:
+    """The last four characters of a key of eleven are a third of it, and of one of four all."""
+    settings = Settings(openai=OpenAISettings(api_key=SecretStr(key)))
+    found = await lines(shop, settings)
+    assert found["judge key"].ok and "OPENAI_API_KEY" in found["judge key"].detail
+    assert not any(key[-4:] in f"{finding.detail} {finding.hint}" for finding in found.values())
+
+
 async def test_the_anthropic_dialect_has_the_same_lines(shop: Path) -> None:
     """A judge of the other vendor is shown with its own key and host."""
     settings = Settings(

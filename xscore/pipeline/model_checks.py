@@ -20,6 +20,9 @@ SHORT_CALL = 10_000
 CALLS_A_MILLION = 100
 REASONING_A_JUDGMENT = 2
 """More reasoning tokens than this for a judgment and the judge is the wrong one."""
+KEY_END = 4
+SHORTEST_KEY_SHOWN = 12
+"""Of a shorter key the last characters would tell too much."""
 HOUR_S, DAY_S = 3_600, 86_400
 FORMS = {
     ReplyForm.JSON_SCHEMA: "keeps to a strict schema",
@@ -62,7 +65,8 @@ def key(model: Model, settings: Settings) -> Finding | None:
         return None
     secret = account.api_key.get_secret_value()
     if secret:
-        return model.line("key", f"…{secret[-4:]} from {account.api_key_env}, sent to {model.host}")
+        end = f"…{secret[-KEY_END:]}" if len(secret) >= SHORTEST_KEY_SHOWN else "one too short to show the end of,"
+        return model.line("key", f"{end} from {account.api_key_env}, sent to {model.host}")
     return model.line("key", f"none needed: {model.host} is this machine ({account.api_key_env} is not set)")
 
 
