@@ -216,6 +216,21 @@ def test_estimate_sends_nothing(xscore: Run, shop: Path, scripted: tuple[str, ..
     assert "to judge" in xscore("estimate", TASK, *scripted, cwd=shop).stdout
 
 
+def test_estimate_says_what_the_limits_on_a_turn_leave_undone(xscore: Run, shop: Path) -> None:
+    """`--deadline` and `--max-usd` change nothing of an estimate, and it says what they would not let through."""
+    flags = ("--judge", "openai:gpt-6-luna", "--pack-size", "1", "--rpm", "2")
+    environ = {"OPENAI_API_KEY": "sk-0123456789abcdef"}
+    plain = xscore("estimate", TASK, *flags, cwd=shop, environ=environ).stdout
+    assert "would leave" not in plain and "above the cap" not in plain
+    tight = xscore(
+        "estimate", TASK, *flags, "--deadline", "30s", "--max-usd", "0.001", cwd=shop, environ=environ
+    ).stdout
+    assert "a deadline of 30 s would leave about" in tight and "above the cap of $0.001 on a turn" in tight
+    assert [line for line in tight.splitlines() if "would leave" not in line and "the cap" not in line] == (
+        plain.splitlines()
+    )
+
+
 def test_status(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
     """`status` counts files, memories, judgments and turns."""
     xscore("ask", TASK, *scripted, "--no-answer", cwd=shop)

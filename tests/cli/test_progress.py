@@ -120,6 +120,17 @@ def test_elsewhere_a_plain_line_now_and_then(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err == f"{standing(HALF)}\nonce\n"
 
 
+@pytest.mark.parametrize("verbose", [False, True])
+@pytest.mark.parametrize("hurries", [False, True])
+def test_whoever_waits_reads_the_best_so_far(capsys: pytest.CaptureFixture[str], verbose: bool, hurries: bool) -> None:
+    """Not on a terminal, the provisional best stand below the line under a deadline, or where more is to be said."""
+    watch = Watch(Terminal(verbose=verbose), hurries=hurries)
+    watch._last_line -= 11
+    watch.progress(HALF)
+    best = [f"  {line}" for line in best_so_far(HALF)] if verbose or hurries else []
+    assert capsys.readouterr().err.splitlines() == [standing(HALF), *best]
+
+
 def test_rich_is_for_terminals() -> None:
     """Through pipes rich is not even imported, and nothing is drawn."""
     code = TURN.format(quiet=False) + 'print(" rich loaded:", "rich" in sys.modules)'

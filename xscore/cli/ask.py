@@ -35,7 +35,8 @@ def ask(task: str, flags: Flags) -> int:
     turn = flags.turn(task)
     wants_answer = not flags.given["no_answer"]
     settings = read_settings(flags.overrides)
-    watch = Watch(terminal, agreed=flags.agreed, streams=not terminal.as_json)
+    hurries = settings.settings.budget.deadline_s is not None
+    watch = Watch(terminal, agreed=flags.agreed, streams=not terminal.as_json, hurries=hurries)
     answer = in_pipeline(
         lambda open_: open_.ask(turn, answer=wants_answer, all_scores=flags.all_scores, started=BEGAN), settings, watch
     )

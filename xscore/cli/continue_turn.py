@@ -21,7 +21,8 @@ def continue_turn(turn: str, flags: Flags) -> int:
     terminal = flags.terminal
     wants_answer = not flags.given["no_answer"]
     settings = read_settings(flags.overrides)
-    watch = Watch(terminal, agreed=flags.agreed, streams=not terminal.as_json)
+    hurries = settings.settings.budget.deadline_s is not None
+    watch = Watch(terminal, agreed=flags.agreed, streams=not terminal.as_json, hurries=hurries)
     answer = in_pipeline(
         lambda open_: open_.resume(turn, answer=wants_answer, all_scores=flags.all_scores, started=BEGAN),
         settings,

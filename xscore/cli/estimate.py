@@ -1,5 +1,8 @@
 """`xscore estimate`: what a turn would take, before anything is sent."""
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import click
 
 from xscore.cli.figures import binding, counted, dollars, seconds, tokens
@@ -10,6 +13,9 @@ from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import echo, print_json
 from xscore.pipeline.receipt import to_json
 from xscore.records import Estimate, JudgeEstimate
+
+if TYPE_CHECKING:
+    from xscore.settings import BudgetSettings
 
 FOLDERS_SHOWN = 8
 
@@ -25,15 +31,16 @@ def estimate(task: str, flags: Flags) -> None:
     terminal = flags.terminal
     turn = flags.turn(task)
     watch = Watch(terminal)
-    found = in_pipeline(lambda open_: open_.estimate(turn), read_settings(flags.overrides), watch)
+    settings = read_settings(flags.overrides)
+    found = in_pipeline(lambda open_: open_.estimate(turn), settings, watch)
     if terminal.as_json:
         print_json(to_json(found))
     else:
-        echo(page(found))
+        echo(page(found, settings.settings.budget))
 
 
-def page(found: Estimate) -> str:
-    """Show both stages, then where the tokens are."""
+def page(found: Estimate, budget: "BudgetSettings") -> str:
+    """Show both stages, what the limits on the turn would leave undone, then where the tokens are."""
     lines = _judging(found.judge)
     if found.primary is not None:
         primary = found.primary
@@ -44,10 +51,21 @@ def page(found: Estimate) -> str:
     else:
         lines.append("answer   no model set")
     lines.append(f"total    {dollars(found.cost_usd)}")
+    lines.extend(f"         {line}" for line in _undone(found, budget))
     if found.judge.calls:
         lines.append(f"kinds    {_shares(found.by_kind)}")
         lines.append(f"folders  {_shares(found.by_folder)}")
     return "\n".join(lines)
+
+
+def _undone(found: Estimate, budget: "BudgetSettings") -> Iterator[str]:
+    """Say what the dollar cap and the deadline would not let through."""
+    cap, cost, judge = budget.max_usd, found.cost_usd, found.judge
+    if cap is not None and cost is not None and cost > cap:
+        yield f"above the cap of ${cap} on a turn (--max-usd): what does not fit under it is left undone"
+    if budget.deadline_s is not None and judge.seconds > budget.deadline_s:
+        left = round(judge.to_judge * (1 - budget.deadline_s / judge.seconds))
+        yield f"a deadline of {seconds(budget.deadline_s)} would leave about {left:,} unjudged, for `xscore continue`"
 
 
 def _judging(judge: JudgeEstimate) -> list[str]:

@@ -1,6 +1,7 @@
 """Watch a turn from the terminal: a live board on a terminal, a plain line now and then elsewhere.
 
-It only tells; what is sent, kept or stopped is the pipeline's. rich is imported when a board is first drawn.
+Off a terminal that line comes with the provisional best under --verbose or a deadline, when somebody waits. It only
+tells; what is sent, kept or stopped is the pipeline's. rich is imported when a board is first drawn.
 """
 
 import sys
@@ -30,11 +31,17 @@ STAGES = {
 class Watch:
     """The observer of one command; `close` is called before anything else is printed."""
 
-    def __init__(self, terminal: Terminal, *, agreed: bool = False, streams: bool = False) -> None:
-        """agreed: do not ask before a costly turn. streams: write the answer to stdout as it arrives."""
+    def __init__(
+        self, terminal: Terminal, *, agreed: bool = False, streams: bool = False, hurries: bool = False
+    ) -> None:
+        """agreed: do not ask before a costly turn. streams: write the answer to stdout as it arrives.
+
+        hurries: the turn has a deadline, so whoever reads a log wants the best so far in it.
+        """
         self._terminal = terminal
         self._agreed = agreed
         self._streams = streams
+        self._tells_best = terminal.verbose or hurries
         self._board: Board | None = None
         self._last_line = time.monotonic()
         self.streamed: list[str] = []
@@ -61,7 +68,7 @@ class Watch:
             self._drawn().progress(progress)
         elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
-            best = best_so_far(progress) if self._terminal.verbose else []
+            best = best_so_far(progress) if self._tells_best else []
             self._terminal.lines("\n".join([standing(progress), *(f"  {line}" for line in best)]))
 
     def note(self, message: str) -> None:
