@@ -175,7 +175,7 @@ class LoopbackServer:
         await self._stop.wait()
         await runner.cleanup()
 
-    async def _list_models(self, request: web.Request) -> web.Response:
+    async def _list_models(self, request: web.Request) -> web.StreamResponse:
         if not self._key_fits(request):
             return self._wrong_key()
         return web.json_response({"object": "list", "data": self.listing()})

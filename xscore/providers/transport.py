@@ -1,11 +1,12 @@
 """How calls travel: one HTTP client for the SDKs, through the user's proxy and under the user's certificates.
 
-Redirects are not followed, a connection must stand within `CONNECT_TIMEOUT_S`, and every other deadline is the
-caller's. It is the one place beside the settings that reads the environment: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`,
-`NO_PROXY`, `SSL_CERT_FILE`, `SSL_CERT_DIR` and `REQUESTS_CA_BUNDLE` belong to the machine and are the same for every
-program on it, so a setting of our own would only be one more place where they can be wrong. The client itself reads
-none of them (`trust_env=False`), so that what is decided here is what happens: a loopback host never goes through a
-proxy, which would carry the text off this machine. Trade-off: no SOCKS proxies, which the aiohttp transport lacks.
+Redirects are not followed, replies are read within bounds (`bounded_stream`), a connection must stand within
+`CONNECT_TIMEOUT_S`, and every other deadline is the caller's. It is the one place beside the settings that reads the
+environment: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`, `SSL_CERT_DIR` and
+`REQUESTS_CA_BUNDLE` belong to the machine and are the same for every program on it, so a setting of our own would only
+be one more place where they can be wrong. The client itself reads none of them (`trust_env=False`), so that what is
+decided here is what happens: a loopback host never goes through a proxy, which would carry the text off this machine.
+Trade-off: no SOCKS proxies, which the aiohttp transport lacks.
 """
 
 import os
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment
 
-from xscore.errors import AuthenticationFailed, ProviderError, Unreachable, UsageError
+from xscore.errors import AuthenticationFailed, ProviderError, Unreachable, UnreadableResponse, UsageError
 from xscore.providers.hosts import host_of, is_loopback
 
 if TYPE_CHECKING:
@@ -53,12 +54,24 @@ class Route:
         """Return an HTTP client of an SDK's own kind. Raises UsageError for certificates that cannot be read."""
         import httpx2
 
-        timeout = httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S)
-        trust = trusted_certificates() if self.is_encrypted else _trusting_nobody()
-        return kind(follow_redirects=False, timeout=timeout, trust_env=False, proxy=self.proxy, verify=trust)
+        from xscore.providers.bounded_stream import ASK_PLAIN, bound
+
+        return kind(
+            follow_redirects=False,
+            timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
+            trust_env=False,
+            proxy=self.proxy,
+            verify=trusted_certificates() if self.is_encrypted else _trusting_nobody(),
+            headers=ASK_PLAIN,
+            event_hooks={"response": [bound]},
+        )
 
     def explained(self, ours: ProviderError, error: BaseException) -> ProviderError:
-        """Return our error for one of the SDK, or a clearer one where a proxy or a certificate is behind it."""
+        """Return our error for one of the SDK, or a clearer one where a proxy, certificate or bound is behind it."""
+        beyond = next((link for link in _chain(error) if _is(link, "OutOfBounds")), None)
+        if beyond is not None:
+            hint = f"Check what answers at {self.host}; nothing more was read of it."
+            return UnreadableResponse(f"{self.host} answered {beyond}", hint=hint)
         untrusted = next((link for link in _chain(error) if _is(link, "ClientConnectorCertificateError")), None)
         if untrusted is not None:
             why = getattr(getattr(untrusted, "certificate_error", None), "verify_message", "") or "it is not trusted"

@@ -14,14 +14,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from xscore.errors import CallTimedOut, PromptCut, PromptTooLong, ProviderError
+from xscore.providers.clean_text import CleanText, cleaned
 from xscore.providers.hosts import host_of, is_within
 from xscore.providers.prompt_seen import Seen, is_cut, seen
 from xscore.providers.provider import OnText
+from xscore.providers.reply_bounds import asking_for
 from xscore.providers.reply_facts import json_object
 from xscore.providers.stream_reading import StreamedReply, gather
 from xscore.providers.transport import Route, route_to
 from xscore.providers.wire_errors import Vocabulary, error_body
-from xscore.records import Capability, Completion, Finish, RateLimits, Request, Usage
+from xscore.records import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
 
 if TYPE_CHECKING:
     import httpx2
@@ -67,6 +69,8 @@ class Dialect(Protocol):
     name: str
     words: Vocabulary
     replies: Replies
+    forms: tuple[ReplyForm, ...]
+    """Of the reply, from the strongest."""
     longest_unstreamed_tokens: int | None
     """A longer reply is streamed even if nobody watches; None: never."""
 
@@ -95,6 +99,7 @@ class WireProvider:
     def __init__(self, dialect: Dialect, *, base_url: str, api_key: str) -> None:
         self.name = dialect.name
         self.host = host_of(base_url, setting=dialect.words.setting)
+        self.forms = dialect.forms
         self.is_vendors_own = is_within(base_url, dialect.words.vendor)
         self._dialect = dialect
         self._base_url = base_url
@@ -176,7 +181,8 @@ class WireProvider:
         while True:
             known = self._known
             try:
-                return await self._send(sdk, request, known, on_text)
+                with asking_for(request.max_output_tokens):
+                    return await self._send(sdk, request, known, on_text)
             except self._caught as error:
                 if self._dialect.words.is_refusal(error):
                     return _declined(request)
@@ -198,15 +204,19 @@ class WireProvider:
                 whole = self._read(stream.response, request)
                 on_text(whole.text)
                 return whole
-            reading = self._dialect.streamed(request, host=self.host, secret=self._key, on_text=on_text)
-            limits = self._limits(stream.response)
-            return await gather(stream, reading, request, words=self._dialect.words, host=self.host, limits=limits)
+            text = CleanText(secret=self._key, on_text=on_text)
+            reading = self._dialect.streamed(request, host=self.host, secret=self._key, on_text=text.add)
+            limits, words = self._limits(stream.response), self._dialect.words
+            found = await gather(stream, reading, request, words=words, host=self.host, limits=limits)
+            text.end()
+            return cleaned(found, secret=self._key)
 
     def _read(self, response: "httpx2.Response", request: Request) -> Completion:
         replies = self._dialect.replies
         found = self._json(response, request.model)
         limits = self._limits(response)
         completion = replies.completion(found, request, host=self.host, secret=self._key, limits=limits)
+        completion = cleaned(completion, secret=self._key)
         self._learn(request.model, completion, replies.reports_cached(found.get("usage")))
         return completion
 

@@ -1,0 +1,107 @@
+"""What a host may write into its replies, and what of it is kept and shown: whole turns in both dialects."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from tests.servers import table
+from tests.servers.flooding import (
+    Flood,
+    Flooding,
+    FloodingClaude,
+    FloodingOpenAI,
+    Saying,
+    SayingClaude,
+    SayingOpenAI,
+)
+from tests.servers.loopback import LoopbackServer
+from xscore.pipeline.build import Pipeline
+from xscore.records import Answer, Turn
+from xscore.records.progress import Silent
+from xscore.settings import (
+    AnthropicSettings,
+    BudgetSettings,
+    JudgeSettings,
+    OpenAISettings,
+    PrimarySettings,
+    Settings,
+)
+
+TASK = Turn(task="The discount of total is taken twice; take it once.")
+KEY = "sk-test-0123456789abcdefghij"
+RELEVANT = table({"shop/prices.py::total": 95})
+SAYING: dict[str, type[Saying]] = {"openai": SayingOpenAI, "anthropic": SayingClaude}
+FLOODING: dict[str, type[Flooding]] = {"openai": FloodingOpenAI, "anthropic": FloodingClaude}
+DIALECTS = tuple(SAYING)
+
+
+class Reader(Silent):
+    """Reads the answer as it comes."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    def answer_text(self, piece: str) -> None:
+        """Remember the piece."""
+        self.shown.append(piece)
+
+
+def settings_for(dialect: str, server: LoopbackServer) -> Settings:
+    """Judge and answer in this dialect, with a key."""
+    return Settings(
+        judge=JudgeSettings(model=f"{dialect}:judge-1", probe=False, attempts=1),
+        primary=PrimarySettings(model=f"{dialect}:strong-1"),
+        openai=OpenAISettings(base_url=server.url, api_key=SecretStr(KEY)) if dialect == "openai" else OpenAISettings(),
+        anthropic=AnthropicSettings(base_url=server.url, api_key=SecretStr(KEY))
+        if dialect == "anthropic"
+        else AnthropicSettings(),
+        budget=BudgetSettings(max_usd=Decimal(1)),
+    )
+
+
+async def ask(shop: Path, dialect: str, server: LoopbackServer) -> tuple[Answer, str]:
+    """Ask once; return the answer and what was shown of it on the way."""
+    reader = Reader()
+    async with Pipeline.open(shop, settings_for(dialect, server), observer=reader) as pipeline:
+        answer = await pipeline.ask(TASK)
+    return answer, "".join(reader.shown)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_half_a_surrogate_pair_costs_no_answer(shop: Path, dialect: str) -> None:
+    """What no store can take is replaced, in answers, reasons and names; a pair that two pieces share is one."""
+    with SAYING[dialect](score=RELEVANT, said="\ud800 or \ud83d\ude00 \ude00") as server:
+        answer, shown = await ask(shop, dialect, server)
+        again, _ = await ask(shop, dialect, server)
+    assert answer.exit_code == 0
+    assert answer.answer == shown == "The answer: \ufffd or 😀 \ufffd."
+    assert again.answer == answer.answer
+    assert any(memory.reason == "because \ufffd or 😀 \ufffd" for memory in answer.selected)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_the_key_that_a_host_repeats_is_neither_kept_nor_shown(shop: Path, dialect: str) -> None:
+    """`[key]` stands where it stood, also where two pieces of a stream share it."""
+    with SAYING[dialect](score=RELEVANT, said=KEY) as server:
+        answer, shown = await ask(shop, dialect, server)
+    assert answer.answer == shown == "The answer: [key]."
+    assert any(memory.reason == "because [key]" for memory in answer.selected)
+    assert KEY not in repr(answer)
+    kept = [path for path in (shop / ".xscore").rglob("*") if path.is_file()]
+    assert kept and not any(KEY.encode() in path.read_bytes() for path in kept)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("flood", [Flood.SPACES, Flood.BOMB], ids=lambda flood: flood.name)
+async def test_a_host_that_floods_leaves_its_memories_unjudged(shop: Path, dialect: str, flood: Flood) -> None:
+    """Nobody is lost, and every call that was broken off is counted as charged."""
+    server = FLOODING[dialect]()
+    server.flood = flood
+    with server:
+        answer, _ = await ask(shop, dialect, server)
+    assert answer.exit_code != 0
+    assert answer.coverage.unjudged == answer.coverage.candidates > 0
+    assert answer.judge_usage.usage.input_tokens > 0
+    assert answer.unjudged.sample and "more than 4,194,304 bytes" in (answer.unjudged.sample[0].detail or "")

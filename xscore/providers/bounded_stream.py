@@ -1,0 +1,60 @@
+"""Read every reply of an HTTP client within its bounds, streamed or whole, success or error.
+
+It hangs on the client's own hook for responses, so that neither dialect nor SDK needs to know. Of an error only so
+much is read as can be shown, and its status still says what it is. It imports the HTTP client and is therefore
+imported with it, at the first call. The trade-off: a reply cut off here may have been charged and is lost.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+
+import httpx2
+
+from xscore.providers.reply_bounds import ERROR_BYTES, PLAIN, Allowance, Beyond, allowed_bytes
+
+ASK_PLAIN = {"Accept-Encoding": "identity"}
+"""Replies are short; packing them would only hide how long they are."""
+
+
+async def bound(response: httpx2.Response) -> None:
+    """Have this response read within its bounds; nothing of its body has been read yet."""
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    encoding = response.headers.get("content-encoding", "")
+    if encoding not in PLAIN:
+        del response.headers["content-encoding"]  # unpacked here, and not once more
+    limit = allowed_bytes(response.headers.get("content-type", "")) if response.is_success else ERROR_BYTES
+    response.stream = BoundedStream(response.stream, Allowance(limit, encoding=encoding), response)
+
+
+class OutOfBounds(httpx2.RequestError):
+    """A success of which no more is read; its words go on from `the host answered`.
+
+    It is the client's own kind of error, because the SDKs let no other through. `Route.explained` makes it ours.
+    """
+
+
+class BoundedStream(httpx2.AsyncByteStream):
+    """A body that ends, in an error where it is a success, when its allowance does."""
+
+    def __init__(self, body: httpx2.AsyncByteStream, allowance: Allowance, response: httpx2.Response) -> None:
+        self._body = body
+        self._allowance = allowance
+        self._status = response.status_code
+        self._is_success = response.is_success
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        came = aiter(self._body)
+        try:
+            async for data in came:
+                for piece in self._allowance.read(data):
+                    yield piece
+            yield self._allowance.rest()
+        except Beyond as beyond:
+            if self._is_success:
+                raise OutOfBounds(f"{self._status} with {beyond}") from beyond
+        finally:
+            if isinstance(came, AsyncGenerator):
+                await came.aclose()
+
+    async def aclose(self) -> None:
+        """Let go of the connection."""
+        await self._body.aclose()
