@@ -24,6 +24,8 @@ BRIM_TOKENS = 8
 
 _RUN = re.compile(r"(.)\1{3,}", re.DOTALL)
 """Runs of one character, such as rules and indentation, are a token or two however long they are."""
+_INDENTATION = (" " * 16, " " * 8, " " * 4)
+"""What most runs are; replacing them takes a tenth of the time that looking for every run does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,12 @@ def is_cut(request: Request, found: Seen, *, context_tokens: int | None = None, 
     ratio = min(MIXED, found.chars / max(1, request.input_tokens))
     if not _is_too_dense(found, ratio, shortest):
         return False
-    packed = sum(size(_RUN.sub(r"\1\1\1", text)) for text in (request.system, *request.content))
+    texts = (request.system, *request.content)
+    for indentation in _INDENTATION:
+        texts = tuple(text.replace(indentation, "   ") for text in texts)
+    if not _is_too_dense(Seen(size(*texts), found.tokens), ratio, shortest):
+        return False
+    packed = size(*(_RUN.sub(r"\1\1\1", text) for text in texts))
     return _is_too_dense(Seen(packed, found.tokens), ratio, shortest)
 
 
