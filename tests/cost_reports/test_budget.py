@@ -112,6 +112,29 @@ async def test_a_call_that_does_not_tell_stays_charged(path: Path, reader: Conne
     assert charged(reader, "t") == Decimal("0.6")
 
 
+async def test_what_was_charged_beyond_the_cap_is_no_negative_rest(path: Path) -> None:
+    """A host that charges more than the bound ends the turn, and the refusal says how far beyond the cap it went."""
+    async with GroupCommit(path) as commits:
+        budget = budget_of(commits, "0.5")
+        await budget.settle(await budget.reserve(Decimal("0.01")), Decimal("13680"))
+        with pytest.raises(BudgetExhausted, match=r"the turn's \$0.5 are spent, and \$13679.5 beyond"):
+            await budget.reserve(Decimal("0.01"))
+
+
+async def test_a_charge_beyond_the_bound_is_counted_once(path: Path, reader: Connection) -> None:
+    """What one call cost beyond its bound leaves the rest of the cap to the others, to the last cent."""
+    async with GroupCommit(path) as commits:
+        budget = budget_of(commits)
+        waiting = await budget.reserve(Decimal("0.1"))
+        await budget.settle(await budget.reserve(Decimal("0.1")), Decimal("0.5"))
+        await budget.settle(await budget.reserve(Decimal("0.4")), None)
+        with pytest.raises(BudgetExhausted, match=r"\$0.00 of the turn's"):
+            await budget_of(commits).reserve(Decimal("0.01"))
+        await budget.settle(waiting, None)
+    assert charged(reader, "t") == 1
+    assert not reader.execute("SELECT 1 FROM reservation").fetchall()
+
+
 async def test_turns_have_budgets_of_their_own(path: Path) -> None:
     """The cap is per turn."""
     async with GroupCommit(path) as commits:

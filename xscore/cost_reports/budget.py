@@ -63,7 +63,8 @@ class _Charge(NamedTuple):
 
     purse: _Purse
     usd: Decimal
-    given_back: Decimal
+    freed: Decimal
+    """What is no longer set aside: at most what was, where a host charged beyond the bound."""
 
 
 @dataclass(slots=True)
@@ -133,10 +134,12 @@ class TurnBudget:
             return
         purse, bound = self._open.pop(reservation)
         charge = bound if actual is None else actual
-        purse.room += bound - charge
+        held = purse.room + bound
+        purse.room = max(NOTHING, held - charge)
         purse.lent -= 1
+        freed = held - purse.room + purse.surplus()
         with suppress(StoreError, sqlite3.Error):
-            self._commits.add(self._charge, _Charge(purse, charge, purse.surplus()))
+            self._commits.add(self._charge, _Charge(purse, charge, freed))
         self._settled.set()
         self._settled = Event()
 
@@ -164,9 +167,15 @@ class TurnBudget:
             await settled.wait()
         else:
             raise BudgetExhausted(
-                f"the next call may cost ${usd}, and ${fill.left + purse.room} of the turn's ${self._cap} are left",
+                f"the next call may cost ${usd}, and {self._rest(fill.left + purse.room)}",
                 hint="Raise --max-usd, or narrow the task; what was judged is kept and not paid again.",
             )
+
+    def _rest(self, left: Decimal) -> str:
+        """Say what is left; a host can charge more than the bound of a call, and so beyond the cap."""
+        if left < 0:
+            return f"the turn's ${self._cap} are spent, and ${-left} beyond"
+        return f"${left} of the turn's ${self._cap} are left"
 
     def _set_aside(self, fill: _Fill, connection: Connection) -> None:
         assert self._cap is not None
@@ -200,7 +209,7 @@ class TurnBudget:
     def _charge(self, charges: Sequence[_Charge], connection: Connection) -> None:
         for purse in {charge.purse.row: charge.purse for charge in charges}.values():
             own = [charge for charge in charges if charge.purse is purse]
-            _take_from(connection, purse, sum((charge.usd + charge.given_back for charge in own), NOTHING))
+            _take_from(connection, purse, sum((charge.freed for charge in own), NOTHING))
         whole = charged(connection, self._turn_id) + sum((charge.usd for charge in charges), NOTHING)
         connection.execute(
             "INSERT INTO spending (turn_id, spent_usd) VALUES (?, ?)"
