@@ -9,6 +9,7 @@ import pytest
 
 from tests.scorer.shapes import candidate
 from tests.servers import AnthropicServer, Fault, table
+from xscore.errors import NoUsableModel
 from xscore.pipeline.build import Pipeline
 from xscore.prompts.judge import turn_block
 from xscore.providers.anthropic import AnthropicDialect
@@ -32,10 +33,10 @@ def claude_server() -> Iterator[AnthropicServer]:
         yield running
 
 
-def settings_for(server: AnthropicServer, *, max_usd: str = "1") -> Settings:
+def settings_for(server: AnthropicServer, *, max_usd: str = "1", probe: bool = False) -> Settings:
     """Judge with a small Claude, answer with a large one."""
     return Settings(
-        judge=JudgeSettings(model=f"anthropic:{HAIKU}", probe=False),
+        judge=JudgeSettings(model=f"anthropic:{HAIKU}", probe=probe),
         primary=PrimarySettings(model="anthropic:claude-opus-5-5"),
         anthropic=AnthropicSettings(base_url=server.url),
         budget=BudgetSettings(max_usd=Decimal(max_usd)),
@@ -150,3 +151,20 @@ async def test_what_is_written_and_read_is_priced_as_the_vendor_does(
     assert cold.usage.cache_write_tokens == warm.usage.cached_input_tokens
     bound = upper_bound("anthropic", VENDOR, requests[0])
     assert bound is not None and cold.cost_usd is not None and cold.cost_usd <= bound
+
+
+@pytest.mark.parametrize("always", [False, True])
+async def test_a_probe_asks_in_no_form_twice(shop: Path, claude_server: AnthropicServer, always: bool) -> None:
+    """A host that answers prose is asked under the schema and in words: two requests, no two of them the same."""
+    claude_server.misbehave(Fault.MALFORMED_CONTENT, times=99, when=lambda body: always or "output_config" in body)
+    async with Pipeline.open(shop, settings_for(claude_server, probe=True)) as pipeline:
+        if always:
+            with pytest.raises(NoUsableModel, match="no readable scores"):
+                await pipeline.ask(TASK, answer=False)
+            assert claude_server.counts.requests == 2
+        else:
+            assert (await pipeline.ask(TASK, answer=False)).coverage.unjudged == 0
+            said = {finding.name: finding.detail for finding in (await pipeline.doctor()).findings}
+            assert "only when asked for it in words" in said["judge capability"]
+    probes = [str(body) for body in claude_server.counts.bodies if "hello {name}" in str(body)]
+    assert len(probes) == len(set(probes)) == 2

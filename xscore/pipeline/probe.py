@@ -19,7 +19,7 @@ from xscore.pipeline.parts import JudgeCalls
 from xscore.prompts.judge import PackEntry, judging_request, turn_block
 from xscore.providers.hosts import is_loopback
 from xscore.providers.provider import Adaptable, Provider
-from xscore.records import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Stage, Turn, Usage
+from xscore.records import Capability, Completion, Finish, RateLimits, Request, Stage, Turn, Usage
 from xscore.scorer import parse
 
 PACK = (
@@ -35,7 +35,6 @@ REMEMBERED_S = 30 * 86_400.0
 REMEMBERED_HERE_S = 86_400.0
 """A server on this machine is loaded anew with another context from one day to the next."""
 END_OF_THINKING = "</think>"
-FORMS = tuple(ReplyForm)
 
 Clock = Callable[[], float]
 """Unix seconds."""
@@ -161,9 +160,9 @@ async def _strongest(calls: JudgeCalls, wrapped: Provider, blank: Capability) ->
                 return completion, tuple(scores[id_] for id_ in asked.reply_ids)
             failure = _useless(calls, completion)
         found = _told(provider, blank)
-        if not isinstance(provider, Adaptable) or found.reply_form is FORMS[-1]:
+        if not isinstance(provider, Adaptable) or found.reply_form is provider.forms[-1]:
             raise failure
-        found = replace(found, reply_form=FORMS[FORMS.index(found.reply_form) + 1])
+        found = replace(found, reply_form=provider.forms[provider.forms.index(found.reply_form) + 1])
 
 
 def _thought(completion: Completion) -> int:

@@ -43,6 +43,7 @@ class AnthropicDialect:
     name = "anthropic"
     words = ANTHROPIC
     replies: Replies = anthropic_reply
+    forms: tuple[ReplyForm, ...] = (ReplyForm.JSON_SCHEMA, ReplyForm.TEXT)
     longest_unstreamed_tokens: int | None = LONGEST_UNSTREAMED_TOKENS
 
     def load(self, base_url: str, *, key: str, route: Route) -> Sdk:

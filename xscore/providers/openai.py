@@ -19,7 +19,7 @@ from xscore.providers.openai_stream import StreamedReply
 from xscore.providers.provider import OnText
 from xscore.providers.transport import Route
 from xscore.providers.wire import Look, Replies, Sdk, WireProvider
-from xscore.records import Capability, Request
+from xscore.records import Capability, ReplyForm, Request
 from xscore.settings import Settings
 
 ACCOUNT_HEADERS = ("OpenAI-Organization", "OpenAI-Project")
@@ -42,6 +42,7 @@ class OpenAIDialect:
     name = "openai"
     words = OPENAI
     replies: Replies = openai_reply
+    forms: tuple[ReplyForm, ...] = tuple(ReplyForm)
     longest_unstreamed_tokens: int | None = None
 
     def __init__(self, base_url: str) -> None:

@@ -6,7 +6,7 @@ A dialect that hosts speak more or less well is `Adaptable` as well, as it is co
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from xscore.records import Capability, Completion, Request
+from xscore.records import Capability, Completion, ReplyForm, Request
 
 OnText = Callable[[str], None]
 """Receives pieces of the reply as they arrive; given, it asks the dialect to stream."""
@@ -32,6 +32,11 @@ class Provider(Protocol):
 @runtime_checkable
 class Adaptable(Protocol):
     """A connected provider that asks its host for less where it must, can start from what was found, and tells it."""
+
+    @property
+    def forms(self) -> tuple[ReplyForm, ...]:
+        """Forms of the reply in which it can ask, from the strongest; no two of them are the same on the wire."""
+        ...
 
     @property
     def is_vendors_own(self) -> bool:
