@@ -1,12 +1,14 @@
 """Git is asked without ever running what a repository configures."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import MakeRepo, git
 from xscore.git import ask_git, branch, recent_commits, working_diff
+from xscore.indexer.discovery import discover
 from xscore.paths import find_root
 
 
@@ -35,6 +37,21 @@ def test_a_configured_filter_hook_or_monitor_does_not_run(make_repo: MakeRepo, t
     ask_git(root, "ls-files", "-co", "--exclude-standard", "-z")
     recent_commits(root)
     assert not trap.exists()
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".gitattributes", ".mailmap", ".git/config", ".git/info/exclude"])
+def test_git_is_not_left_waiting_for_a_pipe(make_repo: MakeRepo, name: str) -> None:
+    """Where git would read from a pipe or a device it is not asked, and what is known without it is told at once."""
+    root = make_repo({"a.py": "one = 1\n"})
+    (root / name).unlink(missing_ok=True)
+    os.mkfifo(root / name)
+    start = time.monotonic()
+    assert working_diff(root) == ""
+    assert recent_commits(root) == ()
+    listing = discover(find_root(root))
+    assert "a.py" in listing.paths
+    assert "read without it" in listing.notes[0]
+    assert time.monotonic() - start < 1
 
 
 @pytest.mark.parametrize("name", [b"a=b", b"\xff\xfe"], ids=["equals", "bytes"])

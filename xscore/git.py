@@ -1,12 +1,14 @@
 """Ask git, safely: a fixed command line and environment; no hook, monitor, pager or filter of a repository runs.
 
 It never writes (`GIT_OPTIONAL_LOCKS=0`), fetches or prompts, and answers None where git is missing or refuses, so that
-everything built on it works in a plain folder too.
+everything built on it works in a plain folder too. Trade-off: a pipe in the place of an ignore file deeper down is not
+looked for, and there git is given up after `TIMEOUT_S`.
 """
 
 import os
 import subprocess
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 
 SAFE = (
     "-c", "core.fsmonitor=false",
@@ -17,10 +19,19 @@ SAFE = (
 )  # fmt: skip
 KEPT_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CONFIG_HOME", "SYSTEMROOT")
 TIMEOUT_S = 30
+_OPENED = tuple(
+    """
+    .gitignore .gitattributes .mailmap .git/HEAD .git/config .git/index .git/packed-refs .git/info/exclude
+    .git/info/attributes
+    """.split()  # noqa: SIM905  read as a list of names
+)
+"""What git opens at a root without a look: of a pipe or a device it would wait for an end that never comes."""
 
 
 def ask_git(root: Path, *arguments: str) -> bytes | None:
-    """Run one reading git command in `root` and return what it printed; None when git fails or is not there."""
+    """Run one reading git command in `root` and return what it printed; None when git fails, hangs or is not there."""
+    if any(map(_is_endless, map(root.joinpath, _OPENED))):
+        return None
     environment = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     environment |= {
         "GIT_OPTIONAL_LOCKS": "0",
@@ -42,6 +53,14 @@ def ask_git(root: Path, *arguments: str) -> bytes | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None
+
+
+def _is_endless(place: Path) -> bool:
+    try:
+        mode = place.stat().st_mode
+    except OSError:
+        return False
+    return not (S_ISREG(mode) or S_ISDIR(mode))
 
 
 def working_diff(root: Path) -> str:
