@@ -3,6 +3,10 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -78,16 +82,63 @@ def test_a_repositorys_settings_cannot_redirect_or_spend(xscore: Run, make_repo:
     assert name in done.stderr + done.stdout
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
-def test_a_read_only_root_works_all_the_same(xscore: Run, make_repo: MakeRepo) -> None:
-    """Where the repository cannot be written the store lies in the user's cache folder, and asking again is free."""
-    root = make_repo(FILES)
+ASK_AS_NOBODY = """
+import os, sys
+from xscore.cli.main import xscore
+
+writable, read_only, home, *arguments = sys.argv[1:]
+
+def ask(folder):
+    os.chdir(folder)
+    with xscore.make_context("xscore", list(arguments)) as context:
+        assert not xscore.invoke(context)
+
+ask(writable)  # all modules are loaded now, from wherever only root may read them
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setresgid(65534, 65534, 65534)
+    os.setresuid(65534, 65534, 65534)
+os.environ["HOME"] = home
+ask(read_only)
+ask(read_only)
+"""
+
+
+@pytest.fixture
+def open_ground() -> Iterator[Path]:
+    """Give a folder that other users may enter."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(os.path.realpath(name))
+
+
+def test_a_read_only_root_works_all_the_same(make_repo: MakeRepo, open_ground: Path) -> None:
+    """Where the repository cannot be written the store lies in the user's cache folder, and asking again is free.
+
+    Nothing is read-only to root, who therefore asks as nobody.
+    """
+    writable, root, home = make_repo(FILES), open_ground / "repo", open_ground / "home"
+    shutil.copytree(writable, root)
+    home.mkdir()
+    if os.geteuid() == 0:
+        for path in (root, home, *root.rglob("*")):
+            os.chown(path, 65534, 65534)
     root.chmod(0o555)
     try:
         with OpenAIServer() as server:
             flags, environ = judged_by(server)
-            found = [json.loads(xscore("ask", TASK, *flags, cwd=root, environ=environ).stdout) for _ in range(2)]
+            done = subprocess.run(
+                [sys.executable, "-c", ASK_AS_NOBODY, *map(str, (writable, root, home)), "ask", TASK, *flags],
+                env={**os.environ, **environ},
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
     finally:
         root.chmod(0o755)
-    assert found[0]["coverage"]["judged"] == found[1]["coverage"]["cached"] > 0
-    assert not (root / ".xscore").exists()
+    assert done.returncode == 0, done.stderr
+    first, again = (json.loads("{" + text)["coverage"] for text in done.stdout.split("\n{")[1:])
+    assert first["judged"] == again["cached"] > 0
+    assert not (root / ".xscore").exists() and (writable / ".xscore").exists()
+    assert list(home.rglob("memory.db"))
