@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,7 +30,8 @@ from xscore.pipeline.pool import Pool, gather
 from xscore.providers import anthropic_request, openai_request
 from xscore.providers.provider import Provider
 from xscore.providers.spec import Spec
-from xscore.records import Candidate, Judgment, Request, Scope, Stage, Turn
+from xscore.records import Candidate, Judgment, Request, Scope, Stage, Turn, Usage
+from xscore.scorer.fanout import workers_for
 from xscore.scorer.lexical import priors
 from xscore.scorer.model_judge import ModelJudge
 from xscore.settings import Settings
@@ -97,6 +99,11 @@ def open_store(tree: Path, settings: Settings) -> Iterator[Store]:
         yield store
 
 
+def a_little(provider: str, model: str, host: str, usage: Usage) -> Decimal | None:
+    """Price every call, far below the cap: at $0, as a loopback host is, nothing would be reserved."""
+    return Decimal(usage.input_tokens + usage.output_tokens) / 1_000_000_000
+
+
 @dataclass(frozen=True, slots=True)
 class Bench:
     """A store and the seat of a judge at the server."""
@@ -121,7 +128,7 @@ class Bench:
 
         wrapping: what is to stand within, around the bare provider.
         """
-        async with open_desk(self.store, self.settings, answerer=None, turn_id=turn_id) as desk:
+        async with open_desk(self.store, self.settings, answerer=None, turn_id=turn_id, price_of=a_little) as desk:
             seat = model_seat(self.seat.spec, self.settings, store=self.store)
             yield desk, desk.wrap(wrapping(seat.provider), concurrency=self.seat.concurrency)
 
@@ -148,7 +155,8 @@ class Bench:
             claims=desk.claims(turn.task, seat.identity),
             slots=seat.slots(pool),
             priors=priors(turn, pool.candidates, lambda: self.store.vectors(EMBEDDER)),
-            concurrency=seat.concurrency,
+            concurrency=workers_for(seat.concurrency),
+            halt=desk.halt,
         )
 
     def requests(self, turn: Turn) -> list[Request]:

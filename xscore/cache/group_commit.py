@@ -4,9 +4,8 @@ What was handed over before a job is committed with it or before it: the ledger'
 judgments it paid for. Jobs run in that order; what is added for one `Bulk` is written by one call of it, because each
 statement costs a hand-over between two threads. A failed commit fails everyone who waits and closes the door, because
 a run that cannot keep what it pays for must stop paying; so does a database that was moved or replaced under the open
-connection, where nobody would find what is written. Trade-offs: one bad job fails its whole group; after a commit
-for several the thread rests for `REST_S`, so that the next is for several too, and a busy run's write takes that much
-longer.
+connection, where nobody would find what is written. Trade-offs: one bad job fails its whole group; in a busy
+run the thread rests for `REST_S` after each commit, so that the next is for several, and a write takes that much longer.
 """
 
 import asyncio
@@ -29,6 +28,8 @@ Job = Callable[[Connection], Any]
 """Writes within the group's transaction; it must not begin or end one."""
 Bulk = Callable[[Sequence[Any], Connection], None]
 """Writes all the items that were added for it, in their order; else like a job."""
+BUSY_S = 0.02
+"""Two commits closer together than this are a busy run."""
 REST_S = 0.002
 _REPLACED = "Run it again: it goes on in the store that is there now."
 
@@ -111,9 +112,11 @@ class GroupCommit:
 
     def _work(self) -> None:
         try:
+            latest = 0.0
             while (group := self._next_group()) is not None:
                 self._commit(group)
-                if sum(task.waiter is not None for task in group) > 1:
+                before, latest = latest, time.monotonic()
+                if latest - before < BUSY_S:
                     time.sleep(REST_S)
         finally:
             self._connection.close()
