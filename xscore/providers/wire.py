@@ -71,8 +71,6 @@ class Dialect(Protocol):
     replies: Replies
     forms: tuple[ReplyForm, ...]
     """Of the reply, from the strongest."""
-    forms: tuple[ReplyForm, ...]
-    """Of the reply, from the strongest."""
     longest_unstreamed_tokens: int | None
     """A longer reply is streamed even if nobody watches; None: never."""
 
@@ -101,7 +99,6 @@ class WireProvider:
     def __init__(self, dialect: Dialect, *, base_url: str, api_key: str) -> None:
         self.name = dialect.name
         self.host = host_of(base_url, setting=dialect.words.setting)
-        self.forms = dialect.forms
         self.forms = dialect.forms
         self.is_vendors_own = is_within(base_url, dialect.words.vendor)
         self._dialect = dialect
