@@ -103,17 +103,5 @@ STOPS: dict[Fault, str] = {
 STORMS = (Fault.RATE_LIMITED, Fault.ERROR_IN_200, Fault.ERROR_IN_STREAM)
 """Proved in `test_faults_storm`: every call waits for what one of them met."""
 
-IN_THE_TEXT = (
-    Fault.MALFORMED_CONTENT,
-    Fault.MISSING_ID,
-    Fault.DUPLICATE_ID,
-    Fault.FOREIGN_ID,
-    Fault.NAN,
-    Fault.OUT_OF_RANGE,
-    Fault.STRING_SCORE,
-    Fault.TRUE_SCORE,
-)
-"""Faults of what the model wrote, in a reply that is sound in its dialect."""
-
 PASSING = tuple(fault for fault in Fault if fault not in STOPS)
 """What may be over with the next request."""

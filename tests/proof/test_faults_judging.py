@@ -22,8 +22,9 @@ from tests.proof.faults_scene import (
     poisoned,
     settings_at,
 )
-from tests.proof.faults_table import IN_THE_TEXT, LADDER, LASTING, MEMORIES, PACK, PACKS, PASSING, STOPS, STORMS
+from tests.proof.faults_table import LADDER, LASTING, MEMORIES, PACK, PACKS, PASSING, STOPS, STORMS
 from tests.servers import Fault
+from tests.servers.faults import IN_THE_TEXT
 from xscore.records import Scope
 
 ALWAYS = 10_000

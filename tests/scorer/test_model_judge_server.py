@@ -8,7 +8,7 @@ from pydantic import SecretStr
 from tests.scorer.bench import TURN, Bench, Code, settle
 from tests.scorer.shapes import real_code
 from tests.servers import OpenAIServer
-from tests.servers.faults import Fault
+from tests.servers.faults import IN_THE_TEXT, Fault
 from xscore.providers.openai import connect
 from xscore.providers.provider import Provider
 from xscore.records import Judgment, Turn
@@ -16,18 +16,7 @@ from xscore.scorer.draft import JudgeModel
 from xscore.settings import OpenAISettings, Settings
 
 MODEL = "gpt-4.1-mini"
-SPOILT = (
-    Fault.MALFORMED_CONTENT,
-    Fault.MISSING_ID,
-    Fault.DUPLICATE_ID,
-    Fault.FOREIGN_ID,
-    Fault.NAN,
-    Fault.OUT_OF_RANGE,
-    Fault.STRING_SCORE,
-    Fault.TRUE_SCORE,
-    Fault.REFUSAL,
-    Fault.TRUNCATION,
-)
+SPOILT = (*IN_THE_TEXT, Fault.REFUSAL, Fault.TRUNCATION)
 
 
 @pytest.fixture

@@ -54,6 +54,19 @@ class Fault(StrEnum):
     CUT_PROMPT = "the host read a tenth of the prompt"
 
 
+IN_THE_TEXT = (
+    Fault.MALFORMED_CONTENT,
+    Fault.MISSING_ID,
+    Fault.DUPLICATE_ID,
+    Fault.FOREIGN_ID,
+    Fault.NAN,
+    Fault.OUT_OF_RANGE,
+    Fault.STRING_SCORE,
+    Fault.TRUE_SCORE,
+)
+"""Faults of what the model wrote, in a reply that is sound in its dialect: the scorer's to judge."""
+
+
 @dataclass
 class Planned:
     """A fault waiting for its requests."""

@@ -1,24 +1,24 @@
 """A loopback server of some dialect that judges without a model, counts, and misbehaves on demand.
 
 It really parses what it is sent, counts how often each memory was judged, and streams answers; what differs between
-dialects is left to its children. It runs in a thread of its own: `with OpenAIServer() as server: … server.url`.
+dialects is left to its children: `with OpenAIServer() as server: … server.url`.
 """
 
 import asyncio
 import json
 import ssl
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from aiohttp import web
 
 from tests.servers import faults, scoring
 from tests.servers.faults import Fault, Planned
 from tests.servers.judging import Counts, judged
+from tests.servers.threaded import Threaded, serve_app
 
 Answer = Callable[[str], str]
 
@@ -32,7 +32,7 @@ class Tally:
     written: int
 
 
-class LoopbackServer:
+class LoopbackServer(Threaded):
     """One server; attributes may be changed while it runs."""
 
     base_path: ClassVar[str]
@@ -55,6 +55,7 @@ class LoopbackServer:
         keep_bodies: bool = True,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        super().__init__()
         self.score = score
         self.answer = answer
         self.latency_s = latency_s
@@ -68,31 +69,11 @@ class LoopbackServer:
         self.counts = Counts()
         self._planned: list[Planned] = []
         self._arrivals: deque[float] = deque()
-        self._started = threading.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
-        self._port = 0
 
     @property
     def url(self) -> str:
         """The base URL, as the setting wants it."""
         return f"{'https' if self.tls else 'http'}://{self.host}{self.base_path}"
-
-    @property
-    def host(self) -> str:
-        """`127.0.0.1:port`."""
-        return f"127.0.0.1:{self._port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        assert self._started.wait(10), "the server did not start"
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._loop is not None and self._stop is not None
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
 
     def misbehave(
         self,
@@ -160,20 +141,13 @@ class LoopbackServer:
         """Return the limits and what a test wants stated beside them."""
         return self.stated_limits() | self.headers
 
-    async def _serve(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+    async def serve(self) -> None:
+        """Serve the dialect's paths."""
         app = web.Application(client_max_size=1 << 28)
         app.router.add_post(self.completions_path, self._completions)
         app.router.add_get(self.models_path, self._list_models)
         self.add_routes(app)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self.tls)
-        await site.start()
-        self._port = runner.addresses[0][1]
-        self._started.set()
-        await self._stop.wait()
-        await runner.cleanup()
+        await serve_app(self, app, tls=self.tls)
 
     async def _list_models(self, request: web.Request) -> web.StreamResponse:
         if not self._key_fits(request):

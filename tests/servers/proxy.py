@@ -1,57 +1,38 @@
 """A forward proxy on loopback: plain HTTP requests are passed on, CONNECT opens a tunnel, and both are counted.
 
-Whatever name a client asks for, the call goes to `target`, so that tests may use names that no DNS knows. It runs in a
-thread of its own: `with ForwardProxy(target) as proxy: … proxy.url`. It keeps no connection alive.
+Whatever name a client asks for, the call goes to `target`, so that tests may use names that no DNS knows:
+`with ForwardProxy(target) as proxy: … proxy.url`. It keeps no connection alive.
 """
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Self
+
+from tests.servers.threaded import Threaded
 
 
-@dataclass
-class ForwardProxy:
+class ForwardProxy(Threaded):
     """One proxy; attributes may be changed while it runs."""
 
-    target: str
-    """`address:port` that every call really goes to."""
-    refuse_with: int = 0
-    """A status to answer everything with; 0: pass on."""
-    asked: list[str] = field(default_factory=list)
-    """What was asked for: `CONNECT name:port` or `POST http://name/path`."""
-    authorizations: set[str] = field(default_factory=set)
-    _port: int = 0
-
-    @property
-    def host(self) -> str:
-        """`127.0.0.1:port`."""
-        return f"127.0.0.1:{self._port}"
+    def __init__(self, target: str) -> None:
+        """target: `address:port` that every call really goes to."""
+        super().__init__()
+        self.target = target
+        self.refuse_with = 0
+        """A status to answer everything with; 0: pass on."""
+        self.asked: list[str] = []
+        """What was asked for: `CONNECT name:port` or `POST http://name/path`."""
+        self.authorizations: set[str] = set()
 
     @property
     def url(self) -> str:
         """As `HTTPS_PROXY` names it."""
         return f"http://{self.host}"
 
-    def __enter__(self) -> Self:
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
-        self._thread.start()
-        assert self._started.wait(10), "the proxy did not start"
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(10)
-
-    async def _serve(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+    async def serve(self) -> None:
+        """Take connections until it is stopped; cut off what is under way then."""
         server = await asyncio.start_server(self._take, "127.0.0.1", 0)
-        self._port = server.sockets[0].getsockname()[1]
-        self._started.set()
-        await self._stop.wait()
+        await self.listening(server.sockets[0].getsockname()[1])
         server.close()
         carrying = asyncio.all_tasks() - {asyncio.current_task()}
         for task in carrying:

@@ -1,0 +1,187 @@
+"""Every way in which the loopback server can misbehave, and what becomes of the call, in either dialect."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.providers.conftest import Connected, MakeRequest
+from tests.servers import AnthropicServer, Fault, LoopbackServer, OpenAIServer
+from tests.servers.faults import IN_THE_TEXT
+from xscore.errors import (
+    AuthenticationFailed,
+    CallTimedOut,
+    ConnectionFailed,
+    Overloaded,
+    PromptCut,
+    PromptTooLong,
+    ProviderError,
+    QuotaExhausted,
+    RateLimited,
+    RequestRejected,
+    UnknownModel,
+    Unreachable,
+    UnreadableResponse,
+)
+from xscore.records import Finish
+
+RAISED: dict[Fault, type[ProviderError]] = {
+    Fault.RATE_LIMITED: RateLimited,
+    Fault.QUOTA: QuotaExhausted,
+    Fault.SPEND_LIMIT: QuotaExhausted,
+    Fault.PAYMENT: QuotaExhausted,
+    Fault.SERVER_ERROR: Overloaded,
+    Fault.UNAVAILABLE: Overloaded,
+    Fault.OVERLOADED: Overloaded,
+    Fault.WRONG_KEY: AuthenticationFailed,
+    Fault.UNKNOWN_MODEL: UnknownModel,
+    Fault.TOO_LONG: PromptTooLong,
+    Fault.ECHO: RequestRejected,
+    Fault.RESET: ConnectionFailed,
+    Fault.SILENCE: CallTimedOut,
+    Fault.DRIP: CallTimedOut,
+    Fault.CUT: ConnectionFailed,
+    Fault.HTML: UnreadableResponse,
+    Fault.EMPTY_OBJECT: UnreadableResponse,
+    Fault.ERROR_IN_200: RateLimited,
+    Fault.ERROR_IN_STREAM: RateLimited,
+    Fault.NOT_JSON: UnreadableResponse,
+    Fault.REDIRECT: RequestRejected,
+    Fault.CUT_PROMPT: PromptCut,
+}
+"""Faults of the wire and the account: exactly this error."""
+
+ANTHROPICS = {Fault.ERROR_IN_200: Overloaded, Fault.ERROR_IN_STREAM: Overloaded}
+"""Where the Anthropic dialect has another word inside a success."""
+
+FINISHED = {Fault.MODERATED: Finish.REFUSAL, Fault.REFUSAL: Finish.REFUSAL, Fault.TRUNCATION: Finish.LENGTH}
+"""Faults that are a way to finish."""
+
+IS_STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+KEY = "sk-proj-abcdefghijklmnop"
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A server of one dialect, and how to connect to it."""
+
+    name: str
+    server: LoopbackServer
+    connected: Connected
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def spoken(request: pytest.FixtureRequest, connected: Connected, claude: Connected) -> Iterator[Spoken]:
+    """Each dialect in turn."""
+    is_openai = request.param == "openai"
+    with OpenAIServer() if is_openai else AnthropicServer() as running:
+        yield Spoken(request.param, running, connected if is_openai else claude)
+
+
+def raised(dialect: str, fault: Fault) -> type[ProviderError]:
+    """The one error that a fault is."""
+    return ANTHROPICS.get(fault, RAISED[fault]) if dialect == "anthropic" else RAISED[fault]
+
+
+def patience_s(fault: Fault) -> float:
+    """A short deadline where it is what is tested, one that a busy machine keeps everywhere else."""
+    return 0.5 if RAISED[fault] is CallTimedOut else 30.0
+
+
+def ignore(piece: str) -> None:
+    """Have the reply streamed."""
+
+
+def test_every_fault_is_proved_here() -> None:
+    """No fault of the server goes without a test."""
+    assert {*RAISED, *FINISHED, *IN_THE_TEXT, Fault.NO_USAGE} == set(Fault)
+
+
+@pytest.mark.parametrize("fault", RAISED, ids=lambda fault: fault.name)
+async def test_a_fault_raises_its_own_error(spoken: Spoken, judging: MakeRequest, fault: Fault) -> None:
+    """Each fault is one request and one error of ours, from the SDK's, with a hint and without key or prompt."""
+    spoken.server.misbehave(fault)
+    async with spoken.connected(spoken.server.url, key=KEY) as provider:
+        with pytest.raises(ProviderError) as caught:
+            await provider.complete(judging(timeout_s=patience_s(fault), chars=900))
+    assert type(caught.value) is raised(spoken.name, fault)
+    assert spoken.server.counts.requests == 1
+    assert caught.value.hint
+    said = f"{caught.value} {caught.value.hint}"
+    assert KEY not in said
+    assert "body of k0" not in said
+    assert spoken.server.host in str(caught.value)
+    assert len(str(caught.value)) < 300
+    other = {"openai": "anthropic.base_url", "anthropic": "openai"}[spoken.name]
+    assert other not in said
+
+
+@pytest.mark.parametrize("fault", [fault for fault in RAISED if fault is not Fault.DRIP], ids=lambda fault: fault.name)
+async def test_a_streamed_call_raises_the_same(spoken: Spoken, judging: MakeRequest, fault: Fault) -> None:
+    """A fault means the same for a streamed call, also where it comes as an event in the middle."""
+    spoken.server.misbehave(fault)
+    async with spoken.connected(spoken.server.url) as provider:
+        with pytest.raises(raised(spoken.name, fault)):
+            await provider.complete(judging(timeout_s=patience_s(fault), chars=900), ignore)
+
+
+@pytest.mark.parametrize("fault", FINISHED, ids=lambda fault: fault.name)
+@IS_STREAMED
+async def test_refusal_and_truncation_are_ways_to_finish(
+    spoken: Spoken, judging: MakeRequest, fault: Fault, is_streamed: bool
+) -> None:
+    """A refusal, whose content is empty, or a truncated reply raises nothing and says what it is."""
+    spoken.server.misbehave(fault)
+    async with spoken.connected(spoken.server.url) as provider:
+        completion = await provider.complete(judging(), ignore if is_streamed else None)
+    assert completion.finish is FINISHED[fault]
+    assert bool(completion.text) == (completion.finish is Finish.LENGTH)
+
+
+@pytest.mark.parametrize("fault", IN_THE_TEXT, ids=lambda fault: fault.name)
+async def test_what_the_model_wrote_comes_through_as_written(
+    spoken: Spoken, judging: MakeRequest, fault: Fault
+) -> None:
+    """Wrong content is the scorer's to repair: the provider neither mends nor hides it."""
+    async with spoken.connected(spoken.server.url) as provider:
+        right = await provider.complete(judging())
+        spoken.server.misbehave(fault)
+        wrong = await provider.complete(judging())
+    assert wrong.text != right.text
+    assert wrong.finish is Finish.STOP
+    json.loads(right.text)
+
+
+@IS_STREAMED
+async def test_missing_usage_is_our_estimate_and_says_so(
+    spoken: Spoken, judging: MakeRequest, is_streamed: bool
+) -> None:
+    """A host without usage is metered by our estimate, marked as one."""
+    spoken.server.misbehave(Fault.NO_USAGE)
+    request = judging()
+    async with spoken.connected(spoken.server.url) as provider:
+        completion = await provider.complete(request, ignore if is_streamed else None)
+    assert not completion.usage_reported
+    assert completion.usage.input_tokens == request.input_tokens
+    assert completion.usage.output_tokens > 0
+
+
+@pytest.mark.parametrize("fault", [Fault.RATE_LIMITED, Fault.OVERLOADED], ids=lambda fault: fault.name)
+async def test_retry_after_reaches_the_caller(spoken: Spoken, judging: MakeRequest, fault: Fault) -> None:
+    """X12: what the host asks to wait stands on the error; where it is silent there is none."""
+    spoken.server.misbehave(fault, retry_after_s=1.5)
+    spoken.server.misbehave(fault)
+    async with spoken.connected(spoken.server.url) as provider:
+        for expected in (1.5, None):
+            with pytest.raises(RAISED[fault]) as caught:
+                await provider.complete(judging())
+            assert caught.value.retry_after_s == expected
+
+
+async def test_a_host_that_is_not_there_was_sent_nothing(spoken: Spoken, judging: MakeRequest) -> None:
+    """A refused connection is told apart from a broken one: nothing can have been charged."""
+    async with spoken.connected("http://127.0.0.1:9" + spoken.server.base_path) as provider:
+        with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9") as caught:
+            await provider.complete(judging())
+    assert not caught.value.may_be_charged
