@@ -5,11 +5,13 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
+import httpx2
 import pytest
 
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers.flooding import ENDLESS, MIB, Flood, Flooding, FloodingClaude, FloodingOpenAI
 from xscore.errors import Overloaded, RequestRejected, UnreadableResponse
+from xscore.providers.bounded_stream import BoundedStream, bound
 from xscore.providers.reply_bounds import (
     BYTES_PER_TOKEN,
     ERROR_BYTES,
@@ -127,3 +129,27 @@ def test_an_allowance_is_for_the_whole_body() -> None:
     assert [*allowance.read(b"abc"), *allowance.read(b"def"), allowance.rest()] == [b"abc", b"def", b""]
     with pytest.raises(Beyond):
         list(allowance.read(b"g"))
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_bounded"),
+    [
+        ({"Content-Length": "100"}, False),
+        ({"Content-Length": str(LISTING_BYTES + 1)}, True),
+        ({"Content-Length": "9" * 5_000}, True),
+        ({"Content-Length": "-1"}, True),
+        ({"Content-Length": "100", "Transfer-Encoding": "chunked"}, True),
+        ({"Content-Length": "100", "Content-Encoding": "gzip"}, True),
+        ({}, True),
+    ],
+)
+async def test_only_what_announces_its_end_goes_unwatched(headers: dict[str, str], is_bounded: bool) -> None:
+    """A plain body of a length that is allowed is read as it is; every other is counted, and unpacked once."""
+
+    async def nothing() -> AsyncIterator[bytes]:
+        yield b""
+
+    response = httpx2.Response(200, headers=headers, content=nothing())
+    await bound(response)
+    assert isinstance(response.stream, BoundedStream) is is_bounded
+    assert "content-encoding" not in response.headers

@@ -6,23 +6,45 @@ imported with it, at the first call. The trade-off: a reply cut off here may hav
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator
+from math import inf
 
 import httpx2
 
-from xscore.providers.reply_bounds import ERROR_BYTES, PLAIN, Allowance, Beyond, allowed_bytes
+from xscore.providers.reply_bounds import ERROR_BYTES, Allowance, Beyond, allowed_bytes
 
+LOOKED_AT = (b"content-encoding", b"content-length", b"content-type", b"transfer-encoding")
+MAX_DIGITS = 12
+"""A longer Content-Length is not worth reading."""
 ASK_PLAIN = {"Accept-Encoding": "identity"}
 """Replies are short; packing them would only hide how long they are."""
 
 
 async def bound(response: httpx2.Response) -> None:
     """Have this response read within its bounds; nothing of its body has been read yet."""
-    assert isinstance(response.stream, httpx2.AsyncByteStream)
-    encoding = response.headers.get("content-encoding", "")
-    if encoding not in PLAIN:
+    told = _told(response)
+    encoding = told.get(b"content-encoding", "")
+    if encoding:
         del response.headers["content-encoding"]  # unpacked here, and not once more
-    limit = allowed_bytes(response.headers.get("content-type", "")) if response.is_success else ERROR_BYTES
+    limit = allowed_bytes(told.get(b"content-type", "")) if response.is_success else ERROR_BYTES
+    is_plain = not encoding and b"transfer-encoding" not in told
+    if is_plain and _announced(told.get(b"content-length", "")) <= limit:
+        return  # the transport reads no more than was announced
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
     response.stream = BoundedStream(response.stream, Allowance(limit, encoding=encoding), response)
+
+
+def _announced(length: str) -> float:
+    return int(length) if len(length) < MAX_DIGITS and length.isdecimal() else inf
+
+
+def _told(response: httpx2.Response) -> dict[bytes, str]:
+    """Return what the headers say of the body, in one walk through them: each look-up would be one."""
+    told: dict[bytes, str] = {}
+    for name, value in response.headers.raw:
+        if (name := name.lower()) in LOOKED_AT:
+            before = f"{told[name]}," if name in told else ""
+            told[name] = before + value.decode("latin-1")
+    return told
 
 
 class OutOfBounds(httpx2.RequestError):
@@ -47,7 +69,8 @@ class BoundedStream(httpx2.AsyncByteStream):
             async for data in came:
                 for piece in self._allowance.read(data):
                     yield piece
-            yield self._allowance.rest()
+            if rest := self._allowance.rest():
+                yield rest
         except Beyond as beyond:
             if self._is_success:
                 raise OutOfBounds(f"{self._status} with {beyond}") from beyond

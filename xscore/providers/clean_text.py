@@ -25,6 +25,8 @@ def clean(text: str, *, secret: str) -> str:
 def cleaned(completion: Completion, *, secret: str) -> Completion:
     """Return the completion with all that the host wrote in it cleaned."""
     text, model = clean(completion.text, secret=secret), clean(completion.model, secret=secret)
+    if (text, model) == (completion.text, completion.model):
+        return completion
     return replace(completion, text=text, model=model)
 
 
