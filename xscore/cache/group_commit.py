@@ -4,8 +4,8 @@ What was handed over before a job is committed with it or before it: the ledger'
 judgments it paid for. Jobs run in that order; what is added for one `Bulk` is written by one call of it, because each
 statement costs a hand-over between two threads. A failed commit fails everyone who waits and closes the door, because
 a run that cannot keep what it pays for must stop paying; so does a database that was moved or replaced under the open
-connection, where nobody would find what is written. Trade-offs: one bad job fails its whole group; in a busy
-run the thread rests for `REST_S` after each commit, so that the next is for several, and a write takes that much longer.
+connection, where nobody would find what is written. Trade-offs: one bad job fails its whole group; in a busy run the
+thread rests for `REST_S` after each commit, so that the next is for several, and a write takes that much longer.
 """
 
 import asyncio

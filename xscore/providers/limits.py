@@ -60,7 +60,7 @@ class Limited:
         self._gate = Gate(concurrency, host=provider.host)
         self._budget = budget
         self._price_of = price_of
-        self._is_halted = False
+        self._halted = asyncio.Event()
         self._waiting: set[asyncio.Task[object]] = set()
 
     def halt(self) -> None:
@@ -68,7 +68,7 @@ class Limited:
 
         What is in flight goes on.
         """
-        self._is_halted = True
+        self._halted.set()
         for task in self._waiting:
             task.cancel()
 
@@ -125,7 +125,7 @@ class Limited:
     @contextmanager
     def _until_halted(self) -> Iterator[None]:
         """Have this task wait only as long as something may still be sent. Raises NotSent."""
-        if self._is_halted:
+        if self._halted.is_set():
             raise _not_sent()
         task = asyncio.current_task()
         assert task is not None
@@ -133,7 +133,7 @@ class Limited:
         try:
             yield
         except asyncio.CancelledError:
-            if self._is_halted and not task.uncancel():
+            if self._halted.is_set() and not task.uncancel():
                 raise _not_sent() from None
             raise
         finally:
