@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
-from tests.servers import AnthropicServer, OpenAIServer
+from tests.servers import AnthropicServer, LoopbackServer, OpenAIServer
 from xscore.providers.anthropic import connect as connect_claude
 from xscore.providers.openai import connect
 from xscore.providers.wire import WireProvider
@@ -62,17 +63,9 @@ def judging() -> MakeRequest:
 @pytest.fixture
 def connected() -> Connected:
     """Connect to a base URL and close the connection afterwards."""
-
-    @asynccontextmanager
-    async def open_(url: str, *, key: str = "") -> AsyncIterator[WireProvider]:
-        settings = Settings(openai=OpenAISettings(base_url=url, api_key=SecretStr(key)))
-        provider = connect("judge-1", settings)
-        try:
-            yield provider
-        finally:
-            await provider.aclose()
-
-    return open_
+    return closing(
+        lambda url, key: connect("judge-1", Settings(openai=OpenAISettings(base_url=url, api_key=SecretStr(key))))
+    )
 
 
 @pytest.fixture
@@ -85,17 +78,42 @@ def claude_server() -> Iterator[AnthropicServer]:
 @pytest.fixture
 def claude() -> Connected:
     """Connect to a base URL in the Anthropic dialect and close the connection afterwards."""
+    return closing(
+        lambda url, key: connect_claude(
+            "claude-haiku-5-5", Settings(anthropic=AnthropicSettings(base_url=url, api_key=SecretStr(key)))
+        )
+    )
+
+
+def closing(connect_to: Callable[[str, str], WireProvider]) -> Connected:
+    """Make a way to connect to a base URL with a key that closes the connection afterwards."""
 
     @asynccontextmanager
     async def open_(url: str, *, key: str = "") -> AsyncIterator[WireProvider]:
-        settings = Settings(anthropic=AnthropicSettings(base_url=url, api_key=SecretStr(key)))
-        provider = connect_claude("claude-haiku-5-5", settings)
+        provider = connect_to(url, key)
         try:
             yield provider
         finally:
             await provider.aclose()
 
     return open_
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A server of one dialect, and how to connect to it."""
+
+    name: str
+    server: LoopbackServer
+    connected: Connected
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def spoken(request: pytest.FixtureRequest, connected: Connected, claude: Connected) -> Iterator[Spoken]:
+    """Each dialect in turn."""
+    is_openai = request.param == "openai"
+    with OpenAIServer() if is_openai else AnthropicServer() as running:
+        yield Spoken(request.param, running, connected if is_openai else claude)
 
 
 class PassingTime:

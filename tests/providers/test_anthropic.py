@@ -12,11 +12,11 @@ import pytest
 from pydantic import SecretStr
 
 from tests.providers.conftest import Connected, MakeRequest
-from tests.servers import AnthropicServer, Fault, table
+from tests.servers import AnthropicServer, Fault
 from xscore.errors import AuthenticationFailed, CallTimedOut, RequestRejected, UsageError
 from xscore.providers.anthropic import LONGEST_UNSTREAMED_TOKENS, connect
 from xscore.providers.provider import Adaptable
-from xscore.records import Capability, Finish, RateLimits, ReplyForm, Request
+from xscore.records import Capability, RateLimits, ReplyForm, Request
 from xscore.settings import AnthropicSettings, Settings
 
 HAIKU = "claude-haiku-5-5"
@@ -30,38 +30,6 @@ def asking(judging: MakeRequest) -> MakeRequest:
         return judging(**({"model": HAIKU, "prefix_ttl_s": 300} | changes))
 
     return make
-
-
-async def test_a_judging_call_scores_every_id(
-    claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
-) -> None:
-    """One call carries a pack and brings back a score for each of its ids, with the host's usage."""
-    claude_server.score = table({"entity_k1": 92})
-    async with claude(claude_server.url) as provider:
-        completion = await provider.complete(asking())
-    reply = json.loads(completion.text)
-    assert reply["scores"] == {"k0": 3, "k1": 92, "k2": 3}
-    assert reply["reasons"] == [{"id": "k1", "reason": "listed as entity_k1"}]
-    assert completion.finish is Finish.STOP
-    assert completion.usage_reported
-    assert completion.usage.input_tokens == claude_server.counts.prompt_tokens
-    assert completion.model == HAIKU
-
-
-async def test_text_arrives_while_it_is_written(
-    claude_server: AnthropicServer, asking: MakeRequest, claude: Connected
-) -> None:
-    """An answer streams piece by piece, ends with the host's usage, and is one request."""
-    claude_server.answer = "In `cache.judgments`, by the writer's own thread."
-    pieces: list[str] = []
-    async with claude(claude_server.url) as provider:
-        completion = await provider.complete(asking(reply_ids=(), content=("Explain.",)), pieces.append)
-    assert len(pieces) > 2
-    assert "".join(pieces) == completion.text == claude_server.answer
-    assert completion.usage_reported
-    assert completion.usage.input_tokens == claude_server.counts.prompt_tokens
-    assert completion.usage.output_tokens > 5
-    assert claude_server.counts.requests == 1
 
 
 async def test_a_long_answer_is_streamed_although_nobody_watches(

@@ -1,13 +1,11 @@
 """Every way in which the loopback server can misbehave, and what becomes of the call, in either dialect."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
 
-from tests.providers.conftest import Connected, MakeRequest
-from tests.servers import AnthropicServer, Fault, LoopbackServer, OpenAIServer
+from tests.providers.conftest import MakeRequest, Spoken
+from tests.servers import Fault
 from tests.servers.faults import IN_THE_TEXT
 from xscore.errors import (
     AuthenticationFailed,
@@ -60,23 +58,6 @@ FINISHED = {Fault.MODERATED: Finish.REFUSAL, Fault.REFUSAL: Finish.REFUSAL, Faul
 
 IS_STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
 KEY = "sk-proj-abcdefghijklmnop"
-
-
-@dataclass(frozen=True, slots=True)
-class Spoken:
-    """A server of one dialect, and how to connect to it."""
-
-    name: str
-    server: LoopbackServer
-    connected: Connected
-
-
-@pytest.fixture(params=["openai", "anthropic"])
-def spoken(request: pytest.FixtureRequest, connected: Connected, claude: Connected) -> Iterator[Spoken]:
-    """Each dialect in turn."""
-    is_openai = request.param == "openai"
-    with OpenAIServer() if is_openai else AnthropicServer() as running:
-        yield Spoken(request.param, running, connected if is_openai else claude)
 
 
 def raised(dialect: str, fault: Fault) -> type[ProviderError]:

@@ -8,40 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.providers.conftest import Connected, MakeRequest
-from tests.servers import OpenAIServer, table
+from tests.servers import OpenAIServer
 from xscore.errors import AuthenticationFailed, UsageError
 from xscore.providers.openai import connect
-from xscore.records import Finish, RateLimits
+from xscore.records import RateLimits
 from xscore.settings import OpenAISettings, Settings
-
-
-async def test_a_judging_call_scores_every_id(server: OpenAIServer, judging: MakeRequest, connected: Connected) -> None:
-    """X05: one call carries a pack and brings back a score for each of its ids, with the host's usage."""
-    server.score = table({"entity_k1": 92})
-    async with connected(server.url) as provider:
-        completion = await provider.complete(judging())
-    reply = json.loads(completion.text)
-    assert reply["scores"] == {"k0": 3, "k1": 92, "k2": 3}
-    assert reply["reasons"] == [{"id": "k1", "reason": "listed as entity_k1"}]
-    assert completion.finish is Finish.STOP
-    assert completion.usage_reported
-    assert completion.usage.input_tokens == server.counts.prompt_tokens
-
-
-async def test_text_arrives_while_it_is_written(
-    server: OpenAIServer, judging: MakeRequest, connected: Connected
-) -> None:
-    """X11: an answer streams piece by piece, ends with the host's usage, and is one request."""
-    server.answer = "In `cache.judgments`, by the writer's own thread."
-    pieces: list[str] = []
-    async with connected(server.url) as provider:
-        completion = await provider.complete(
-            judging(reply_ids=(), content=("Explain.",), input_tokens=3), pieces.append
-        )
-    assert len(pieces) > 2
-    assert "".join(pieces) == completion.text == server.answer
-    assert completion.usage_reported
-    assert server.counts.requests == 1
 
 
 async def test_a_warm_prefix_is_reported_as_cached(
