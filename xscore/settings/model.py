@@ -73,7 +73,12 @@ class JudgeSettings(Part):
     timeout_s: float = Field(
         60.0, gt=0, description="Deadline of one judging call; five times that for a loopback host."
     )
-    attempts: int = Field(5, ge=1, le=20, description="Tries of one call before its candidates are unjudged.")
+    attempts: int = Field(
+        5,
+        ge=1,
+        le=20,
+        description="Tries of one call before its candidates are unjudged; 429s do not count, of which it may meet 20.",
+    )
     probe: bool = Field(
         True,
         description="Find out with one small call what a host that is not the vendor's own can do, the first time it judges.",
