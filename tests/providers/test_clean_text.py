@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xscore.providers.clean_text import LEAST_KEY_CHARS, SHOWN_KEY, CleanText, clean
+from xscore.providers.wire_errors import shown_message
 
 KEY = "sk-sk-test-0123456789"
 """It begins with its own beginning."""
@@ -75,3 +76,8 @@ def test_a_word_that_serves_as_key_is_left_in_the_text(word: str) -> None:
     text = f"The {word} is none of ollama's password."
     assert clean(text, secret=word) == text
     assert streamed([text], secret=word) == (text, [text])
+
+
+def test_an_error_message_can_be_kept_as_well() -> None:
+    """Half a pair in what a host says of a failure is replaced as in its replies."""
+    assert shown_message({"message": f"bad \ud800 {KEY}"}, secret=KEY, prompt=()) == "bad \ufffd [key]"

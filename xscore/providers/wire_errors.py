@@ -25,6 +25,7 @@ from xscore.errors import (
     Unreachable,
     UnreadableResponse,
 )
+from xscore.providers.clean_text import clean
 
 BY_STATUS: dict[int, type[ProviderError]] = {
     400: RequestRejected,
@@ -176,7 +177,7 @@ def shown_message(body: object, *, secret: str, prompt: tuple[str, ...]) -> str:
     if not isinstance(body, Mapping):
         return ""
     message = next((said for name in SAID_UNDER if isinstance(said := body.get(name), str)), "")
-    line = " ".join(message.split())
+    line = clean(" ".join(message.split()), secret="")
     if secret:
         line = line.replace(secret, "[key]")
     if len(line) > MESSAGE_LIMIT:
