@@ -94,8 +94,8 @@ def reports_cached(found: object) -> bool:
 def rate_limits(headers: Mapping[str, str]) -> RateLimits:
     """Return the limits a minute that the reply's headers state.
 
-    Limits of tokens are per minute wherever they are documented. Those of requests are not: Groq's is always a day's
-    (console.groq.com/docs/rate-limits), and so is OpenAI's for an account that has one.
+    Limits of tokens are per minute wherever they are documented. Those of requests are not: some hosts
+    state a day's (Groq, by what its users report).
     """
     requests = header_count(headers.get("x-ratelimit-limit-requests"))
     return RateLimits(
