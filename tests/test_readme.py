@@ -34,9 +34,10 @@ def commands() -> list[str]:
 def test_every_command_shown_parses(line: str) -> None:
     """Commands and options in the README exist."""
     name, *arguments = shlex.split(line)
-    command = xscore.get_command(xscore.make_context("xscore", ["status"]), name)
+    front = xscore.make_context("xscore", ["status"])
+    command = xscore.get_command(front, name)
     assert command is not None
-    command.make_context(name, arguments)
+    command.make_context(name, arguments, parent=front)
 
 
 def test_the_readme_shows_commands() -> None:
