@@ -14,7 +14,7 @@ from xscore.records import Cause
 
 CLOSING_S = 0.2
 """Kept back for choosing, receipt and closing."""
-ANSWER_SHARE = 0.5
+ANSWER_SHARE = 1 / 3
 """Most of the time left that is kept back for the answering call."""
 MARGIN = 1.25
 """A call is begun only while so many times the 90th percentile of the latest calls is left; at the percentile itself
@@ -41,7 +41,7 @@ class Deadline:
         return max(0.0, self.left_s() - self.answer_s)
 
     def with_answer(self, typical_s: float) -> "Deadline":
-        """Keep back what an answering call typically takes, at most half of what is left."""
+        """Keep back what an answering call typically takes, at most a third of what is left."""
         return Deadline(self.at, min(typical_s, ANSWER_SHARE * self.left_s()))
 
 
