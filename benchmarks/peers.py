@@ -34,8 +34,8 @@ from urllib.request import Request, urlopen
 PROGRAMS = Path(__file__).parent / "peer_programs"
 sys.path.insert(0, str(PROGRAMS))
 
-import candidates  # noqa: E402
-from environments import PEERS, python_of, versions  # noqa: E402
+import candidates  # noqa: E402  after the path to them is set
+from environments import PEERS, python_of, versions  # noqa: E402  after the path to them is set
 
 CACHE = Path(__file__).parent.parent / ".cache" / "peers"
 WORKERS = 16

@@ -70,13 +70,17 @@ def test_the_second_press_ends_at_once() -> None:
     assert time.monotonic() - begun < 15
 
 
-def test_ctrl_c_while_judging_keeps_what_was_paid_for(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
-    """Interrupted while judging: exit 130, a receipt that adds up, and the next run judges only the rest."""
+def slow_flock(make_repo: MakeRepo, folder: Path) -> tuple[Path, list[str]]:
+    """A repository of twelve functions, and the flags of a judge that takes its time over each."""
     root = make_repo({f"m{n}.py": f'def f{n}() -> int:\n    """Do {n}."""\n    return {n}\n' for n in range(12)})
-    script = tmp_path / "script.json"
+    script = folder / "script.json"
     flags = ["--judge", f"scripted:{script}", "--pack-size", "1", "--concurrency", "1", "--no-answer", "--json"]
     script.write_text(json.dumps({"default": 0.9, "latency_s": 0.3}))
-    xscore("index", cwd=root)
+    return root, flags
+
+
+def judging(xscore: Run, root: Path, flags: list[str]) -> subprocess.Popen[str]:
+    """A process that has begun to judge."""
     process = subprocess.Popen(
         [sys.executable, "-m", "xscore", "ask", "do it", *flags],
         cwd=root,
@@ -87,6 +91,14 @@ def test_ctrl_c_while_judging_keeps_what_was_paid_for(make_repo: MakeRepo, tmp_p
         env=dict(os.environ),
     )
     _wait_for_judgments(xscore, root)
+    return process
+
+
+def test_ctrl_c_while_judging_keeps_what_was_paid_for(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
+    """Interrupted while judging: exit 130, a receipt that adds up, and the next run judges only the rest."""
+    root, flags = slow_flock(make_repo, tmp_path)
+    xscore("index", cwd=root)
+    process = judging(xscore, root, flags)
     process.send_signal(signal.SIGINT)
     answer = json.loads(process.communicate(timeout=30)[0])
     assert process.returncode == 130
@@ -106,20 +118,8 @@ def _wait_for_judgments(xscore: Run, root: Path) -> None:
 
 def test_sigterm_ends_like_a_press(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
     """A supervisor's SIGTERM while judging: exit 130, a receipt that adds up, and `continue` judges only the rest."""
-    root = make_repo({f"m{n}.py": f'def f{n}() -> int:\n    """Do {n}."""\n    return {n}\n' for n in range(12)})
-    script = tmp_path / "script.json"
-    flags = ["--judge", f"scripted:{script}", "--pack-size", "1", "--concurrency", "1", "--no-answer", "--json"]
-    script.write_text(json.dumps({"default": 0.9, "latency_s": 0.3}))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "xscore", "ask", "do it", *flags],
-        cwd=root,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=dict(os.environ),
-    )
-    _wait_for_judgments(xscore, root)
+    root, flags = slow_flock(make_repo, tmp_path)
+    process = judging(xscore, root, flags)
     process.terminate()
     answer = json.loads(process.communicate(timeout=30)[0])
     assert process.returncode == 130
