@@ -21,7 +21,7 @@ from xscore.records import JudgeIdentity, Judgment
 
 CONTENTS = 10_000
 PACK = 20
-JUDGE = JudgeIdentity("openai", "api.openai.com", "m", "low", "judge-1", "memory_first", True)
+JUDGE = JudgeIdentity("openai", "api.openai.com", "m", "low", "judge-2", "memory_first", True)
 
 
 def cpu_ms(work: Callable[[], object]) -> float:

@@ -9,7 +9,7 @@ import pytest
 from xscore import database
 from xscore.records import JudgeIdentity, Judgment
 
-JUDGE = JudgeIdentity("openai", "api.openai.com", "m", "low", "judge-1", "memory_first", True)
+JUDGE = JudgeIdentity("openai", "api.openai.com", "m", "low", "judge-2", "memory_first", True)
 
 
 @pytest.fixture

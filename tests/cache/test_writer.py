@@ -26,7 +26,7 @@ import asyncio, pathlib, sys
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.writer import JudgmentWriter
 from xscore.records import JudgeIdentity, Judgment
-JUDGE = JudgeIdentity("openai", "api.openai.com", "m", "low", "judge-1", "memory_first", True)
+JUDGE = JudgeIdentity("openai", "api.openai.com", "m", "low", "judge-2", "memory_first", True)
 
 async def main(path, first):
     async with GroupCommit(path) as commits:

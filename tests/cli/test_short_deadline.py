@@ -28,7 +28,7 @@ def test_a_process_ends_within_a_second_of_a_short_deadline(
     """At a silent host, on its first turn, there is a receipt with exit 3; no import is waited for."""
     root = make_repo({"a.py": "def f():\n    return 1\n"})
     name = dialect.upper()
-    models = ("--judge", f"{dialect}:judge-1", "--model", f"{dialect}:strong-1")
+    models = ("--judge", f"{dialect}:judge-2", "--model", f"{dialect}:strong-1")
     begun = time.monotonic()
     ended = xscore(
         *("ask", "mend it", *models, "--deadline", f"{deadline_s}s", "--json"),

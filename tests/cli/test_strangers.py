@@ -21,7 +21,7 @@ TASK = "Why is the total wrong?"
 
 def judged_by(server: OpenAIServer) -> tuple[tuple[str, ...], dict[str, str]]:
     """Flags and environment of a user who chose this host."""
-    return ("--judge", "openai:judge-1", "--no-answer", "--json"), {"OPENAI_BASE_URL": server.url}
+    return ("--judge", "openai:judge-2", "--no-answer", "--json"), {"OPENAI_BASE_URL": server.url}
 
 
 def test_planted_scores_are_neither_used_nor_salvaged(xscore: Run, make_repo: MakeRepo, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_repositorys_settings_cannot_redirect_or_spend(xscore: Run, make_repo:
         flags, environ = judged_by(chosen)
         done = xscore("ask", TASK, *flags, cwd=root, environ=environ)
         assert planted.counts.requests == 0
-        assert {body.get("model") for body in chosen.counts.bodies} <= {"judge-1"}
+        assert {body.get("model") for body in chosen.counts.bodies} <= {"judge-2"}
     name = line.split("\n")[1].split(" ", maxsplit=1)[0]
     assert "Traceback" not in done.stderr
     assert name in done.stderr + done.stdout

@@ -17,7 +17,7 @@ from xscore.errors import StoreDamaged
 from xscore.pipeline.tab import Tab
 from xscore.records import CallRecord, JudgeIdentity, Judgment, Stage, StageUsage, Usage
 
-JUDGE = JudgeIdentity("openai", "h", "m", "", "judge-1", "memory_first", True)
+JUDGE = JudgeIdentity("openai", "h", "m", "", "judge-2", "memory_first", True)
 
 
 @pytest.fixture

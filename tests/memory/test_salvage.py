@@ -9,7 +9,7 @@ from xscore.cache.judgments import Judgments
 from xscore.memory.salvage import salvage
 from xscore.records import JudgeIdentity, Judgment
 
-JUDGE = JudgeIdentity("scripted", "-", "m", "", "judge-1", "memory_first", True)
+JUDGE = JudgeIdentity("scripted", "-", "m", "", "judge-2", "memory_first", True)
 DOUBLED = """
     CREATE TABLE twice (id INTEGER PRIMARY KEY, turn_key TEXT, judge TEXT, sample INTEGER);
     INSERT INTO twice SELECT id, turn_key, judge, sample FROM query;

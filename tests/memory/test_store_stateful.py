@@ -17,7 +17,7 @@ from xscore.memory.store import Store
 from xscore.paths import find_root
 from xscore.records import JudgeIdentity, Judgment, Memory, Status
 
-JUDGE = JudgeIdentity("scripted", "-", "m", "", "judge-1", "memory_first", True)
+JUDGE = JudgeIdentity("scripted", "-", "m", "", "judge-2", "memory_first", True)
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 TEXTS = st.sampled_from(["one", "two", "three"])
 TURNS = st.sampled_from(["t1", "t2"])

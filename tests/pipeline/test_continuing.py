@@ -66,24 +66,24 @@ async def test_files_are_those_of_the_root(shop: Path, server: OpenAIServer, mon
 
 async def test_a_turn_goes_on_with_its_own_judge(shop: Path, server: OpenAIServer) -> None:
     """Where no judge is named, that of the turn judges on, and nothing is paid twice."""
-    first = await begun(shop, at(server, **{"judge.model": "openai:judge-1"}))
+    first = await begun(shop, at(server, **{"judge.model": "openai:judge-2"}))
     paid = server.counts.judging_requests
     watch = Listens()
     async with Pipeline.open(shop, at(server), observer=watch) as pipeline:
-        assert pipeline.parts.judge.identity.model != "judge-1"
+        assert pipeline.parts.judge.identity.model != "judge-2"
         second = await pipeline.resume(first.turn_id)
-    assert second.judge.model == "judge-1" and second.coverage.carried == second.coverage.candidates
+    assert second.judge.model == "judge-2" and second.coverage.carried == second.coverage.candidates
     assert server.counts.judging_requests == paid
-    assert any("its own judge, openai:judge-1" in note for note in watch.notes)
+    assert any("its own judge, openai:judge-2" in note for note in watch.notes)
 
 
 @pytest.mark.parametrize("flags", [{"judge.model": "openai:other-1"}, {"judge.pack_size": 1}])
 async def test_another_judge_is_refused(shop: Path, server: OpenAIServer, flags: dict[str, object]) -> None:
     """Named another judge, or options that make it another, the turn is not paid again: exit 2 and what to do."""
-    first = await begun(shop, at(server, **{"judge.model": "openai:judge-1"}))
+    first = await begun(shop, at(server, **{"judge.model": "openai:judge-2"}))
     server.reset()
     async with Pipeline.open(shop, at(server, **flags)) as pipeline:
-        with pytest.raises(UsageError, match=r"judged by openai:judge-1") as refused:
+        with pytest.raises(UsageError, match=r"judged by openai:judge-2") as refused:
             await pipeline.resume(first.turn_id)
     assert refused.value.exit_code == 2 and "xscore ask" in refused.value.hint
     assert server.counts.requests == 0

@@ -96,7 +96,7 @@ async def test_a_proxy_is_named(shop: Path, monkeypatch: pytest.MonkeyPatch) -> 
 async def test_the_probe_shows_scores_time_usage_and_capability(shop: Path) -> None:
     """One pack of two memories of our own is sent, and what it showed is remembered for the next look."""
     with LesserServer(
-        models=("judge-1", "strong-1"),
+        models=("judge-2", "strong-1"),
         refused_fields=("json_schema", "prompt_cache_key"),
         headers={"x-ratelimit-limit-requests": "500"},
         entry={"max_model_len": 8_192},

@@ -51,7 +51,7 @@ class Reader(Silent):
 def settings_for(dialect: str, server: LoopbackServer) -> Settings:
     """Judge and answer in this dialect, with a key."""
     return Settings(
-        judge=JudgeSettings(model=f"{dialect}:judge-1", probe=False, attempts=1),
+        judge=JudgeSettings(model=f"{dialect}:judge-2", probe=False, attempts=1),
         primary=PrimarySettings(model=f"{dialect}:strong-1"),
         openai=OpenAISettings(base_url=server.url, api_key=SecretStr(KEY)) if dialect == "openai" else OpenAISettings(),
         anthropic=AnthropicSettings(base_url=server.url, api_key=SecretStr(KEY))

@@ -134,7 +134,7 @@ async def test_what_stops_a_run_stops_it_at_the_probe(shop: Path, fault: Fault, 
 async def test_a_server_that_is_not_there_is_said_by_the_probe(shop: Path) -> None:
     """Nobody listens: an error that ends with 3, not a repository of unjudged memories."""
     settings = Settings(
-        judge=JudgeSettings(model="openai:judge-1", attempts=1),
+        judge=JudgeSettings(model="openai:judge-2", attempts=1),
         primary=PrimarySettings(model="openai:strong-1"),
         openai=OpenAISettings(base_url="http://127.0.0.1:9/v1"),
     )
@@ -158,11 +158,11 @@ async def test_a_host_without_usage_is_known_as_one(shop: Path) -> None:
 async def test_everything_a_probe_shows_is_remembered(shop: Path) -> None:
     """Limits from headers, refused fields, reasoning a judgment, the context as loaded, and what the usage tells."""
     with LesserServer(
-        models=("judge-1",),
+        models=("judge-2",),
         refused_fields=("prompt_cache_key",),
         thinks_tokens=61,
         headers={"x-ratelimit-limit-requests": "500", "x-ratelimit-limit-tokens": "200000"},
-        told={"/api/ps": {"models": [{"model": "judge-1", "context_length": 8_192}]}},
+        told={"/api/ps": {"models": [{"model": "judge-2", "context_length": 8_192}]}},
     ) as server:
         await ask(shop, server)
         async with opened(shop, server) as pipeline:
@@ -267,8 +267,8 @@ async def test_a_server_that_cuts_prompts_never_has_its_scores_kept(shop: Path) 
 
 async def test_packs_fit_the_context_that_is_loaded(shop: Path) -> None:
     """Where the server tells how little it holds, no pack is made that it would cut."""
-    told = {"/api/ps": {"models": [{"model": "judge-1", "context_length": 1_500}]}}
-    with LesserServer(models=("judge-1",), num_ctx=1_500, told=told) as server:
+    told = {"/api/ps": {"models": [{"model": "judge-2", "context_length": 1_500}]}}
+    with LesserServer(models=("judge-2",), num_ctx=1_500, told=told) as server:
         answer = await ask(shop, server)
         assert max(server.account(body).given for body in server.counts.bodies) < 1_500
     assert answer.coverage.unjudged == 0

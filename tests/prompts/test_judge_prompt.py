@@ -105,7 +105,7 @@ def test_rubric_has_the_stated_size_and_every_criterion() -> None:
 
 def test_prompt_version_is_pinned_to_rubric_and_layout() -> None:
     """A changed rubric or layout without a new version would mix two judges in one cache."""
-    assert (PROMPT_VERSION, digest(rubric(), *request().content)) == ("judge-1", "8794bba693f85c2d713e6e29377c1a02")
+    assert (PROMPT_VERSION, digest(rubric(), *request().content)) == ("judge-2", "31f8011b9bf7b294c65359bb2187d139")
 
 
 def test_content_never_stands_in_the_system_role() -> None:
@@ -113,7 +113,7 @@ def test_content_never_stands_in_the_system_role() -> None:
     marked = (PackEntry("ka", "mark-kind", "mark/path", "mark-name", "mark-text"),)
     made = request(marked, Turn(task="mark-task", errors="mark-errors"))
     assert made.system == rubric()
-    assert "mark" not in made.system
+    assert not any(f"mark-{part}" in made.system for part in ("kind", "name", "text", "task", "errors"))
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)

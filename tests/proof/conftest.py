@@ -50,7 +50,7 @@ def spawn(own_home: Path, server: OpenAIServer) -> Spawn:
     def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
         environment = {**os.environ, "HOME": str(own_home), "OPENAI_BASE_URL": server.url, "XSCORE_JUDGE_PROBE": "0"}
         return subprocess.Popen(
-            [sys.executable, "-m", "xscore", *arguments, "--judge", "openai:judge-1", "--model", "openai:strong-1"],
+            [sys.executable, "-m", "xscore", *arguments, "--judge", "openai:judge-2", "--model", "openai:strong-1"],
             cwd=cwd,
             env=environment,
             stdin=subprocess.DEVNULL,

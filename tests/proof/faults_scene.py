@@ -30,7 +30,7 @@ POISONED = "def dusk_2("
 """Stands in the prompt of every request about this one memory, and of no other."""
 OF_THE_REPOSITORY = "moon_over"
 """Stands in every memory and in nothing of ours."""
-JUDGE, ANSWERER = "judge-1", "strong-1"
+JUDGE, ANSWERER = "judge-2", "strong-1"
 SERVERS: dict[str, type[LoopbackServer]] = {"openai": OpenAIServer, "anthropic": AnthropicServer}
 DIALECTS = tuple(SERVERS)
 KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}

@@ -43,7 +43,7 @@ def judging() -> MakeRequest:
         size = sum(map(len, content))
         fields: dict[str, Any] = {
             "stage": Stage.JUDGE,
-            "model": "judge-1",
+            "model": "judge-2",
             "system": "Score every memory.",
             "content": content,
             "stable_parts": 1,
@@ -64,7 +64,7 @@ def judging() -> MakeRequest:
 def connected() -> Connected:
     """Connect to a base URL and close the connection afterwards."""
     return closing(
-        lambda url, key: connect("judge-1", Settings(openai=OpenAISettings(base_url=url, api_key=SecretStr(key))))
+        lambda url, key: connect("judge-2", Settings(openai=OpenAISettings(base_url=url, api_key=SecretStr(key))))
     )
 
 

@@ -147,9 +147,9 @@ def test_a_base_url_that_is_none_is_a_usage_error(url: str) -> None:
 
 async def test_the_host_lists_its_models(server: OpenAIServer, connected: Connected) -> None:
     """`doctor` can see which models a host serves."""
-    server.models = ("judge-1", "gpt-oss:20b")
+    server.models = ("judge-2", "gpt-oss:20b")
     async with connected(server.url) as provider:
-        assert await provider.models() == ("judge-1", "gpt-oss:20b")
+        assert await provider.models() == ("judge-2", "gpt-oss:20b")
 
 
 def test_connecting_loads_no_sdk(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from xscore.providers.wire import WireProvider
 from xscore.records import Capability
 
 
-@pytest.mark.parametrize("model", ["judge-1", "gpt-oss:20b", "gpt-4.1-nano"])
+@pytest.mark.parametrize("model", ["judge-2", "gpt-oss:20b", "gpt-4.1-nano"])
 async def test_a_cut_prompt_is_an_error_at_any_host_but_the_vendors(
     server: OpenAIServer, judging: MakeRequest, connected: Connected, model: str
 ) -> None:
@@ -45,7 +45,7 @@ async def test_a_prompt_that_fills_the_known_context_was_cut(judging: MakeReques
             slightly_more = judging(chars=1_400)
             assert (await provider.complete(slightly_more)).usage.input_tokens == 1_024
             provider.adopt(
-                Capability(provider="openai", host=provider.host, model="judge-1", probed_at=1.0, context_tokens=1_024)
+                Capability(provider="openai", host=provider.host, model="judge-2", probed_at=1.0, context_tokens=1_024)
             )
             await provider.complete(whole)
             with pytest.raises(PromptCut):

@@ -16,7 +16,7 @@ OFFICIAL = Taken(official=True)
 ENTRIES = [PackEntry(f"k{n}", "function", "a.py", f"f{n}", f"def f{n}(): {'x' * 600}") for n in range(10)]
 
 
-def _body(task: str, *, model: str = "judge-1", key: str = "p1") -> dict[str, object]:
+def _body(task: str, *, model: str = "judge-2", key: str = "p1") -> dict[str, object]:
     turn = f"<turn>\n{task}\n</turn>"
     request = judging_request(ENTRIES, turn, model=model, max_output_tokens=900, cache_key=key, prefix_ttl_s=1_800)
     return body(request, OFFICIAL, stream=False)

@@ -23,7 +23,11 @@ COMMANDS: dict[str, Entry] = {
     "estimate": Entry("xscore.cli.estimate", "estimate", "Calls, tokens, dollars and minutes of TASK, nothing sent."),
     "status": Entry("xscore.cli.status", "status", "What the store of this repository holds."),
     "doctor": Entry("xscore.cli.doctor", "doctor", "Check keys, hosts, store and settings; --probe makes one call."),
+    "memory": Entry("xscore.cli.memory", "memory", "What is remembered beside code: list, add, change, erase, learn."),
     "trust": Entry("xscore.cli.trust", "trust", "Accept a store made elsewhere, or set it aside and rebuild."),
     "config": Entry("xscore.cli.config", "config", "Show every effective setting and where it came from."),
     "completion": Entry("xscore.cli.completion", "completion", "Print the completion script of a shell."),
 }
+
+MEMORY_COMMANDS: dict[str, Entry] = {}
+"""Of `xscore memory`."""

@@ -9,7 +9,6 @@ import signal
 import sys
 import threading
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,6 +17,7 @@ import click
 from xscore.cli import moment  # noqa: F401  imported early: it notes when the command began
 from xscore.cli.catalogue import COMMANDS
 from xscore.cli.failures import exit_code_of
+from xscore.cli.lazy_group import LazyGroup
 from xscore.errors import UsageError
 
 COMPLETE_VARIABLE = "_XSCORE_COMPLETE"
@@ -25,28 +25,6 @@ COLLECT_AFTER = 200_000
 """Objects made before the garbage collector looks: a turn holds tens of thousands of records and then ends (a fifth of
 its CPU went into walking them over and over)."""
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-
-
-class LazyGroup(click.Group):
-    """A group that imports a command when it is called, and none to list them."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the commands in the order of the catalogue."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
-        entry = COMMANDS.get(cmd_name)
-        if entry is None:
-            return None
-        command = getattr(import_module(entry.module), entry.attribute)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands from the catalogue, importing none."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.line) for name, entry in COMMANDS.items()])
 
 
 def show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -60,6 +38,7 @@ def show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) 
 
 @click.command(
     cls=LazyGroup,
+    entries=COMMANDS,
     context_settings=HELP_OPTIONS,
     epilog="Exit codes: 0 done · 1 some candidates unjudged · 2 usage · 3 no usable model, or nothing judged · 4 budget"
     " · 5 gate · 6 store refused or damaged · 7 judged, but the answer failed · 70 internal · 130 interrupted.",

@@ -99,7 +99,10 @@ def commands() -> Iterator[tuple[str, click.Command]]:
         command = xscore.get_command(context, name)
         assert command is not None
         if isinstance(command, click.Group):
-            yield from ((f"xscore {name} {inner}", command.commands[inner]) for inner in command.commands)
+            for inner in command.list_commands(context):
+                found = command.get_command(context, inner)
+                assert found is not None
+                yield f"xscore {name} {inner}", found
         else:
             yield f"xscore {name}", command
 

@@ -15,7 +15,7 @@ from xscore import tokens
 from xscore.hashing import content_hash, memory_id
 from xscore.memory.redact import redact
 from xscore.memory.terms import EMBEDDER, term_vector
-from xscore.records import CodeFacts, Kind, Layer, Memory, MemoryScope, Source, Status
+from xscore.records import CodeFacts, Kind, Layer, Memory, MemoryScope, Particulars, Source, Status
 
 STALE_MARK = "[stale: the code this cites has changed since]\n"
 """Stands before the text of a stale memory wherever a judge sees it, and so is part of its content hash."""
@@ -50,10 +50,12 @@ def make(
     end_line: int = 0,
     language: str = "",
     facts: CodeFacts | None = None,
+    particulars: Particulars | None = None,
     key: str = "",
     scope: MemoryScope = MemoryScope.REPOSITORY,
     importance: float = 0.5,
     confidence: float = 1.0,
+    evidence_count: int = 1,
     source: Source = Source.INDEX,
     status: Status = Status.ACTIVE,
     created_at: float = 0.0,
@@ -84,10 +86,12 @@ def make(
         end_line=end_line,
         language=language,
         facts=_swept(facts, broom),
+        particulars=_swept_particulars(particulars, broom) if particulars else Particulars(),
         key=broom.sweep_name(key),
         scope=scope,
         importance=importance,
         confidence=confidence,
+        evidence_count=evidence_count,
         source=source,
         status=status,
         created_at=created_at or updated_at,
@@ -128,9 +132,10 @@ def shown(text: str, card: str, *, status: str, tests: str) -> str:
     return _marked(text if tests == "full" or not card else card, status)
 
 
-def facts_to_json(facts: CodeFacts) -> str:
-    """Write facts as the `attrs` column holds them; what is empty is left out."""
+def facts_to_json(facts: CodeFacts, particulars: Particulars) -> str:
+    """Write facts and particulars as the `attrs` column holds them; what is empty is left out."""
     values = {name: getattr(facts, name) for name in CodeFacts.__slots__}
+    values |= {name: getattr(particulars, name) for name in Particulars.__slots__}
     return json.dumps({name: value for name, value in values.items() if value}, ensure_ascii=False)
 
 
@@ -164,6 +169,17 @@ def _swept(facts: CodeFacts, broom: _Broom) -> CodeFacts:
     )
 
 
+def _swept_particulars(said: Particulars, broom: _Broom) -> Particulars:
+    return replace(
+        said,
+        rationale=broom.sweep(said.rationale),
+        alternatives=tuple(map(broom.sweep, said.alternatives)),
+        links=tuple(map(broom.sweep, said.links)),
+        resolution=broom.sweep(said.resolution),
+        paths=tuple(map(broom.sweep, said.paths)),
+    )
+
+
 def _marked(text: str, status: str) -> str:
     return STALE_MARK + text if status == Status.STALE else text
 
@@ -189,6 +205,6 @@ def _row(memory: Memory, thread: str) -> tuple[object, ...]:
         "tokens": card_tokens if memory.card else text_tokens,
         "text_tokens": text_tokens,
         "thread": thread,
-        "attrs": facts_to_json(memory.facts),
+        "attrs": facts_to_json(memory.facts, memory.particulars),
     }
     return tuple(derived[name] if name in derived else getattr(memory, name) for name in _COLUMNS)

@@ -20,6 +20,7 @@ from xscore.records import (
     Layer,
     Memory,
     MemoryScope,
+    Particulars,
     Relation,
     Source,
     Status,
@@ -72,7 +73,7 @@ def memory(row: Row) -> Memory:
         values["scope"] = MemoryScope(values["scope"])
         values["status"] = Status(values["status"])
         values["source"] = Source(values["source"])
-        values["facts"] = facts_from_json(str(values.pop("attrs")))
+        values["facts"], values["particulars"] = facts_from_json(str(values.pop("attrs")))
         return Memory(**values)
     except (KeyError, ValueError, TypeError) as error:
         raise _unknown_word(error) from error
@@ -85,14 +86,16 @@ def edge(row: Row) -> Edge:
         return Edge(source, target, Relation(relation), weight)
 
 
-def facts_from_json(attrs: str) -> CodeFacts:
+def facts_from_json(attrs: str) -> tuple[CodeFacts, Particulars]:
     """Read what `door.facts_to_json` wrote; keys that other writers put beside are left alone."""
-    known: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in json.loads(attrs).items()
-        if name in CodeFacts.__slots__
+    if attrs == "{}":
+        return CodeFacts(), Particulars()
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(attrs).items()
     }
-    return CodeFacts(**known)
+    facts = {name: value for name, value in values.items() if name in CodeFacts.__slots__}
+    said = {name: value for name, value in values.items() if name in Particulars.__slots__}
+    return CodeFacts(**facts), Particulars(**said)
 
 
 def memories(connection: sqlite3.Connection, where: str, parameters: Iterable[object]) -> list[Memory]:

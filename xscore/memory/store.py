@@ -16,7 +16,7 @@ from typing import Literal, Self
 from xscore import database
 from xscore.errors import StoreDamaged
 from xscore.hashing import content_hash
-from xscore.memory import door, rows, trust, turns, user_secret
+from xscore.memory import door, rows, trust, turns, user_secret, user_store
 from xscore.paths import Root
 from xscore.records import Candidate, Edge, Kind, Memory, StoreStatus
 
@@ -36,19 +36,33 @@ _LIVE = """
 class Store:
     """A repository's memories."""
 
-    def __init__(self, connection: sqlite3.Connection, *, root: Root, user: user_secret.UserSecret) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        *,
+        root: Root,
+        user: user_secret.UserSecret,
+        user_data_dir: Path | None = None,
+    ) -> None:
         self.connection = connection
         self.root = root
+        self.user_data_dir = user_data_dir
+        """Where the user's own store is; None: it is not to be opened."""
+        self._user: sqlite3.Connection | None = None
         self.store_id = str(connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0])
         self.secret = user.derive("store", self.store_id)
         """32 bytes of this user and store, for shuffles that content must not foresee."""
 
     @classmethod
-    def open(cls, root: Root, *, user_data_dir: Path, trust_it: bool = False) -> Self:
-        """Open the root's store, making it where there is none. Raises StoreUntrusted, StoreDamaged, StoreError."""
+    def open(cls, root: Root, *, user_data_dir: Path, trust_it: bool = False, user_learning: bool = True) -> Self:
+        """Open the root's store, making it where there is none. Raises StoreUntrusted, StoreDamaged, StoreError.
+
+        user_learning: whether the user's own store may be opened, when something of it is wanted.
+        """
         connection = trust.open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust_it)
         try:
-            return cls(connection, root=root, user=user_secret.load(user_data_dir))
+            own = user_data_dir if user_learning else None
+            return cls(connection, root=root, user=user_secret.load(user_data_dir), user_data_dir=own)
         except BaseException:
             connection.close()
             raise
@@ -58,9 +72,21 @@ class Store:
         """The database file."""
         return self.root.store_file
 
+    def user_connection(self, *, make: bool = False) -> sqlite3.Connection | None:
+        """Return the user's own store, opened at the first call; None: it is not to be opened, or there is none.
+
+        make: create it where there is none, to write something. Raises StoreError, StoreDamaged, StoreUntrusted.
+        """
+        folder = self.user_data_dir
+        if self._user is None and folder is not None and (make or user_store.path_in(folder).exists()):
+            self._user = user_store.open_user_store(folder)
+        return self._user
+
     def close(self) -> None:
-        """Release the file."""
+        """Release the files."""
         self.connection.close()
+        if self._user is not None:
+            self._user.close()
 
     def __enter__(self) -> Self:
         return self

@@ -1,6 +1,6 @@
 """Turns: when one begins, what came of it, its receipt, and the exchange it leaves behind as a memory.
 
-A working session (thread) is one root on one branch. A turn with an answer becomes one session-layer memory, written
+A turn with an answer becomes one session-layer memory, written
 through the door and named by its turn key, so that asking again renews it and adds none. What a turn stores of the
 user is redacted here; the receipt's body is made of redacted parts by its maker. Trade-off: the current file and the
 diff are not kept, so a turn continued later sees those of that day.
@@ -18,6 +18,7 @@ from xscore.hashing import digest
 from xscore.memory import door, rows
 from xscore.memory.events import EventName, emit
 from xscore.memory.redact import may_be_named, redact
+from xscore.memory.working_session import note_work
 from xscore.records import Kind, Layer, Memory, MemoryScope, Scope, Source, Turn
 
 RECEIPT_SCHEMA = 1
@@ -75,21 +76,6 @@ class Verdict:
         )
 
 
-def session_thread(connection: sqlite3.Connection, *, branch: str, now: float) -> str:
-    """Return the thread of this root on this branch and note the branch as the current one."""
-    project = connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0]
-    thread = "s_" + digest("thread", project, branch)[:16]
-    known = connection.execute("SELECT thread FROM session_state WHERE id = 1").fetchone()
-    if known is None or known[0] != thread:
-        connection.execute(
-            "INSERT INTO session_state (id, project_id, last_updated, branch, thread) VALUES (1, ?, ?, ?, ?)"
-            " ON CONFLICT (id) DO UPDATE SET last_updated = excluded.last_updated, branch = excluded.branch,"
-            " thread = excluded.thread",
-            (project, now, redact(branch).text, thread),
-        )
-    return thread
-
-
 def begin_turn(connection: sqlite3.Connection, turn: Turn, *, turn_key: str, judge: str, now: float) -> str:
     """Enter a turn as running and deal its id (`t_…`). `judge` is the judge key."""
     identifier = turn.id or "t_" + secrets.token_hex(8)
@@ -115,11 +101,7 @@ def begin_turn(connection: sqlite3.Connection, turn: Turn, *, turn_key: str, jud
             " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             (identifier,),
         )
-        connection.execute(
-            "UPDATE session_state SET active_task = ?, files_open = ?, last_edit_file = ?, last_edit_line = ?,"
-            " last_updated = ? WHERE id = 1",
-            (task, json.dumps(recent, ensure_ascii=False), file, turn.line, now),
-        )
+        note_work(connection, turn.thread, task=task, recent=recent, file=file, line=turn.line, now=now)
     return identifier
 
 

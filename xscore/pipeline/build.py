@@ -74,7 +74,14 @@ class Pipeline:
             loaded = load(repo_root=root.path, user_file=user_config_file(), environ=os.environ)
         chosen = settings if isinstance(settings, Settings) else loaded.settings if loaded else Settings()
         data_dir = user_data_dir(chosen.store.user_data_dir)
-        with closing(Store.open(root, user_data_dir=data_dir, trust_it=chosen.store.trust)) as store:
+        with closing(
+            Store.open(
+                root,
+                user_data_dir=data_dir,
+                trust_it=chosen.store.trust,
+                user_learning=chosen.memory.user_learning,
+            )
+        ) as store:
             yield cls(_parts(store, chosen, loaded, observer or Silent(), clock))
 
     async def index(self) -> IndexReport:

@@ -9,7 +9,7 @@ from xscore.cache.judgments import Judgments
 from xscore.cache.keys import turn_key
 from xscore.errors import UsageError
 from xscore.git import branch
-from xscore.memory import turns
+from xscore.memory.working_session import session_thread
 from xscore.pipeline.context import complete
 from xscore.pipeline.parts import Parts
 from xscore.pipeline.pool import Pool, gather
@@ -40,7 +40,7 @@ def open_turn(parts: Parts, turn: Turn, watch: Stopwatch) -> Opened:
     parts.observer.stage("pool")
     with watch.stage("pool"):
         place = branch(parts.root.git_dir) if parts.root.git_dir else ""
-        thread = turn.thread or turns.session_thread(parts.store.connection, branch=place, now=now)
+        thread = turn.thread or session_thread(parts.store.connection, branch=place, now=now)
         everything = parts.store.pool(tests=settings.judge.tests, thread=thread)
     with watch.stage("cache"):
         key = turn_key(turn_block(ready, context=settings.judge.context))

@@ -16,7 +16,7 @@ from xscore import tokens
 from xscore.prompts.fences import escape, escape_attribute, shortened
 from xscore.records import Request, Stage, Turn
 
-PROMPT_VERSION = "judge-1"
+PROMPT_VERSION = "judge-2"
 """Part of every judgment's key. Change it with the rubric or the layout; a test pins both to this name."""
 
 ERROR_CHARS = 12_000

@@ -42,6 +42,8 @@ class Kind(StrEnum):
     CONVENTION = "convention"
     TECH_STACK = "tech_stack"
     PREFERENCE = "preference"
+    SUMMARY = "summary"
+    """What several memories come to; they belong to it, and are shown when there is room."""
 
 
 class MemoryScope(StrEnum):
@@ -99,6 +101,46 @@ class CodeFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Particulars:
+    """What was said of a memory beside its text; empty for everything that comes from the index."""
+
+    rationale: str = ""
+    """Why: of a decision."""
+    alternatives: tuple[str, ...] = ()
+    """What was weighed and not taken."""
+    links: tuple[str, ...] = ()
+    """Memory ids, paths or URLs it speaks of."""
+    resolution: str = ""
+    """What mended it: of a failure."""
+    occurrences: int = 0
+    """How often it was met: of a failure."""
+    polarity: str = ""
+    """`pattern` or `antipattern`."""
+    exception_of: str = ""
+    """Id of the memory from which it is a deliberate exception here."""
+    origin: str = ""
+    """Where it was imported from, e.g. `claude-code`; empty: said here."""
+    session: str = ""
+    """Session id of its origin."""
+    paths: tuple[str, ...] = ()
+    """Files it touched or names, relative to the root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A span of code that a memory rests on."""
+
+    path: str
+    """Relative to the root."""
+    start_line: int
+    """1-based, inclusive."""
+    end_line: int
+    span_hash: str
+    """blake2b-128 of the span's text when it was cited."""
+    is_changed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """One remembered thing, whole, as it is written to and read from the store."""
 
@@ -125,6 +167,7 @@ class Memory:
     end_line: int = 0
     language: str = ""
     facts: CodeFacts = field(default_factory=CodeFacts)
+    particulars: Particulars = field(default_factory=Particulars)
     key: str = ""
     """What it is about; at most one active memory for each (layer, scope, key) that is not empty."""
     scope: MemoryScope = MemoryScope.REPOSITORY

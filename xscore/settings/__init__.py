@@ -1,5 +1,6 @@
 """The settings of the house, read once at the door and handed down."""
 
+from xscore.settings.layers import EmbeddingSettings, MemorySettings, RoutingSettings, SessionSettings
 from xscore.settings.load import Loaded, all_names, load, repo_may_set, variable
 from xscore.settings.model import (
     AnthropicSettings,
@@ -20,12 +21,16 @@ __all__ = [
     "BoostSettings",
     "BudgetSettings",
     "BundleSettings",
+    "EmbeddingSettings",
     "IndexSettings",
     "JudgeSettings",
     "Loaded",
+    "MemorySettings",
     "OpenAISettings",
     "PrimarySettings",
+    "RoutingSettings",
     "SelectionSettings",
+    "SessionSettings",
     "Settings",
     "StoreSettings",
     "all_names",

@@ -17,7 +17,8 @@ from typing import get_origin
 from pydantic import SecretStr, ValidationError
 
 from xscore.errors import UsageError
-from xscore.settings.model import Part, Settings
+from xscore.settings.model import Settings
+from xscore.settings.part import Part
 
 VENDORS = ("openai", "anthropic")
 """Sections whose key comes from the environment alone."""
@@ -76,11 +77,12 @@ def all_names() -> dict[str, tuple[type[Part], str]]:
     return names
 
 
-def repo_may_set(name: str) -> bool:
-    """Whether a repository's own file may set this name."""
+def repo_may_set(name: str, value: object = None) -> bool:
+    """Whether a repository's own file may set this name, to this value where some are for it and others not."""
     part, field = all_names()[name]
     extra = part.model_fields[field].json_schema_extra
-    return isinstance(extra, dict) and bool(extra.get("repo"))
+    allowed = extra.get("repo") if isinstance(extra, dict) else None
+    return value is False if allowed == "off" else bool(allowed)
 
 
 def _sources(
@@ -111,7 +113,7 @@ def _repo_sources(root: Path, warnings: list[str]) -> list[tuple[str, dict[str, 
             data = data.get(key, {}) if isinstance(data, dict) else {}
         values = _flatten(data, name)
         _check_names(values, name)
-        for refused in [key for key in values if not repo_may_set(key)]:
+        for refused in [key for key, value in values.items() if not repo_may_set(key, value)]:
             del values[refused]
             warnings.append(f"{name} sets {refused}, which only you may set (user file, environment or flag); ignored")
         found.append((name, values))

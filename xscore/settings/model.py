@@ -5,9 +5,12 @@ The settings reference is generated from here. It does not decide where a value 
 
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import Field, SecretStr, ValidationInfo, field_validator
+
+from xscore.settings.layers import EmbeddingSettings, MemorySettings, RoutingSettings, SessionSettings
+from xscore.settings.part import REPO, LayerName, Part, Positive, Share, Weight
 
 DEFAULT_JUDGE = "openai:gpt-6-luna"
 """Small, current: $0.10 / $0.01 cached / $0.50 per million tokens (genai-prices 0.2.3, November 2026)."""
@@ -18,21 +21,8 @@ OTHER_JUDGES = ("anthropic:claude-haiku-5-5",)
 OTHER_PRIMARIES = ("anthropic:claude-sonnet-5-5",)
 """Likewise; $2.00 / $0.10 cached / $10.00 per million tokens."""
 
-REPO: dict[str, Any] = {"repo": True}
-"""Marks a setting that a repository's own file may set."""
-
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Positive = Annotated[int, Field(ge=1)]
 Ceiled = Literal["session", "project", "user", "governance"]
 """Layers that could crowd out code and documents."""
-LayerName = Literal["session", "project", "user", "governance", "graph", "vector"]
-
-
-class Part(BaseModel):
-    """A frozen group of settings; unknown names are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class JudgeSettings(Part):
@@ -277,6 +267,10 @@ class Settings(Part):
     boosts: BoostSettings = Field(default_factory=BoostSettings)
     bundle: BundleSettings = Field(default_factory=BundleSettings)
     index: IndexSettings = Field(default_factory=IndexSettings)
+    memory: MemorySettings = Field(default_factory=MemorySettings)
+    routing: RoutingSettings = Field(default_factory=RoutingSettings)
+    embedding: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
+    session: SessionSettings = Field(default_factory=SessionSettings)
     openai: OpenAISettings = Field(default_factory=OpenAISettings)
     anthropic: AnthropicSettings = Field(default_factory=AnthropicSettings)
     store: StoreSettings = Field(default_factory=StoreSettings)

@@ -1,0 +1,1 @@
+"""What the layers learn with time: consolidation, decay, promotion, feedback, suggestions, and conflicts resolved."""

@@ -1,0 +1,72 @@
+-- The six layers at work: working sessions by branch, stamps of cited code, past sessions read, and in the user's own
+-- store what was seen in which project.
+
+CREATE TABLE session (                          -- a working session (thread); the newest open one of a branch goes on
+    thread         TEXT PRIMARY KEY,
+    branch         TEXT NOT NULL DEFAULT '',
+    opened_at      REAL NOT NULL,
+    closed_at      REAL,                        -- NULL: open
+    active_task    TEXT NOT NULL DEFAULT '',
+    active_ticket  TEXT NOT NULL DEFAULT '',
+    files_open     TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(files_open)),
+    last_edit_file TEXT NOT NULL DEFAULT '',
+    last_edit_line INTEGER NOT NULL DEFAULT 0,
+    conversation_summary TEXT NOT NULL DEFAULT '',
+    last_updated   REAL NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX session_by_branch ON session (branch, opened_at);
+INSERT INTO session (thread, branch, opened_at, active_task, active_ticket, files_open, last_edit_file, last_edit_line,
+                     conversation_summary, last_updated)
+    SELECT thread, branch, last_updated, active_task, active_ticket, files_open, last_edit_file, last_edit_line,
+           conversation_summary, last_updated FROM session_state WHERE thread <> '';
+DROP TABLE session_state;
+CREATE VIEW session_state AS                    -- the working session that was last at work
+    SELECT 1 AS id, (SELECT value FROM meta WHERE key = 'store_id') AS project_id, active_task, active_ticket,
+           files_open, last_edit_file, last_edit_line, conversation_summary, last_updated, branch, thread
+    FROM session ORDER BY last_updated DESC, opened_at DESC, thread LIMIT 1;
+
+ALTER TABLE evidence ADD COLUMN size INTEGER NOT NULL DEFAULT -1;      -- of the file when the span was last looked at
+ALTER TABLE evidence ADD COLUMN mtime_ns INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE evidence ADD COLUMN changed INTEGER NOT NULL DEFAULT 0;    -- 1: the span is no longer what was cited
+CREATE INDEX evidence_by_path ON evidence (path);
+
+CREATE TABLE session_file (                     -- a file of past sessions that was looked at
+    path        TEXT PRIMARY KEY,               -- with ~ for the home folder
+    origin      TEXT NOT NULL,                  -- claude-code, codex, aider, cline
+    size        INTEGER NOT NULL,
+    mtime_ns    INTEGER NOT NULL,
+    read_to     INTEGER NOT NULL,               -- bytes that were read to the end of an exchange
+    head_hash   TEXT NOT NULL,                  -- of its first bytes: another file at the same path is read anew
+    note        TEXT NOT NULL DEFAULT '',       -- why nothing was taken of it; empty: it was read
+    imported_at REAL NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE forgotten (                        -- ids that were erased and must not come back by an import
+    memory_id TEXT PRIMARY KEY,
+    at        REAL NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE muted (                            -- keys that are suggested no more
+    key TEXT PRIMARY KEY,
+    at  REAL NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE project (                          -- in the user's store: repositories that took part, by hashed store id
+    id      TEXT PRIMARY KEY,
+    seen_at REAL NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE observation (                      -- in the user's store: what a project says about a key
+    project TEXT NOT NULL REFERENCES project (id) ON DELETE CASCADE,
+    key     TEXT NOT NULL,
+    kind    TEXT NOT NULL,
+    value   TEXT NOT NULL,
+    seen_at REAL NOT NULL,
+    PRIMARY KEY (key, project)
+) WITHOUT ROWID;
+
+DROP VIEW project_facts;
+CREATE VIEW project_facts AS                    -- a decision is a fact of the project too
+    SELECT id, (SELECT value FROM meta WHERE key = 'store_id') AS project_id, kind AS category, key,
+           json_object('text', text) AS value_json, importance, created_at, updated_at
+    FROM memory WHERE status = 'active' AND (layer = 'project' OR kind = 'decision');
