@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from xscore.cli.progress import Watch
 
 if TYPE_CHECKING:
+    from xscore.memory.store import Store
     from xscore.pipeline.build import Pipeline
     from xscore.settings import Loaded
 
@@ -48,3 +49,18 @@ def in_pipeline(
         return run_interruptible(inside(), say=watch.note, leave=watch.close)
     finally:
         watch.close()
+
+
+def in_store(work: "Callable[[Store], T]", settings: "Loaded", *, start: Path = Path()) -> T:
+    """Open the store around `start` alone, do the work, close it: for commands that need no model and no index."""
+    from xscore.memory.store import Store
+    from xscore.paths import find_root, user_data_dir
+
+    chosen = settings.settings
+    with Store.open(
+        find_root(start.resolve()),
+        user_data_dir=user_data_dir(chosen.store.user_data_dir),
+        trust_it=chosen.store.trust,
+        user_learning=chosen.memory.user_learning,
+    ) as store:
+        return work(store)

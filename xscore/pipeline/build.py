@@ -84,6 +84,11 @@ class Pipeline:
         ) as store:
             yield cls(_parts(store, chosen, loaded, observer or Silent(), clock))
 
+    @property
+    def store(self) -> Store:
+        """The memories of all six layers, and what may be done with them."""
+        return self.parts.store
+
     async def index(self) -> IndexReport:
         """Bring the index up to date with the files."""
         return self.parts.index()
