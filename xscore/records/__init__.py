@@ -61,7 +61,9 @@ from xscore.records.reports import (
     Setting,
     StoreStatus,
 )
+from xscore.records.routing import LayerReport, Plan, Routing, TaskType
 from xscore.records.selection import Boost, Ranked, Selection
+from xscore.records.session import Checkpoint, SessionEntry, SessionInfo, SessionSummary, WorkingSession
 from xscore.records.turn import ChangedFile, Scope, Turn
 
 __all__ = [
@@ -72,6 +74,7 @@ __all__ = [
     "Capability",
     "Cause",
     "ChangedFile",
+    "Checkpoint",
     "Citation",
     "Claimed",
     "CodeFacts",
@@ -97,6 +100,7 @@ __all__ = [
     "Kind",
     "Latency",
     "Layer",
+    "LayerReport",
     "Leader",
     "Memory",
     "MemoryCounts",
@@ -106,6 +110,7 @@ __all__ = [
     "Origin",
     "Outcome",
     "Particulars",
+    "Plan",
     "PrimaryEstimate",
     "PrimaryInfo",
     "Progress",
@@ -114,10 +119,14 @@ __all__ = [
     "Relation",
     "ReplyForm",
     "Request",
+    "Routing",
     "Scope",
     "ScoreLine",
     "Selected",
     "Selection",
+    "SessionEntry",
+    "SessionInfo",
+    "SessionSummary",
     "Setting",
     "Share",
     "Silent",
@@ -126,10 +135,12 @@ __all__ = [
     "StageUsage",
     "Status",
     "StoreStatus",
+    "TaskType",
     "Traffic",
     "Turn",
     "Unjudged",
     "UnjudgedAccount",
     "UnjudgedSample",
     "Usage",
+    "WorkingSession",
 ]
