@@ -74,6 +74,13 @@ class Cursor(sqlite3.Cursor):
         except _FAILURES as error:
             _translate(error)
 
+    def fetchmany(self, size: int | None = None) -> list[Any]:
+        """Return the next rows; none: there are no more."""
+        try:
+            return super().fetchmany(size)
+        except _FAILURES as error:
+            _translate(error)
+
     def fetchall(self) -> list[Any]:
         """Return all remaining rows; the fast way."""
         try:

@@ -11,26 +11,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 from xscore import database
-from xscore.errors import StoreDamaged
+from xscore.errors import StoreError
 from xscore.hashing import content_hash
 from xscore.memory import door, rows, trust, turns, user_secret, user_store
+from xscore.memory.layers import Fetched, Tests, fetch
 from xscore.paths import Root
-from xscore.records import Candidate, Edge, Kind, Memory, StoreStatus
+from xscore.records import Candidate, Edge, Memory, StoreStatus
 
-Tests = Literal["cards", "full"]
 Slots = dict[str, tuple[str, int]]
 """Memory id -> (pack, position)."""
 
 _HASH: Mapping[Tests, str] = {"cards": "content_hash", "full": "text_hash"}
 """What the judge is shown, by how tests are shown."""
 _AMONG = "IN (SELECT value FROM json_each(?))"
-_LIVE = """
-    SELECT count(*) FROM memory INDEXED BY memory_by_layer WHERE status IN ('active', 'stale') AND kind <> 'exchange'
-"""
-"""Counted in the index alone, whose pages are others than the table's."""
 
 
 class Store:
@@ -95,21 +91,20 @@ class Store:
         self.close()
 
     def pool(self, *, tests: Tests = "cards", thread: str = "") -> tuple[Candidate, ...]:
-        """Return every active or stale memory of all layers, once for each content, in the order of path and line.
+        """Return every active or stale memory of all layers, once for each content, in the order of path and line."""
+        return self.fetch(tests=tests, thread=thread).candidates
 
-        Left out: exchanges of this very thread, which the answering model sees anyway. Nothing else. Raises
-        StoreDamaged where the table holds fewer than its index: a torn page can hide rows without an error.
-        """
-        with database.snapshot(self.connection):
-            found = self.connection.execute(
-                f"SELECT {rows.CANDIDATE_COLUMNS[tests]} FROM memory"  # noqa: S608  columns are ours
-                " WHERE status IN ('active', 'stale') AND NOT (kind = 'exchange' AND thread = ?)",
-                (thread or "\0",),
-            ).fetchall()
-            (there,) = self.connection.execute(_LIVE).fetchone()
-        if sum(row[3] != Kind.EXCHANGE for row in found) != there:
-            raise StoreDamaged("the store is damaged: memories are missing from their table", hint=database.REBUILD)
-        return rows.candidates(found)
+    def fetch(self, *, tests: Tests = "cards", thread: str = "", deadline_s: float | None = None) -> Fetched:
+        """Return the pool with what each layer gave. See `layers.fetch`; raises StoreDamaged."""
+        return fetch(self.connection, self.user_connection, tests=tests, thread=thread, deadline_s=deadline_s)
+
+    def connections(self) -> list[sqlite3.Connection]:
+        """Return the databases that hold memories: the repository's, and the user's own where it can be read."""
+        try:
+            own = self.user_connection()
+        except StoreError:  # named by whoever fetches the pool
+            own = None
+        return [self.connection] if own is None else [self.connection, own]
 
     def texts(self, candidates: Sequence[Candidate], *, tests: Tests = "cards") -> dict[str, str]:
         """Return what the judge is shown of each candidate: id -> text.
@@ -118,10 +113,14 @@ class Store:
         under a content that was not judged. Raises StoreDamaged for a text that is not the content it says it is.
         """
         wanted = {candidate.id: candidate.content_hash for candidate in candidates}
-        found = self.connection.execute(
-            f"SELECT id, {_HASH[tests]}, path, entity, status, card, text FROM memory WHERE id {_AMONG}",  # noqa: S608  names are ours
-            (json.dumps(list(wanted)),),
-        ).fetchall()
+        found = [
+            row
+            for connection in self.connections()
+            for row in connection.execute(
+                f"SELECT id, {_HASH[tests]}, path, entity, status, card, text FROM memory WHERE id {_AMONG}",  # noqa: S608  names are ours
+                (json.dumps(list(wanted)),),
+            ).fetchall()
+        ]
         texts: dict[str, str] = {}
         for identifier, hash_, path, entity, status, card, text in found:
             if hash_ != wanted[identifier]:
@@ -134,8 +133,12 @@ class Store:
 
     def memories(self, ids: Iterable[str]) -> dict[str, Memory]:
         """Return whole memories by id; ids that are not there are missing from the result."""
-        found = rows.memories(self.connection, f"id {_AMONG}", (json.dumps(list(ids)),))
-        return {memory.id: memory for memory in found}
+        among = (json.dumps(list(ids)),)
+        return {
+            memory.id: memory
+            for connection in self.connections()
+            for memory in rows.memories(connection, f"id {_AMONG}", among)
+        }
 
     def headers(self, paths: Iterable[str]) -> dict[str, str]:
         """Return the first module-level block of each of these files: path -> its imports and head."""
@@ -150,7 +153,7 @@ class Store:
         path, colons, entity = name.partition("::")
         if colons:
             return rows.memories(self.connection, "path = ? AND entity = ?", (path, entity))
-        return rows.memories(self.connection, "id = ?", (name,))
+        return [memory for each in self.connections() for memory in rows.memories(each, "id = ?", (name,))]
 
     def edges_touching(self, ids: Iterable[str]) -> list[Edge]:
         """Return the edges that have one of these memories or files at either end, sorted."""
@@ -174,12 +177,11 @@ class Store:
 
     def vectors(self, embedder: str) -> list[tuple[str, bytes]]:
         """Return memory id and vector of every memory of the pool that this embedder has seen."""
-        found = self.connection.execute(
+        query = (
             "SELECT memory_id, data FROM vec JOIN memory ON memory.id = memory_id"
-            " WHERE embedder = ? AND status IN ('active', 'stale')",
-            (embedder,),
+            " WHERE embedder = ? AND status IN ('active', 'stale')"
         )
-        return found.fetchall()
+        return [row for each in self.connections() for row in each.execute(query, (embedder,)).fetchall()]
 
     def slots(self, profile: str) -> Slots:
         """Return which pack each memory is judged in under this packing profile."""
