@@ -47,8 +47,8 @@ def fetch(
 ) -> Fetched:
     """Read the pool. Left out: exchanges of this very thread, which the answering model sees anyway. Nothing else.
 
-    user: opens the user's own store; None: it takes no part. deadline_s: for each layer; None: none. Raises StoreDamaged
-    where the table holds fewer memories than its index: a torn page can hide rows without an error.
+    user: opens the user's own store; None: it takes no part. deadline_s: for each layer; None: none.
+    Raises StoreDamaged where the table holds fewer memories than its index: a torn page can hide rows without an error.
     """
     reader = _Reader(rows.CANDIDATE_COLUMNS[tests], thread, deadline_s)
     with database.snapshot(connection):
