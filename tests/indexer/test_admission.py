@@ -9,7 +9,8 @@ import pytest
 from tests.conftest import MakeRepo, git
 from tests.indexer.conftest import RunIndex
 from xscore.errors import UsageError
-from xscore.indexer.admission import Refused, by_name, decoded, read_bytes
+from xscore.files import Refused, read_bytes
+from xscore.indexer.admission import by_name, decoded
 
 
 @pytest.mark.parametrize(

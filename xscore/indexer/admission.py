@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from xscore.errors import UsageError
+from xscore.files import Refused
 from xscore.memory.redact import is_secret_file, redact
 
 if TYPE_CHECKING:
@@ -43,12 +44,6 @@ _CLASSES = {
 }
 _BY_SUFFIX = {suffix: reason for reason, suffixes in _CLASSES.items() for suffix in suffixes.split()}
 _STRUCTURED = (".json", ".yaml", ".yml", ".xml", ".toml", ".txt")
-_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
-_FOLDER_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | getattr(os, "O_CLOEXEC", 0)
-
-
-class Refused(Exception):  # not of the XscoreError tree: it never leaves this package
-    """The file stays out; the argument is the reason."""
 
 
 class Rules:
@@ -108,27 +103,6 @@ def by_name(path: str) -> str:
     if ".min." in lower or "-min." in lower:
         return "minified"
     return _BY_SUFFIX.get(lower.rpartition(".")[2], "") if "." in lower else ""
-
-
-def read_bytes(top: int, name: str, *, max_bytes: int) -> bytes:
-    """Read a regular file under the open folder `top` without following a link at any step. Raises Refused, OSError."""
-    *folders, base = name.split("/")
-    place = os.dup(top)
-    try:
-        for folder in folders:
-            deeper = os.open(folder, _FOLDER_FLAGS, dir_fd=place)
-            os.close(place)
-            place = deeper
-        descriptor = os.open(base, _READ_FLAGS, dir_fd=place)
-    finally:
-        os.close(place)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Refused("not_a_file")
-        data = file.read(max_bytes + 1)
-    if len(data) > max_bytes:
-        raise Refused("too_large")
-    return data
 
 
 def decoded(data: bytes, path: str, *, max_line_chars: int) -> str:

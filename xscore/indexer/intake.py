@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from xscore.database import transaction
+from xscore.files import Refused, read_bytes
 from xscore.hashing import file_digest
 from xscore.indexer import admission
 from xscore.indexer.survey import Changed, stamp_of
@@ -72,14 +73,14 @@ class Intake:
     def _read(self, top: int, path: str, name: str, *, info: os.stat_result) -> tuple[FileStamp, str] | None:
         known, file_hash, reason = self.stamps.get(path), "", "unreadable"
         try:
-            data = admission.read_bytes(top, name, max_bytes=self.settings.max_file_bytes)
+            data = read_bytes(top, name, max_bytes=self.settings.max_file_bytes)
             file_hash = file_digest(data)
             stamp = stamp_of(path, info, now=self.now, file_hash=file_hash)
             if known is not None and known.file_hash == file_hash and not known.excluded:
                 self.touched.append(FileStamp(path, stamp.size, stamp.mtime_ns, file_hash, known.language))
                 return None
             return stamp, admission.decoded(data, path, max_line_chars=self.settings.max_line_chars)
-        except admission.Refused as refusal:
+        except Refused as refusal:
             reason = str(refusal)
         except OSError:
             pass

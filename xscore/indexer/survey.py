@@ -8,16 +8,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from xscore.files import settled_mtime_ns
 from xscore.indexer.admission import Rules
 from xscore.indexer.discovery import Listing
 from xscore.paths import Root, portable
 from xscore.records import Excluded, FileStamp
-
-FINE_GRAIN_NS = 50_000_000
-"""Two writes closer than this may leave the same time on a file system that counts nanoseconds."""
-COARSE_GRAIN_NS = 2_000_000_000
-"""The same on one that counts seconds."""
-
 
 Changed = tuple[str, str, os.stat_result]
 """Text path, native name, stat."""
@@ -64,7 +59,4 @@ def survey(root: Root, listing: Listing, stamps: Mapping[str, FileStamp], rules:
 
 def stamp_of(path: str, info: os.stat_result, *, now: float, file_hash: str, excluded: str = "") -> FileStamp:
     """The stamp to keep of a file as it was read; time 0 where a later write could look the same."""
-    mtime = info.st_mtime_ns
-    grain = FINE_GRAIN_NS if mtime % 1_000_000_000 else COARSE_GRAIN_NS
-    racy = mtime > int(now * 1e9) - grain
-    return FileStamp(path, info.st_size, 0 if racy else mtime, file_hash, "", excluded)
+    return FileStamp(path, info.st_size, settled_mtime_ns(info, now=now), file_hash, "", excluded)

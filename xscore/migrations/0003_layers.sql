@@ -12,9 +12,11 @@ CREATE TABLE session (                          -- a working session (thread); t
     last_edit_file TEXT NOT NULL DEFAULT '',
     last_edit_line INTEGER NOT NULL DEFAULT 0,
     conversation_summary TEXT NOT NULL DEFAULT '',
-    last_updated   REAL NOT NULL
+    last_updated   REAL NOT NULL,
+    life           TEXT NOT NULL DEFAULT ''     -- digest of the terminal session and boot that worked on it last
 ) WITHOUT ROWID;
 CREATE INDEX session_by_branch ON session (branch, opened_at);
+CREATE INDEX turn_by_thread ON turn (thread, started_at);
 INSERT INTO session (thread, branch, opened_at, active_task, active_ticket, files_open, last_edit_file, last_edit_line,
                      conversation_summary, last_updated)
     SELECT thread, branch, last_updated, active_task, active_ticket, files_open, last_edit_file, last_edit_line,
@@ -25,10 +27,26 @@ CREATE VIEW session_state AS                    -- the working session that was 
            files_open, last_edit_file, last_edit_line, conversation_summary, last_updated, branch, thread
     FROM session ORDER BY last_updated DESC, opened_at DESC, thread LIMIT 1;
 
-ALTER TABLE evidence ADD COLUMN size INTEGER NOT NULL DEFAULT -1;      -- of the file when the span was last looked at
-ALTER TABLE evidence ADD COLUMN mtime_ns INTEGER NOT NULL DEFAULT -1;
-ALTER TABLE evidence ADD COLUMN changed INTEGER NOT NULL DEFAULT 0;    -- 1: the span is no longer what was cited
-CREATE INDEX evidence_by_path ON evidence (path);
+DROP TABLE evidence;                            -- nothing wrote to it before
+CREATE TABLE evidence (                         -- code that a memory cites; the same lines of a file count once, wherever they stand
+    memory_id  TEXT NOT NULL REFERENCES memory (id) ON DELETE CASCADE,
+    path       TEXT NOT NULL,
+    span_hash  TEXT NOT NULL,
+    start_line INTEGER NOT NULL,                -- 0: the whole file
+    end_line   INTEGER NOT NULL,
+    size       INTEGER NOT NULL DEFAULT -1,     -- of the file when the span was last looked at; -1: never
+    mtime_ns   INTEGER NOT NULL DEFAULT -1,
+    changed    INTEGER NOT NULL DEFAULT 0,      -- 1: the file holds the span no more
+    PRIMARY KEY (memory_id, path, span_hash)
+) WITHOUT ROWID;
+CREATE INDEX evidence_by_path ON evidence (path, size, mtime_ns);
+CREATE INDEX evidence_changed ON evidence (memory_id) WHERE changed;
+
+CREATE TRIGGER links_of_gone_memory AFTER DELETE ON memory WHEN OLD.source <> 'index'
+BEGIN                                           -- the index removes what its own memories leave behind
+    DELETE FROM edge WHERE source = OLD.id OR target = OLD.id;
+    DELETE FROM mention WHERE path = '' AND source = OLD.id;
+END;
 
 CREATE TABLE session_file (                     -- a file of past sessions that was looked at
     path        TEXT PRIMARY KEY,               -- with ~ for the home folder
