@@ -1,0 +1,120 @@
+"""Memories that contradict each other, brought to one sentence (L07). Pure; both stay in the store.
+
+Two active memories conflict when they speak of one topic (their key, or one's alternatives name what the other chose)
+and choose otherwise. An explicit choice of a narrower scope is an exception from a wider one and wins; else the larger
+of authority of the layer × confidence × freshness × evidence does. The sentence names the winner and what it departs
+from, and nothing of their ages. Trade-off: a contradiction without a common key or a named alternative is not seen.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log2
+
+from xscore.learning.claims import is_short, normal, topic, value
+from xscore.learning.decay import days_since, decay, last_seen
+from xscore.records import Kind, Layer, Memory, MemoryScope, Source, Status
+
+FRESHNESS_PER_DAY = 0.01
+"""λ of freshness, which only orders contradicting memories: after 69 days one weighs half."""
+_BREADTH = {MemoryScope.SESSION: 0, MemoryScope.REPOSITORY: 1, MemoryScope.WORKSPACE: 2, MemoryScope.GLOBAL: 3}
+_WHERE = {
+    MemoryScope.SESSION: "in this session",
+    MemoryScope.REPOSITORY: "in this project",
+    MemoryScope.WORKSPACE: "in this workspace",
+    MemoryScope.GLOBAL: "everywhere",
+}
+_HISTORY = frozenset({Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO})
+"""Kinds that record what happened: they claim nothing that could be contradicted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A conflict as the answering model is told of it."""
+
+    memory_ids: tuple[str, ...]
+    """All that take part, sorted."""
+    text: str
+    """One sentence with the exception noted, to be shown in their place."""
+    winner: str
+    """Id of the memory that holds here."""
+
+
+def resolve(memories: Iterable[Memory], *, authority: Mapping[str, float], now: float) -> list[Resolved]:
+    """Return one resolution for each topic that these memories contradict each other about, by memory ids.
+
+    authority: `settings.bundle.authority`. now: Unix seconds. The order of the memories does not matter. What agrees,
+    comes from the index, or is not active or stale takes no part.
+    """
+    claimants = sorted((memory for memory in memories if _claims(memory)), key=lambda memory: memory.id)
+    found = [_resolved(group, authority, now) for group in _topics(claimants)]
+    return sorted((each for each in found if each is not None), key=lambda each: each.memory_ids)
+
+
+def weight(memory: Memory, *, authority: Mapping[str, float], now: float) -> float:
+    """Return authority × confidence × freshness × evidence, each of which can halve what the others say."""
+    freshness = decay(1.0, days_since(last_seen(memory), now), FRESHNESS_PER_DAY)
+    evidence = log2(1 + max(memory.evidence_count, 1))
+    return authority.get(memory.layer, 0.0) * memory.confidence * freshness * evidence
+
+
+def _claims(memory: Memory) -> bool:
+    live = memory.status in (Status.ACTIVE, Status.STALE)
+    return live and memory.source is not Source.INDEX and memory.kind not in _HISTORY
+
+
+def _topics(memories: Sequence[Memory]) -> list[list[Memory]]:
+    """Group by topic; a decision whose alternatives name what another memory chose joins it."""
+    group_of: dict[str, str] = {memory.id: topic(memory.key) or memory.id for memory in memories}
+    chosen: dict[str, list[Memory]] = {}
+    for memory in memories:
+        chosen.setdefault(normal(value(memory)), []).append(memory)
+    for memory in memories:
+        rivals = [rival for name in memory.particulars.alternatives for rival in chosen.get(normal(name), ())]
+        for rival in rivals:
+            if memory.key and rival.key:
+                continue
+            old, new = sorted((group_of[memory.id], group_of[rival.id]), key=lambda name: name.startswith("m_"))[::-1]
+            group_of = {id_: new if group == old else group for id_, group in group_of.items()}
+    groups: dict[str, list[Memory]] = {}
+    for memory in memories:
+        groups.setdefault(group_of[memory.id], []).append(memory)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _resolved(group: Sequence[Memory], authority: Mapping[str, float], now: float) -> Resolved | None:
+    best_first = sorted(group, key=lambda memory: (-weight(memory, authority=authority, now=now), memory.id))
+    winner = _exception(best_first) or best_first[0]
+    others = [memory for memory in best_first if normal(value(memory)) != normal(value(winner))]
+    if not others:
+        return None
+    ids = tuple(sorted(memory.id for memory in group))
+    return Resolved(ids, _sentence(winner, others[0]), winner.id)
+
+
+def _exception(best_first: Sequence[Memory]) -> Memory | None:
+    """Return the explicit memory of the narrowest scope, where there is a wider one for it to be an exception from."""
+    widest = max(_BREADTH[memory.scope] for memory in best_first)
+    said = [memory for memory in best_first if memory.source is Source.EXPLICIT and _BREADTH[memory.scope] < widest]
+    return min(said, key=lambda memory: _BREADTH[memory.scope], default=None)
+
+
+def _sentence(winner: Memory, other: Memory) -> str:
+    here, there = value(winner), value(other)
+    if not (is_short(here) and is_short(there)):
+        here, there = f"“{here}”", f"“{there}”"
+    explicitly = "explicitly chose" if winner.source is Source.EXPLICIT else "is seen to use"
+    if _BREADTH[winner.scope] < _BREADTH[other.scope]:
+        where = _WHERE[winner.scope].removeprefix("in ")
+        exception = f"a {here} exception" if is_short(here) else "an exception"
+        rule = _rule(other)
+        return f"{rule} {there}, but {_WHERE[winner.scope]} {explicitly} {here}; treat {where} as {exception}."
+    if _BREADTH[winner.scope] > _BREADTH[other.scope]:
+        weaker = "named" if other.source is Source.EXPLICIT else "only inferred"
+        return f"{_rule(winner)} {here}; {there} is {weaker} {_WHERE[other.scope]} and weighs less; go by {here}."
+    return f"{_WHERE[winner.scope].capitalize()} {here} holds ({winner.kind}); {there} ({other.kind}) is contradicted by it."
+
+
+def _rule(memory: Memory) -> str:
+    return (
+        "User usually uses" if memory.layer is Layer.USER else f"{_WHERE[memory.scope].capitalize()} one usually uses"
+    )

@@ -1,0 +1,78 @@
+"""What each project says about a key, noted in the user's own store, so that what holds in several is the user's (L02).
+
+A project is named by a hash of its store's id: the user's store does not tell where it is. A note goes when the memory
+that said it goes: erasure calls `forget_observations`. Trade-off: notes hold the claim in words (one sentence,
+redacted with the memory), because a hash could be compared but never be shown to the user it is about.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from xscore.hashing import digest
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What one project says about a key."""
+
+    project: str
+    """`project_name` of its store's id."""
+    key: str
+    kind: str
+    """Kind of the memory that says so."""
+    value: str
+    """The claim, in one sentence."""
+    seen_at: float
+    """Unix seconds."""
+
+
+def project_name(store_id: str) -> str:
+    """Name a project in the user's store; the store's id cannot be told from it."""
+    return digest("project", store_id)
+
+
+def observations(user: sqlite3.Connection) -> list[Observation]:
+    """Return all observations, by key and project."""
+    found = user.execute("SELECT project, key, kind, value, seen_at FROM observation ORDER BY key, project")
+    return [Observation(*row) for row in found.fetchall()]
+
+
+def projects(user: sqlite3.Connection) -> dict[str, float]:
+    """Return every project that took part -> when it was last seen (unix seconds)."""
+    return dict(user.execute("SELECT id, seen_at FROM project ORDER BY id").fetchall())
+
+
+def see_project(user: sqlite3.Connection, project: str, *, now: float) -> None:
+    """Note that a project takes part, in a transaction that is open."""
+    user.execute(
+        "INSERT INTO project (id, seen_at) VALUES (?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET seen_at = max(seen_at, excluded.seen_at)",
+        (project, now),
+    )
+
+
+def observe(user: sqlite3.Connection, noted: Sequence[Observation]) -> None:
+    """Note what a known project says, in a transaction that is open."""
+    user.executemany(
+        "INSERT INTO observation (project, key, kind, value, seen_at) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (key, project) DO UPDATE SET kind = excluded.kind, value = excluded.value,"
+        " seen_at = excluded.seen_at",
+        [(each.project, each.key, each.kind, each.value, each.seen_at) for each in noted],
+    )
+
+
+def count_observations(user: sqlite3.Connection, store_id: str, keys: Iterable[str]) -> int:
+    """Count what `forget_observations` would remove."""
+    project = project_name(store_id)
+    found = user.execute("SELECT key FROM observation WHERE project = ?", (project,)).fetchall()
+    return len({key for (key,) in found} & set(keys))
+
+
+def forget_observations(user: sqlite3.Connection, store_id: str, keys: Iterable[str]) -> int:
+    """Remove what this store said about these keys, in a transaction that is open; return how many there were."""
+    project = project_name(store_id)
+    gone = user.executemany(
+        "DELETE FROM observation WHERE project = ? AND key = ?", [(project, key) for key in sorted(set(keys)) if key]
+    )
+    return max(gone.rowcount, 0)
