@@ -14,7 +14,7 @@ VALUE_WORDS = 4
 
 _END = re.compile(r"[.!?;](?=\s|\Z)|\n")
 _LEAD = re.compile(
-    r"(?:(?:we|i|user|this project|they|always|usually|typically|generally|explicitly|please|decided|decision)[:,]?\s+)*"
+    r"(?:(?:we|i|user|this project|always|usually|typically|generally|explicitly|please|decided|decision)[:,]?\s+)*"
     r"(?:(?:use|uses|using|prefer|prefers|choose|chooses|chose|chosen|adopt|adopts|adopted|pick|picked|go with"
     r"|goes with|went with|is|are|to use)[:]?\s+)*",
     re.IGNORECASE,

@@ -1,6 +1,6 @@
 """Memories that contradict each other, brought to one sentence (L07). Pure; both stay in the store.
 
-Two active memories conflict when they speak of one topic (their key, or one's alternatives name what the other chose)
+Two active memories conflict when they speak of one topic (their key; or one without a key names among its alternatives what the other chose)
 and choose otherwise. An explicit choice of a narrower scope is an exception from a wider one and wins; else the larger
 of authority of the layer × confidence × freshness × evidence does. The sentence names the winner and what it departs
 from, and nothing of their ages. Trade-off: a contradiction without a common key or a named alternative is not seen.
@@ -8,7 +8,6 @@ from, and nothing of their ages. Trade-off: a contradiction without a common key
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import log2
 
 from xscore.learning.claims import is_short, normal, topic, value
 from xscore.learning.decay import days_since, decay, last_seen
@@ -51,9 +50,10 @@ def resolve(memories: Iterable[Memory], *, authority: Mapping[str, float], now: 
 
 
 def weight(memory: Memory, *, authority: Mapping[str, float], now: float) -> float:
-    """Return authority × confidence × freshness × evidence, each of which can halve what the others say."""
+    """Return authority × confidence × freshness × n/(n+1), where n is how often it was seen."""
     freshness = decay(1.0, days_since(last_seen(memory), now), FRESHNESS_PER_DAY)
-    evidence = log2(1 + max(memory.evidence_count, 1))
+    count = max(memory.evidence_count, 1)
+    evidence = count / (count + 1)
     return authority.get(memory.layer, 0.0) * memory.confidence * freshness * evidence
 
 
@@ -63,22 +63,21 @@ def _claims(memory: Memory) -> bool:
 
 
 def _topics(memories: Sequence[Memory]) -> list[list[Memory]]:
-    """Group by topic; a decision whose alternatives name what another memory chose joins it."""
-    group_of: dict[str, str] = {memory.id: topic(memory.key) or memory.id for memory in memories}
-    chosen: dict[str, list[Memory]] = {}
+    """Group by topic; a decision without a key joins what its alternatives name."""
+    choosing: dict[str, list[Memory]] = {}
     for memory in memories:
-        chosen.setdefault(normal(value(memory)), []).append(memory)
-    for memory in memories:
-        rivals = [rival for name in memory.particulars.alternatives for rival in chosen.get(normal(name), ())]
-        for rival in rivals:
-            if memory.key and rival.key:
-                continue
-            old, new = sorted((group_of[memory.id], group_of[rival.id]), key=lambda name: name.startswith("m_"))[::-1]
-            group_of = {id_: new if group == old else group for id_, group in group_of.items()}
+        choosing.setdefault(normal(value(memory)), []).append(memory)
     groups: dict[str, list[Memory]] = {}
     for memory in memories:
-        groups.setdefault(group_of[memory.id], []).append(memory)
+        groups.setdefault(_topic(memory, choosing), []).append(memory)
     return [group for group in groups.values() if len(group) > 1]
+
+
+def _topic(memory: Memory, choosing: Mapping[str, Sequence[Memory]]) -> str:
+    if memory.key:
+        return topic(memory.key)
+    rejected = [rival for name in memory.particulars.alternatives for rival in choosing.get(normal(name), ())]
+    return next((topic(rival.key) for rival in rejected if rival.key), memory.id)
 
 
 def _resolved(group: Sequence[Memory], authority: Mapping[str, float], now: float) -> Resolved | None:
@@ -111,7 +110,8 @@ def _sentence(winner: Memory, other: Memory) -> str:
     if _BREADTH[winner.scope] > _BREADTH[other.scope]:
         weaker = "named" if other.source is Source.EXPLICIT else "only inferred"
         return f"{_rule(winner)} {here}; {there} is {weaker} {_WHERE[other.scope]} and weighs less; go by {here}."
-    return f"{_WHERE[winner.scope].capitalize()} {here} holds ({winner.kind}); {there} ({other.kind}) is contradicted by it."
+    where = _WHERE[winner.scope].capitalize()
+    return f"{where} {here} holds ({winner.kind}); {there} ({other.kind}) is contradicted by it."
 
 
 def _rule(memory: Memory) -> str:

@@ -1,10 +1,13 @@
 """Settings of the layers beside code: what is remembered, how it is fetched, vectors, the working session."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
 from xscore.settings.part import LayerName, Part, Positive, Share, Weight
+
+SignalName = Literal["accept", "adoption", "reject", "override"]
+Move = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
 
 
 class MemorySettings(Part):
@@ -23,13 +26,22 @@ class MemorySettings(Part):
     drop_days: float = Field(30.0, gt=0, description="Days without use after which they are.")
     archive_days: float = Field(180.0, gt=0, description="Days without use after which a memory is archived.")
     prune_days: float = Field(365.0, gt=0, description="Days without use after which an archived memory is erased.")
+    high_importance: Share = Field(
+        0.8, description="Memories at least so important are neither archived nor erased for their age."
+    )
     inferred_confidence: Share = Field(0.6, description="Confidence with which an inferred memory starts.")
+    weak_confidence: Share = Field(0.2, description="An inferred preference below this is archived.")
+    feedback: dict[SignalName, Move] = Field(
+        default={"accept": 0.1, "adoption": 0.05, "reject": -0.2, "override": -0.3},
+        description="How far each signal moves the confidence of a memory, which stays in 0..1. A signal not named keeps its default.",
+    )
     pattern_at: Positive = Field(3, description="Occurrences of a failure that make it a pattern.")
     promote_projects: Positive = Field(3, description="Projects in which a fact must hold to become the user's.")
     promote_support: Share = Field(0.5, description="Share of all projects in which it must hold as well.")
     drift_projects: Positive = Field(
         5, description="A preference unused in so many of the latest projects loses confidence."
     )
+    drift_rate: float = Field(2.0, ge=1, le=100, description="So many times faster than one that is in use.")
     max_rows: dict[LayerName, Positive] = Field(
         default={"session": 20_000, "project": 5_000, "user": 2_000, "governance": 5_000},
         description="Most memories of a layer that is not the index's; the least valuable are archived first.",
@@ -39,7 +51,7 @@ class MemorySettings(Part):
         description="Most bytes of their text.",
     )
 
-    @field_validator("max_rows", "max_bytes", mode="before")
+    @field_validator("max_rows", "max_bytes", "feedback", mode="before")
     @classmethod
     def _over_the_defaults(cls, given: object, info: ValidationInfo) -> object:
         default = cls.model_fields[str(info.field_name)].default

@@ -1,0 +1,60 @@
+"""When what projects do becomes what the user does (L02): in at least 3 projects, and in half of them. Pure.
+
+Support is the number of projects that say it over all projects that ever took part, so that 2 of 3 are too few, 3 of 5
+enough, and 3 of 7 too thin. Confidence is proportional to support: an inferred memory's starting confidence at the
+least support that suffices, at most 1. Trade-off: projects that say nothing of a key count against it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xscore.learning.claims import normal
+from xscore.memory.observations import Observation
+from xscore.settings import MemorySettings
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """A claim that enough projects make."""
+
+    key: str
+    value: str
+    """In the words of the project that was seen last."""
+    kind: str
+    """Of the memory that was seen last."""
+    projects: int
+    of: int
+    """All projects that took part."""
+    confidence: float
+
+    @property
+    def support(self) -> float:
+        """Share of all projects."""
+        return self.projects / self.of
+
+
+def promotions(observed: Sequence[Observation], of: int, rules: MemorySettings) -> list[Promotion]:
+    """Return at most one promotion a key, by key; of two claims with equal support the one seen last."""
+    makers: dict[tuple[str, str], list[Observation]] = {}
+    for each in observed:
+        makers.setdefault((each.key, normal(each.value)), []).append(each)
+    best: dict[str, tuple[tuple[int, float, str], Promotion]] = {}
+    for (key, claimed), by in makers.items():
+        if not suffices(len(by), of, rules):
+            continue
+        newest = max(by, key=lambda each: (each.seen_at, each.project))
+        found = Promotion(key, newest.value, newest.kind, len(by), of, confidence(len(by) / of, rules))
+        rank = (len(by), newest.seen_at, claimed)
+        if key not in best or rank > best[key][0]:
+            best[key] = (rank, found)
+    return [best[key][1] for key in sorted(best)]
+
+
+def suffices(projects: int, of: int, rules: MemorySettings) -> bool:
+    """Whether so many of so many projects make it the user's."""
+    return projects >= rules.promote_projects and projects >= rules.promote_support * of
+
+
+def confidence(support: float, rules: MemorySettings) -> float:
+    """Return the confidence that a support gives: proportional, `inferred_confidence` at `promote_support`."""
+    return min(1.0, rules.inferred_confidence * support / max(rules.promote_support, 1e-9))
