@@ -12,6 +12,7 @@ from xscore import database
 from xscore.errors import StoreDamaged
 from xscore.hashing import file_id
 from xscore.memory import door
+from xscore.memory.pack_slots import save_slots, slots
 from xscore.memory.store import Store
 from xscore.paths import find_root
 from xscore.records import Edge, Kind, Layer, Memory, Relation, Status
@@ -120,11 +121,11 @@ def test_edges_and_degrees(store: Store) -> None:
 
 def test_slots_are_kept_by_profile(store: Store) -> None:
     """Which pack a memory is judged in is remembered; a memory that left is forgotten; profiles do not mix."""
-    store.save_slots("p1", {"m_a": ("k1", 0), "m_b": ("k1", 1)})
-    store.save_slots("p2", {"m_a": ("k9", 5)})
-    store.save_slots("p1", {"m_b": ("k1", 1), "m_c": ("k2", 0)})
-    assert store.slots("p1") == {"m_b": ("k1", 1), "m_c": ("k2", 0)}
-    assert store.slots("p2") == {"m_a": ("k9", 5)}
+    save_slots(store.connection, "p1", {"m_a": ("k1", 0), "m_b": ("k1", 1)})
+    save_slots(store.connection, "p2", {"m_a": ("k9", 5)})
+    save_slots(store.connection, "p1", {"m_b": ("k1", 1), "m_c": ("k2", 0)})
+    assert slots(store.connection, "p1") == {"m_b": ("k1", 1), "m_c": ("k2", 0)}
+    assert slots(store.connection, "p2") == {"m_a": ("k9", 5)}
 
 
 def test_the_secret_belongs_to_user_and_store(store: Store, tmp_path: Path, user_dir: Path) -> None:

@@ -21,9 +21,6 @@ from xscore.memory.layers import Fetched, Tests, fetch
 from xscore.paths import Root
 from xscore.records import Candidate, Edge, Memory, StoreStatus
 
-Slots = dict[str, tuple[str, int]]
-"""Memory id -> (pack, position)."""
-
 _HASH: Mapping[Tests, str] = {"cards": "content_hash", "full": "text_hash"}
 """What the judge is shown, by how tests are shown."""
 _AMONG = "IN (SELECT value FROM json_each(?))"
@@ -182,25 +179,6 @@ class Store:
             " WHERE embedder = ? AND status IN ('active', 'stale')"
         )
         return [row for each in self.connections() for row in each.execute(query, (embedder,)).fetchall()]
-
-    def slots(self, profile: str) -> Slots:
-        """Return which pack each memory is judged in under this packing profile."""
-        found = self.connection.execute("SELECT memory_id, pack, position FROM slot WHERE profile = ?", (profile,))
-        return {identifier: (pack, position) for identifier, pack, position in found.fetchall()}
-
-    def save_slots(self, profile: str, slots: Mapping[str, tuple[str, int]]) -> None:
-        """Make these the slots of the profile; rows that stay as they are are not written."""
-        with database.transaction(self.connection):
-            known = self.slots(profile)
-            self.connection.executemany(
-                "DELETE FROM slot WHERE profile = ? AND memory_id = ?",
-                [(profile, identifier) for identifier in known.keys() - slots.keys()],
-            )
-            self.connection.executemany(
-                "INSERT INTO slot (profile, memory_id, pack, position) VALUES (?, ?, ?, ?)"
-                " ON CONFLICT (profile, memory_id) DO UPDATE SET pack = excluded.pack, position = excluded.position",
-                [(profile, identifier, *slot) for identifier, slot in slots.items() if known.get(identifier) != slot],
-            )
 
     def status(self, *, trusted: bool, spent_usd: Decimal | None) -> StoreStatus:
         """Count what the store holds. Counting a million judgments takes some tens of milliseconds."""

@@ -5,7 +5,7 @@ It is opened only when something may be sent or must be scored; closing it commi
 
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 from xscore.cache.claims import Claims as StoredClaims
@@ -14,6 +14,7 @@ from xscore.cache.writer import JudgmentWriter
 from xscore.cost_reports.budget import TurnBudget
 from xscore.cost_reports.ledger import Ledger
 from xscore.memory.store import Store
+from xscore.memory.user_store import path_in
 from xscore.pipeline.parts import AnswerSeat, Desk
 from xscore.pipeline.tab import Tab
 from xscore.providers.limits import Limited
@@ -39,10 +40,10 @@ async def open_desk(
     clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[Desk]:
     """Open what one turn spends through. clock: Unix seconds, for stamps and leases."""
-    async with GroupCommit(store.path) as commits:
+    async with GroupCommit(store.path) as commits, AsyncExitStack() as stack:
         budget = TurnBudget(commits, turn_id=turn_id, cap=settings.budget.max_usd, clock=clock)
         tab = Tab(Ledger(commits).record)
-        desk = _Desk(settings, answerer, commits, budget, tab, turn_id, price_of, clock)
+        desk = _Desk(store, settings, answerer, commits, stack, budget, tab, turn_id, price_of, clock)
         try:
             yield desk
         finally:
@@ -52,9 +53,12 @@ async def open_desk(
 
 @dataclass(slots=True)
 class _Desk:
+    store: Store
     settings: Settings
     answerer: AnswerSeat | None
     commits: GroupCommit
+    stack: AsyncExitStack
+    """What is closed with the desk."""
     budget: TurnBudget
     tab: Tab
     turn_id: str
@@ -68,6 +72,12 @@ class _Desk:
 
     def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
         return StoredClaims(self.commits, turn_key=turn_key, judge=judge, clock=self.clock)
+
+    async def of_user(self, turn_key: str, judge: JudgeIdentity) -> tuple[Write, Claims]:
+        assert self.store.user_data_dir is not None
+        commits = await self.stack.enter_async_context(GroupCommit(path_in(self.store.user_data_dir)))
+        write = JudgmentWriter(commits, turn_key=turn_key, judge=judge).write
+        return write, StoredClaims(commits, turn_key=turn_key, judge=judge, clock=self.clock)
 
     def primary(self) -> Provider:
         assert self.answerer is not None

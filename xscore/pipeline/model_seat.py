@@ -7,6 +7,7 @@ shapes the packs. Nothing is sent before a desk is there.
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from xscore import tokens
@@ -15,6 +16,7 @@ from xscore.cost_reports.duration import Work, typical_latency_s
 from xscore.cost_reports.prefix_economy import observed_gaps, ttl_that_pays
 from xscore.errors import BudgetExhausted
 from xscore.hashing import file_digest
+from xscore.memory.pack_slots import save_slots, slots
 from xscore.memory.store import Store
 from xscore.memory.terms import EMBEDDER
 from xscore.pipeline import planning, probe
@@ -26,13 +28,14 @@ from xscore.providers.provider import Provider
 from xscore.providers.rates import Rates
 from xscore.providers.sdk_import import imported
 from xscore.providers.spec import Spec, connect
-from xscore.records import Candidate, Capability, Estimate, JudgeEstimate, JudgeIdentity, RateLimits, Turn
+from xscore.records import Candidate, Capability, Estimate, JudgeEstimate, JudgeIdentity, Layer, RateLimits, Turn
 from xscore.scorer.draft import Drafts, JudgeModel
 from xscore.scorer.fanout import workers_for
 from xscore.scorer.judge import Judge
 from xscore.scorer.lexical import priors
 from xscore.scorer.model_judge import ModelJudge
 from xscore.scorer.packs import assign, profile
+from xscore.scorer.side_by_side import SideBySide
 from xscore.settings import Settings
 
 
@@ -89,7 +92,7 @@ class ModelSeat:
             )
         except BudgetExhausted:  # then nothing will be judged either, and the receipt says so
             known = None
-        return self.knowing(known)._marking()._judge(desk, wrapped, turn, pool, turn_key)
+        return await self.knowing(known)._marking()._judge(desk, wrapped, turn, pool, turn_key)
 
     def _marking(self) -> "ModelSeat":
         """Return the seat that has packs kept at the host for as long as the gaps between turns make it pay."""
@@ -103,13 +106,12 @@ class ModelSeat:
         ttl_s = ttl_that_pays(gaps, traits.cache_writes, read_factor=traits.cache_read_factor)
         return replace(self, drafts=replace(self.drafts, model=replace(model, prefix_ttl_s=ttl_s)))
 
-    def _judge(self, desk: Desk, wrapped: Provider, turn: Turn, pool: Pool, turn_key: str) -> Judge:
-        return ModelJudge(
+    async def _judge(self, desk: Desk, wrapped: Provider, turn: Turn, pool: Pool, turn_key: str) -> Judge:
+        judge = partial(
+            ModelJudge,
             wrapped,
             self.drafts,
             texts=self.texts,
-            write=desk.writer(turn_key, self.identity),
-            claims=desk.claims(turn_key, self.identity),
             slots=self.slots(pool),
             priors=priors(turn, pool.candidates, lambda: self.store.vectors(EMBEDDER)),
             known_parts=lambda hashes: {part: pool.known[part] for part in hashes if part in pool.known},
@@ -117,6 +119,11 @@ class ModelSeat:
             context=self.settings.judge.context,
             halt=desk.halt,
         )
+        here = judge(write=desk.writer(turn_key, self.identity), claims=desk.claims(turn_key, self.identity))
+        if not any(miss.layer is Layer.USER for miss in pool.misses):
+            return here
+        write, claims = await desk.of_user(turn_key, self.identity)
+        return SideBySide(here, judge(write=write, claims=claims))
 
     def close(self) -> None:
         """Remember what the replies have shown of the host."""
@@ -148,12 +155,18 @@ class ModelSeat:
         )
 
     def slots(self, pool: Pool) -> Mapping[str, tuple[str, int]]:
-        """Assign every memory to its pack, and keep the assignment."""
-        name = self.drafts.profile.name
-        assigned = assign(pool.everything, self.store.slots(name), self.drafts.profile)
-        if assigned.moved or assigned.gone:
-            self.store.save_slots(name, assigned.slots)
-        return assigned.slots
+        """Assign every memory to its pack, the user's own among themselves, and keep the assignment where they are."""
+        found: dict[str, tuple[str, int]] = {}
+        own = [candidate for candidate in pool.everything if candidate.layer is Layer.USER]
+        others = [each for each in pool.everything if each.layer is not Layer.USER] if own else pool.everything
+        members = (others, own)
+        for connection, candidates in zip(self.store.connections(), members, strict=False):
+            name = self.drafts.profile.name
+            assigned = assign(candidates, slots(connection, name), self.drafts.profile)
+            if assigned.moved or assigned.gone:
+                save_slots(connection, name, assigned.slots)
+            found.update(assigned.slots)
+        return found
 
     def texts(self, candidates: Sequence[Candidate]) -> Mapping[str, str]:
         """Load what the judge is shown."""
@@ -170,8 +183,14 @@ class ModelSeat:
             priors={},
             context=self.settings.judge.context,
         )
-        plan = planner.plan(turn, pool.misses)
-        work = Work(plan.calls, plan.input_tokens, plan.output_tokens)
+        own = [miss for miss in pool.misses if miss.layer is Layer.USER]
+        others = [miss for miss in pool.misses if miss.layer is not Layer.USER]
+        plans = [planner.plan(turn, misses) for misses in (others, own)]
+        work = Work(
+            sum(plan.calls for plan in plans),
+            sum(plan.input_tokens for plan in plans),
+            sum(plan.output_tokens for plan in plans),
+        )
         return planning.whole(self._terms().estimate(work, pool), pool)
 
     def forecast(self, turn: Turn, pool: Pool) -> JudgeEstimate:

@@ -33,6 +33,10 @@ class Desk(Protocol):
         """Return what keeps processes at work on one store from paying for the same candidates of a turn."""
         ...
 
+    async def of_user(self, turn_key: str, judge: JudgeIdentity) -> tuple[Write, Claims]:
+        """Return both of these for the user's own store, where judgments of the user's memories are kept."""
+        ...
+
     def primary(self) -> Provider:
         """Return the answering model, within the turn's budget."""
         ...
