@@ -1,0 +1,164 @@
+"""Texts that say the same: other case, punctuation, fillers, synonyms, order of clauses, or an afterthought.
+
+Merging loses a text for good, so the rule is strict: two texts are duplicates when `memory.wording` makes of both the
+same words, in clauses that may have changed places, and one of the two may end in an afterthought that takes nothing
+back ("It was agreed on Monday."). A number, a name, a negation or any other word that only one of them has keeps them apart. Because equal words
+are demanded, candidates are found by a hash of the sorted words of a text and of its beginnings: each true pair shares
+one, so none is missed as a banded signature would miss some, and the work is linear. Trade-off: a synonym that
+`wording.txt` does not know is a miss, and never a false merge.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+
+from xscore.memory.wording import Word, words
+
+AFTERTHOUGHT = 0.5
+"""What a text may add in sentences at its end, as a share of the words before them."""
+AFTERTHOUGHT_WORDS = 10
+"""What it may add however short it is."""
+AFTERTHOUGHT_FROM = 3
+"""Words a text must have before what follows is an afterthought to it."""
+MOST_SENTENCES = 4
+"""Sentences an afterthought may have."""
+MOST_ALIKE = 64
+"""Different texts of the very same words that are compared with each other; more are left apart."""
+SHORTEST_CLAUSE = 2
+"""Words of a clause that may change its place; a single one is a swap of names."""
+
+_TAKES_BACK = """
+    not no never none nor without but although though yet except unless until instead rather avoid stop only merely if
+    when whether maybe perhaps might may could would old former formerly earlier wrong false deprecated deprecate
+    obsolete outdated outdate superseded supersede revert reversed reverse rejected reject replaced replace cancel
+    cancelled abandon forbid forbidden ban banned undo undone optional temporary temporarily anymore longer other
+    otherwise exception todo open undecided disputed
+"""
+_POINTS_BACK = """
+    it this these those they was were is see thanks thank agreed decided everyone everybody nobody ok okay done good
+    great sounds works hope saves keeps makes helps
+"""
+POINTS_BACK = frozenset(_POINTS_BACK.split())
+"""Words an afterthought begins with. Any other sentence at the end is a statement of its own, which is not merged."""
+TAKES_BACK = frozenset(_TAKES_BACK.split())
+"""Words that change what was said before them; a sentence with one is no afterthought."""
+
+Key = bytes
+
+
+def near_duplicates(texts: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """Return the groups of ids whose texts say the same: each of two or more, sorted, no id in two.
+
+    In a group every text is a duplicate of every other. The order of `texts` changes nothing.
+    """
+    said = {identifier: words(text) for identifier, text in texts.items()}
+    forms: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for identifier, found in said.items():
+        forms.setdefault(tuple((word.key, word.spelled if word.code else "") for word in found), []).append(identifier)
+    firsts = sorted(min(ids) for ids in forms.values())
+    members = {min(ids): ids for ids in forms.values()}
+    groups = _cliques(_pairs({first: said[first] for first in firsts}), order=firsts)
+    full = (sorted(identifier for first in group for identifier in members[first]) for group in groups)
+    return sorted(tuple(ids) for ids in full if len(ids) > 1)
+
+
+def same(first: str, second: str) -> bool:
+    """Say whether two texts say the same."""
+    return bool(near_duplicates({"1": first, "2": second}))
+
+
+def _pairs(said: Mapping[str, list[Word]]) -> set[tuple[str, str]]:
+    """Return the pairs that are duplicates, both ways."""
+    whole: dict[Key, list[str]] = {}
+    for identifier, found in said.items():
+        whole.setdefault(_bag(found), []).append(identifier)
+    pairs = set[tuple[str, str]]()
+    for identifier, found in said.items():
+        for beginning in _beginnings(found):
+            for other in whole.get(_bag(beginning), ())[:MOST_ALIKE]:
+                if other != identifier and _reordered(said[other], beginning):
+                    pairs |= {(identifier, other), (other, identifier)}
+    return pairs
+
+
+def _beginnings(found: list[Word]) -> Iterator[list[Word]]:
+    """Yield the text itself, then what is left of it without its last sentences, while those are an afterthought."""
+    yield found
+    end = len(found)
+    for _ in range(MOST_SENTENCES):
+        last = found[end - 1].sentence if end else 0
+        start = next((at for at in range(end) if found[at].sentence == last), 0)
+        extra = len(found) - start
+        if start < AFTERTHOUGHT_FROM or extra > max(AFTERTHOUGHT * start, AFTERTHOUGHT_WORDS):
+            return
+        if not _afterthought(found[start:end]):
+            return
+        end = start
+        yield found[:end]
+
+
+def _afterthought(sentence: Sequence[Word]) -> bool:
+    plain = all(word.key.isalpha() and TAKES_BACK.isdisjoint((word.spelled, word.key)) for word in sentence)
+    return plain and sentence[0].spelled in POINTS_BACK
+
+
+def _bag(found: Iterable[Word]) -> Key:
+    return blake2b(
+        "\0".join(sorted(word.key for word in found)).encode("utf-8", "surrogatepass"), digest_size=16
+    ).digest()
+
+
+def _reordered(first: Sequence[Word], second: Sequence[Word]) -> bool:
+    """Say whether the second has the words of the first in the same order, or in clauses that changed places."""
+    if all(_equal(one, other) for one, other in zip(first, second, strict=True)):
+        return True
+    free_first, free_second = set(range(len(first))), set(range(len(second)))
+    while free_first:
+        start, other, length = _longest(first, second, free_first, free_second)
+        begins = first[start].clause and second[other].clause if length else False
+        if length < SHORTEST_CLAUSE or not begins:
+            return False
+        free_first -= set(range(start, start + length))
+        free_second -= set(range(other, other + length))
+    return True
+
+
+def _longest(
+    first: Sequence[Word], second: Sequence[Word], free_first: set[int], free_second: set[int]
+) -> tuple[int, int, int]:
+    """Return where the longest run of equal free words begins in each, and its length."""
+    best, runs = (0, 0, 0), dict[int, int]()
+    places: dict[str, list[int]] = {}
+    for at in sorted(free_second):
+        places.setdefault(second[at].key, []).append(at)
+    for at in range(len(first)):
+        run = {}
+        for other in places.get(first[at].key, ()) if at in free_first else ():
+            if _equal(first[at], second[other]):
+                run[other] = runs.get(other - 1, 0) + 1
+                if run[other] > best[2]:
+                    best = (at - run[other] + 1, other - run[other] + 1, run[other])
+        runs = run
+    return best
+
+
+def _equal(one: Word, other: Word) -> bool:
+    """The same word; beside code, in the same spelling."""
+    return one.key == other.key and (one.spelled == other.spelled or not (one.code or other.code))
+
+
+def _cliques(pairs: set[tuple[str, str]], *, order: Sequence[str]) -> list[list[str]]:
+    """Return groups in which everyone is a pair with everyone, filled in order."""
+    groups: list[list[str]] = []
+    of: dict[str, list[int]] = {}
+    partners: dict[str, set[str]] = {}
+    for one, other in pairs:
+        partners.setdefault(one, set()).add(other)
+    for identifier in order:
+        known = partners.get(identifier, set())
+        near = sorted({number for other in known for number in of.get(other, ())})
+        number = next((number for number in near if known.issuperset(groups[number])), len(groups))
+        if number == len(groups):
+            groups.append([])
+        groups[number].append(identifier)
+        of[identifier] = [number]
+    return groups
