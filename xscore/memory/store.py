@@ -17,6 +17,7 @@ from xscore import database
 from xscore.errors import StoreError
 from xscore.hashing import content_hash
 from xscore.memory import door, rows, trust, turns, user_secret, user_store
+from xscore.memory.graph import Graph
 from xscore.memory.layers import Fetched, Tests, fetch
 from xscore.paths import Root
 from xscore.records import Candidate, Edge, Memory, StoreStatus
@@ -64,6 +65,11 @@ class Store:
     def path(self) -> Path:
         """The database file."""
         return self.root.store_file
+
+    @property
+    def graph(self) -> Graph:
+        """Questions to the links between files, entities and memories."""
+        return Graph(self.connection)
 
     def user_connection(self, *, make: bool = False) -> sqlite3.Connection | None:
         """Return the user's own store, opened at the first call; None: it is not to be opened, or there is none.

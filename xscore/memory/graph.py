@@ -1,0 +1,183 @@
+"""The links of the store as questions: what a file or entity depends on, what depends on it, what stands near it.
+
+Two grains. Asked for a file, whole files answer: an edge between two entities ties their files. Asked for an entity
+(`path::entity`, with all that belongs to it, or a memory id), entities answer. Remembered memories (decisions and their
+like) stand for themselves in both. The walk goes breadth first, one statement a level, and looks at nothing twice, so cycles
+and depth cost nothing. Trade-off: a recursive query would be one statement, but SQLite's recursion cannot ask what it
+has reached, so with a distance in its rows it goes round every cycle once for each level of the depth.
+"""
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from xscore.errors import UsageError
+from xscore.hashing import file_id
+from xscore.memory.graph_names import Names, Start
+from xscore.records import Relation
+
+FILE = "file"
+"""The kind of an end that is a file."""
+DEPENDS = (Relation.CALLS, Relation.IMPORTS, Relation.TESTS)
+"""By which one end depends on another: a test depends on what it tests."""
+NEAR = (*DEPENDS, Relation.REFERENCES)
+RELATED_DEPTH, CHAIN_DEPTH = 1, 5
+"""Steps taken unless asked for more."""
+
+_HERE = """
+    WITH here (place, own) AS (
+        SELECT value, value FROM json_each(:here)
+        UNION ALL
+        SELECT value, memory.id FROM json_each(:here) JOIN memory ON memory.path = substr(value, 3)
+        WHERE :files AND substr(value, 1, 2) = 'f_' AND memory.source = 'index'
+    )
+"""
+_STEP = """
+    SELECT place, relation, {incoming} AS incoming,
+           CASE WHEN :files AND far.source = 'index' THEN 'f_' || far.path ELSE edge.{there} END AS other, count(*)
+    FROM here CROSS JOIN edge ON edge.{here} = own LEFT JOIN memory AS far ON far.id = edge.{there}
+    WHERE relation IN (SELECT value FROM json_each(:relations))
+    GROUP BY 1, 2, 4
+"""
+_OUTWARD = _STEP.format(incoming=0, here="source", there="target")
+_INWARD = _STEP.format(incoming=1, here="target", there="source")
+_ORDER = " ORDER BY 4, 3, 2, 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """One end of the walk: a file, an entity or a remembered memory."""
+
+    id: str
+    """`f_<path>` or `m_…`."""
+    path: str
+    entity: str
+    """Empty for a file; the title of a remembered memory."""
+    kind: str
+    """`file`, or the memory's kind."""
+    relation: Relation
+    """Of the edge by which it was reached first."""
+    is_incoming: bool
+    """Whether that edge points from it to what was asked for."""
+    via: str
+    """Id of the end before it on the way."""
+    distance: int
+    """Edges from what was asked for, at least 1."""
+    ties: int
+    """Edges between it and the ends one step nearer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileContext:
+    """A file among the others, one step in every direction."""
+
+    path: str
+    language: str
+    entities: tuple[str, ...]
+    """In the order of their lines."""
+    depends_on: tuple[Reached, ...]
+    used_by: tuple[Reached, ...]
+    tests: tuple[Reached, ...]
+    """Files that test it."""
+    mentioned_by: tuple[Reached, ...]
+    """Documents and remembered memories that name it."""
+
+
+class Graph:
+    """Questions to the links of one store; ends are found by path, `path::entity` or memory id."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.names = Names(connection)
+
+    def related_files(self, name: str, *, depth: int = RELATED_DEPTH) -> tuple[Reached, ...]:
+        """Return what is tied to it in either direction, nearest and most tied first. Raises UsageError."""
+        return self._walk(self._start(name), NEAR, (_OUTWARD, _INWARD), depth)
+
+    def dependency_chain(self, name: str, *, depth: int = CHAIN_DEPTH) -> tuple[Reached, ...]:
+        """Return what it calls, imports and tests, and what those do in turn. Raises UsageError."""
+        return self._walk(self._start(name), DEPENDS, (_OUTWARD,), depth)
+
+    def affected_files(self, name: str, *, depth: int = CHAIN_DEPTH) -> tuple[Reached, ...]:
+        """Return what calls, imports or tests it, and what in turn depends on those. Raises UsageError."""
+        return self._walk(self._start(name), DEPENDS, (_INWARD,), depth)
+
+    def file_context(self, path: str) -> FileContext:
+        """Return a file's entities and all that is one step from it. Raises UsageError."""
+        start = self._start(path)
+        if not start.is_file:
+            raise UsageError(f"{path} is an entity, not a file", hint="Name the file alone.")
+        inward = self._walk(start, DEPENDS, (_INWARD,), 1)
+        named = self._walk(start, (Relation.REFERENCES,), (_INWARD,), 1)
+        return FileContext(
+            path=start.path,
+            language=self.names.language(start.path),
+            entities=self.names.entities(start.path),
+            depends_on=self._walk(start, DEPENDS, (_OUTWARD,), 1),
+            used_by=tuple(one for one in inward if one.relation is not Relation.TESTS),
+            tests=tuple(one for one in inward if one.relation is Relation.TESTS),
+            mentioned_by=named,
+        )
+
+    def _start(self, name: str) -> Start:
+        start = self.names.start(name)
+        if start is None:
+            near = self.names.near(name)
+            hint = f"Did you mean {', '.join(near)}?" if near else "Name a file as the index does, or path::entity."
+            raise UsageError(f"the index knows no `{name}`", hint=hint)
+        return start
+
+    def _walk(
+        self, start: Start, relations: Sequence[Relation], ways: Sequence[str], depth: int
+    ) -> tuple[Reached, ...]:
+        if depth < 1:
+            raise UsageError(f"a walk takes at least one step, not {depth}", hint="Give a depth of 1 or more.")
+        seen, found, frontier = set(start.ends), list[Reached](), list(start.ends)
+        for distance in range(1, depth + 1):
+            fresh = self._level(frontier, relations, ways, seen, distance=distance, files=start.is_file)
+            if not fresh:
+                break
+            seen |= fresh.keys()
+            found += fresh.values()
+            frontier = list(fresh)
+        return self._named(found)
+
+    def _level(
+        self,
+        frontier: Sequence[str],
+        relations: Sequence[Relation],
+        ways: Sequence[str],
+        seen: Collection[str],
+        *,
+        distance: int,
+        files: bool,
+    ) -> dict[str, Reached]:
+        asked = {"here": json.dumps(frontier), "relations": json.dumps(relations), "files": files}
+        rows = self._connection.execute(_HERE + " UNION ALL ".join(ways) + _ORDER, asked).fetchall()
+        fresh: dict[str, Reached] = {}
+        for place, relation, incoming, other, count in rows:
+            if other in fresh:
+                fresh[other] = replace(fresh[other], ties=fresh[other].ties + count)
+            elif other not in seen:
+                fresh[other] = Reached(
+                    other, "", "", FILE, Relation(relation), bool(incoming), place, distance, ties=count
+                )
+        return fresh
+
+    def _named(self, found: Iterable[Reached]) -> tuple[Reached, ...]:
+        """Say where each end is; those that left the store meanwhile are left out."""
+        found = list(found)
+        known = self.names.places([one.id for one in found if not one.id.startswith("f_")])
+        named = [_with_place(one, known) for one in found]
+        kept = [one for one in named if one is not None]
+        return tuple(sorted(kept, key=lambda one: (one.distance, -one.ties, one.path, one.entity, one.id)))
+
+
+def _with_place(one: Reached, known: Mapping[str, tuple[str, str, str]]) -> Reached | None:
+    if one.id.startswith("f_"):
+        return replace(one, path=one.id.removeprefix(file_id("")))
+    if one.id not in known:
+        return None
+    path, entity, kind = known[one.id]
+    return replace(one, path=path, entity=entity, kind=kind)
