@@ -1,1 +1,1 @@
-"""Past sessions with coding agents, read from their own files and turned into memories of this repository."""
+"""Past sessions of coding agents, read once from where the agents keep them and remembered one exchange at a time."""
