@@ -41,6 +41,14 @@ def place() -> str:
     return f"{socket.gethostname()} {space}".rstrip()
 
 
+def life() -> str:
+    """Name this process, and behind a blank the terminal session, boot and place it runs in."""
+    boot = ""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
+    return f"{os.getpid()} {os.getsid(0)} {boot} {place()}"
+
+
 def is_alive(pid: int) -> bool:
     """Whether a process of this place is there and has not ended; one nobody has waited for yet has."""
     try:

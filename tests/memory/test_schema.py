@@ -12,6 +12,7 @@ from xscore.hashing import file_id
 from xscore.memory import door
 from xscore.memory.events import EventName, emit, events
 from xscore.memory.store import Store
+from xscore.memory.working_session import session_thread
 from xscore.records import Kind, Layer, MemoryScope, Source
 
 
@@ -89,12 +90,16 @@ def test_no_score_outside_its_range_can_be_stored(store: Store, score: object) -
 
 
 def test_session_state_is_one_row_with_its_columns(store: Store) -> None:
-    """H02: the session's state has its agreed columns and at most one row."""
+    """H02: the session's state has its agreed columns and one row: the session that was last at work."""
     agreed = "id project_id active_task active_ticket files_open last_edit_file last_edit_line conversation_summary"
     assert columns(store, "session_state")[:8] == agreed.split()
     assert "last_updated" in columns(store, "session_state")
-    with pytest.raises(StoreDamaged):
-        store.connection.execute("INSERT INTO session_state (id, project_id, last_updated) VALUES (2, 'p', 0)")
+    assert store.connection.execute("SELECT count(*) FROM session_state").fetchone() == (0,)
+    for now, branch in enumerate("ab"):
+        session_thread(store.connection, branch=branch, now=float(now))
+    assert store.connection.execute("SELECT id, project_id, branch FROM session_state").fetchall() == [
+        (1, store.store_id, "b")
+    ]
 
 
 def test_events_are_only_ever_appended(store: Store) -> None:

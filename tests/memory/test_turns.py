@@ -30,9 +30,11 @@ def play(store: Store, task: str, *, answer: str | None = "done", thread: str = 
 
 def test_a_thread_is_one_root_on_one_branch(store: Store) -> None:
     """H02: the session's thread follows the branch and comes back with it."""
-    main, other, again = (
-        session_thread(store.connection, branch=branch, now=float(now)) for now, branch in enumerate("aba")
-    )
+    threads = []
+    for now, branch in enumerate("aba"):
+        threads.append(session_thread(store.connection, branch=branch, now=float(now)))
+        play(store, f"on {branch}", thread=threads[-1], now=float(now))
+    main, other, again = threads
     assert main == again != other
     found = store.connection.execute("SELECT project_id, branch, thread FROM session_state").fetchall()
     assert found == [(store.store_id, "a", main)]
@@ -169,8 +171,9 @@ def test_nothing_of_a_turn_is_stored_with_its_secrets(store: Store) -> None:
 def test_no_name_that_holds_a_secret_is_stored(store: Store) -> None:
     """A branch, file, recent file or path pattern with a secret in its very name is kept without it, or not at all."""
     name = f"src/{SECRET}.py"
-    session_thread(store.connection, branch=f"fix/{SECRET}", now=0.0)
-    turn = Turn(task="x", file=name, line=3, recent=(name, "a.py"), scope=Scope(paths=(f"{SECRET}/*",)))
+    thread = session_thread(store.connection, branch=f"fix/{SECRET}", now=0.0)
+    scope = Scope(paths=(f"{SECRET}/*",))
+    turn = Turn(task="x", file=name, line=3, recent=(name, "a.py"), scope=scope, thread=thread)
     identifier = turns.begin_turn(store.connection, turn, turn_key="k", judge="j", now=1.0)
     assert not [row for row in store.connection.iterdump() if SECRET in row]
     past = turns.past_turn(store.connection, identifier)

@@ -12,14 +12,16 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from xscore import database
-from xscore.hashing import digest
 from xscore.memory import door, rows
 from xscore.memory.events import EventName, emit
 from xscore.memory.redact import may_be_named, redact
+from xscore.memory.session_digest import exchange_ordinal, rebuild_summary
+from xscore.memory.session_summary import is_named
 from xscore.memory.working_session import note_work
-from xscore.records import Kind, Layer, Memory, MemoryScope, Scope, Source, Turn
+from xscore.records import Kind, Layer, Memory, MemoryScope, Particulars, Scope, Source, Turn
 
 RECEIPT_SCHEMA = 1
 _TITLE_CHARS = 80
@@ -76,8 +78,10 @@ class Verdict:
         )
 
 
-def begin_turn(connection: sqlite3.Connection, turn: Turn, *, turn_key: str, judge: str, now: float) -> str:
-    """Enter a turn as running and deal its id (`t_…`). `judge` is the judge key."""
+def begin_turn(
+    connection: sqlite3.Connection, turn: Turn, *, turn_key: str, judge: str, now: float, life: str = ""
+) -> str:
+    """Enter a turn as running and deal its id (`t_…`). `judge` is the judge key, `life` that of `processes.life`."""
     identifier = turn.id or "t_" + secrets.token_hex(8)
     file = turn.file if may_be_named(turn.file) else ""
     recent = [name for name in turn.recent if may_be_named(name)]
@@ -101,7 +105,7 @@ def begin_turn(connection: sqlite3.Connection, turn: Turn, *, turn_key: str, jud
             " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             (identifier,),
         )
-        note_work(connection, turn.thread, task=task, recent=recent, file=file, line=turn.line, now=now)
+        note_work(connection, turn.thread, task=task, recent=recent, file=file, line=turn.line, now=now, life=life)
     return identifier
 
 
@@ -130,7 +134,9 @@ def finish_turn(
         )
         _tell(connection, turn_id, verdict, now)
         if clean:
-            _remember(connection, turn_id, clean, now)
+            _remember(connection, turn_id, clean, verdict.accepted, now)
+        thread = connection.execute("SELECT thread FROM turn WHERE id = ?", (turn_id,)).fetchone()[0]
+        rebuild_summary(connection, thread)
 
 
 def abandon_turn(connection: sqlite3.Connection, turn_id: str) -> None:
@@ -186,9 +192,9 @@ def _tell(connection: sqlite3.Connection, turn_id: str, verdict: Verdict, now: f
     emit(connection, EventName.DECISION, at=now, subject=turn_id, payload=decision)
 
 
-def _remember(connection: sqlite3.Connection, turn_id: str, answer: str, now: float) -> None:
-    thread, turn_key, task = connection.execute(
-        "SELECT thread, turn_key, task FROM turn WHERE id = ?", (turn_id,)
+def _remember(connection: sqlite3.Connection, turn_id: str, answer: str, kept: Sequence[str], now: float) -> None:
+    thread, turn_key, task, moment = connection.execute(
+        "SELECT thread, turn_key, task, moment FROM turn WHERE id = ?", (turn_id,)
     ).fetchone()
     title = task.strip().splitlines()[0][:_TITLE_CHARS] if task.strip() else "(no task)"
     memory, _ = door.make(
@@ -196,7 +202,8 @@ def _remember(connection: sqlite3.Connection, turn_id: str, answer: str, now: fl
         kind=Kind.EXCHANGE,
         title=title,
         text=f"Task: {task}\n\nAnswer: {answer}",
-        ordinal=int(digest("exchange", turn_key)[:15], 16),
+        ordinal=exchange_ordinal(turn_key),
+        particulars=_named(connection, f"{task}\n{answer}", kept, json.loads(moment)),
         key=turn_key,
         scope=MemoryScope.SESSION,
         source=Source.EXPLICIT,
@@ -206,6 +213,18 @@ def _remember(connection: sqlite3.Connection, turn_id: str, answer: str, now: fl
     known = connection.execute("SELECT 1 FROM memory WHERE id = ?", (memory.id,)).fetchone()
     door.put(connection, [memory], thread=thread)
     emit(connection, EventName.UPDATED if known else EventName.STORED, at=now, subject=memory.id)
+
+
+def _named(connection: sqlite3.Connection, said: str, kept: Sequence[str], moment: Mapping[str, Any]) -> Particulars:
+    """Which of the kept memories the words name, and which files."""
+    found = connection.execute(
+        "SELECT id, path, entity FROM memory WHERE id IN (SELECT value FROM json_each(?)) ORDER BY path, start_line",
+        (json.dumps(list(kept)),),
+    ).fetchall()
+    links = [identifier for identifier, _, entity in found if is_named(identifier, entity, said)]
+    paths = [path for identifier, path, _ in found if path and (identifier in links or path in said)]
+    opened = [name for name in (moment.get("file", ""), *moment.get("recent", ())) if name]
+    return Particulars(links=tuple(links), paths=tuple(dict.fromkeys([*opened, *paths])))
 
 
 def exchanges(connection: sqlite3.Connection, thread: str, *, limit: int = 3) -> Sequence[Memory]:

@@ -1,46 +1,229 @@
 """The working session (thread): one root on one branch, resumed by itself after any restart until it is closed.
 
-The newest open session of the branch goes on; the first of a branch is named by store and branch, so that two processes
-that begin at once begin the same one. What a session stores of the user is redacted here.
+The session that became the branch's last goes on. What a session stores of the user is redacted here; what it comes to
+is `session_digest`'s business. Trade-off: whether work is "taken up again" is told by clock, terminal and process, so
+that a pause of a minute in one terminal says nothing and one of a quarter of an hour does.
 """
 
 import json
+import re
 import secrets
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
+from xscore import database
+from xscore.errors import UsageError
 from xscore.hashing import digest
 from xscore.memory.redact import redact
+from xscore.processes import is_alive
+from xscore.records import SessionInfo, WorkingSession
+
+IDLE_S = 15 * 60.0
+"""After so long without work a session is said to be taken up again."""
+MOST_FILES = 20
+
+_TICKET = re.compile(
+    r"(?<![A-Za-z0-9])([A-Z][A-Z0-9]{1,9}-[0-9]{1,6})(?![A-Za-z0-9])|(?:#|\b(?:issue|gh)[-_/])([0-9]{1,6})(?![0-9])"
+)
+_COLUMNS = (
+    "thread, branch, active_ticket, active_task, files_open, last_edit_file, last_edit_line, conversation_summary,"
+    " opened_at, last_updated, closed_at, (SELECT count(*) FROM turn WHERE turn.thread = session.thread)"
+)
+_FIELDS = (
+    *("thread", "branch", "ticket", "task", "recent", "file", "line", "summary"),
+    *("opened_at", "last_updated", "closed_at", "tasks"),
+)
+_GOES_ON = "branch = ? AND closed_at IS NULL AND current_at > 0 ORDER BY current_at DESC, thread LIMIT 1"
+
+
+def ticket_of(branch: str) -> str:
+    """Read a ticket off a branch's name: `feat/ABC-12-login` -> `ABC-12`, `fix/#7` and `issue-7` -> `#7`."""
+    found = _TICKET.search(branch)
+    return "" if found is None else found[1] or f"#{found[2]}"
+
+
+def take_up(
+    connection: sqlite3.Connection,
+    *,
+    branch: str,
+    now: float,
+    fresh: bool = False,
+    thread: str = "",
+    renamed_from: Sequence[str] = (),
+    life: str = "",
+) -> SessionInfo:
+    """Return the session that goes on for this branch, opening one where there is none, or where a fresh one is wanted.
+
+    now: Unix seconds. thread: take this one, whatever the branch. renamed_from: earlier names of the branch, whose
+    session goes with it. life: `processes.life()`; work from another terminal counts as taken up again.
+    """
+    named = redact(branch).text
+    found = None if fresh and not thread else _found(connection, named, thread)
+    if found is None:
+        with database.transaction(connection):
+            if thread:
+                _insert(connection, thread, branch=named, now=now, current_at=0.0)
+            elif not fresh:
+                found = _going_on(connection, named, [redact(name).text for name in renamed_from])
+            found = thread or found or _opened(connection, named, now=now)
+    before = session(connection, found)
+    assert before is not None
+    resumed = bool(before.task) and _is_taken_up_again(connection, before, now=now, life=life)
+    return SessionInfo(
+        thread=found,
+        branch=named,
+        resumed=resumed,
+        last_task=before.task,
+        last_updated=before.last_updated if before.task else 0.0,
+    )
 
 
 def session_thread(connection: sqlite3.Connection, *, branch: str, now: float, fresh: bool = False) -> str:
-    """Return the thread that goes on for this branch, opening one where there is none, or where a fresh one is wanted.
-
-    now: Unix seconds.
-    """
-    named = redact(branch).text
-    found = connection.execute(
-        "SELECT thread FROM session WHERE branch = ? AND closed_at IS NULL ORDER BY opened_at DESC, thread LIMIT 1",
-        (named,),
-    ).fetchone()
-    if found and not fresh:
-        return str(found[0])
-    known = connection.execute("SELECT 1 FROM session WHERE branch = ? LIMIT 1", (named,)).fetchone()
-    project = connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0]
-    thread = "s_" + (secrets.token_hex(8) if known else digest("thread", project, branch)[:16])
-    connection.execute(
-        "INSERT INTO session (thread, branch, opened_at, last_updated) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        (thread, named, now, now),
-    )
-    return thread
+    """Return the thread that goes on for this branch; see `take_up`."""
+    return take_up(connection, branch=branch, now=now, fresh=fresh).thread
 
 
 def note_work(
-    connection: sqlite3.Connection, thread: str, *, task: str, recent: Sequence[str], file: str, line: int, now: float
+    connection: sqlite3.Connection,
+    thread: str,
+    *,
+    task: str,
+    recent: Sequence[str],
+    file: str,
+    line: int,
+    now: float,
+    life: str = "",
 ) -> None:
-    """Note what is worked on, in a transaction that is open. task: redacted; recent, file: names fit to be kept."""
+    """Note what is worked on, in a transaction that is open. task: redacted; recent, file: names fit to be kept.
+
+    Files stay noted until others are named. A thread that a caller named itself gets a session here.
+    """
+    if not thread:
+        return
+    _insert(connection, thread, branch="", now=now, current_at=0.0)
+    opened = json.dumps(list(recent)[:MOST_FILES], ensure_ascii=False)
     connection.execute(
-        "UPDATE session SET active_task = ?, files_open = ?, last_edit_file = ?, last_edit_line = ?, last_updated = ?"
+        "UPDATE session SET active_task = ?, files_open = iif(? = '[]', files_open, ?), last_updated = ?, life = ?"
         " WHERE thread = ?",
-        (task, json.dumps(list(recent), ensure_ascii=False), file, line, now, thread),
+        (task, opened, opened, now, life, thread),
     )
+    if file:
+        connection.execute(
+            "UPDATE session SET last_edit_file = ?, last_edit_line = ? WHERE thread = ?", (file, line, thread)
+        )
+
+
+def session(connection: sqlite3.Connection, thread: str) -> WorkingSession | None:
+    """Return a session; None: there is none of that name."""
+    return next(iter(_sessions(connection, "thread = ?", thread)), None)
+
+
+def current(connection: sqlite3.Connection, *, branch: str) -> WorkingSession | None:
+    """Return the session that the next turn on this branch would go on with; None: it would open one."""
+    return next(iter(_sessions(connection, _GOES_ON, redact(branch).text)), None)
+
+
+def sessions(connection: sqlite3.Connection, *, limit: int = 50) -> list[WorkingSession]:
+    """Return the sessions of all branches, last at work first."""
+    return _sessions(connection, "1 ORDER BY last_updated DESC, thread LIMIT ?", limit)
+
+
+def make_current(connection: sqlite3.Connection, thread: str, *, branch: str, now: float) -> WorkingSession:
+    """Have the next turn on this branch go on with this session, reopened where it was closed.
+
+    thread: may be abbreviated to its beginning. Raises UsageError where there is none such, or several.
+    """
+    with database.transaction(connection):
+        known = _sessions(connection, "substr(thread, 1, ?) = ?", len(thread), thread)
+        if len(known) != 1 or not thread:
+            said = (
+                f"{len(known)} sessions are called {thread}…" if known and thread else f"there is no session {thread}"
+            )
+            raise UsageError(said, hint="`xscore session resume` lists the sessions.")
+        named = redact(branch).text
+        connection.execute(
+            "UPDATE session SET branch = ?, active_ticket = ?, closed_at = NULL, current_at = ? WHERE thread = ?",
+            (named, ticket_of(named), _next_moment(connection, now), known[0].thread),
+        )
+    return replace(known[0], branch=named, ticket=ticket_of(named), closed_at=None)
+
+
+def mark_closed(connection: sqlite3.Connection, thread: str, *, now: float) -> None:
+    """Close a session, in a transaction that is open: the next turn on its branch opens another."""
+    connection.execute("UPDATE session SET closed_at = ? WHERE thread = ? AND closed_at IS NULL", (now, thread))
+    connection.execute(
+        "UPDATE session SET current_at = 0 WHERE branch = (SELECT branch FROM session WHERE thread = ?)", (thread,)
+    )
+
+
+def _found(connection: sqlite3.Connection, branch: str, thread: str) -> str | None:
+    wanted, given = ("thread = ?", thread) if thread else (_GOES_ON, branch)
+    row = connection.execute(f"SELECT thread FROM session WHERE {wanted}", (given,)).fetchone()  # noqa: S608  ours
+    return None if row is None else str(row[0])
+
+
+def _going_on(connection: sqlite3.Connection, branch: str, earlier: Sequence[str]) -> str | None:
+    """What another process has just opened, or what a renamed branch brings along. Within a transaction."""
+    known = connection.execute("SELECT 1 FROM session WHERE branch = ?", (branch,)).fetchone()
+    for name in (branch, *(() if known else earlier)):
+        found = _found(connection, name, "")
+        if found is not None:
+            moved = (branch, ticket_of(branch), found)
+            connection.execute("UPDATE session SET branch = ?, active_ticket = ? WHERE thread = ?", moved)
+            return found
+    return None
+
+
+def _opened(connection: sqlite3.Connection, branch: str, *, now: float) -> str:
+    """Open a session. The first of a branch is named by it, and so finds its exchanges where the table was lost."""
+    project = connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0]
+    first = "s_" + digest("thread", project, branch)[:16]
+    name = first if _found(connection, "", first) is None else "s_" + secrets.token_hex(8)
+    _insert(connection, name, branch=branch, now=now, current_at=_next_moment(connection, now))
+    return name
+
+
+def _insert(connection: sqlite3.Connection, thread: str, *, branch: str, now: float, current_at: float) -> None:
+    connection.execute(
+        "INSERT INTO session (thread, branch, opened_at, current_at, active_ticket, last_updated)"
+        " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (thread) DO NOTHING",
+        (thread, branch, now, current_at, ticket_of(branch), now),
+    )
+
+
+def _next_moment(connection: sqlite3.Connection, now: float) -> float:
+    """A moment after all that became current before, also where the clock was set back."""
+    latest = connection.execute("SELECT coalesce(max(current_at), 0) FROM session").fetchone()[0]
+    return max(now, float(latest) + 0.001)
+
+
+def _is_taken_up_again(connection: sqlite3.Connection, before: WorkingSession, *, now: float, life: str) -> bool:
+    """Whether there was a break since the session's last work; see `SessionInfo.resumed`."""
+    if now - before.last_updated > IDLE_S:
+        return True
+    (lived,) = connection.execute("SELECT life FROM session WHERE thread = ?", (before.thread,)).fetchone()
+    pid, _, elsewhere = str(lived).partition(" ")
+    if life and lived and elsewhere != life.partition(" ")[2]:
+        return True
+    between = connection.execute(
+        "SELECT 1 FROM session WHERE last_updated > ? AND active_task <> '' AND thread <> ?",
+        (before.last_updated, before.thread),
+    ).fetchone()
+    if between is not None:
+        return True
+    latest = connection.execute(
+        "SELECT state FROM turn WHERE thread = ? ORDER BY started_at DESC, id LIMIT 1", (before.thread,)
+    ).fetchone()
+    return latest == ("running",) and pid.isdecimal() and not is_alive(int(pid))
+
+
+def _sessions(connection: sqlite3.Connection, which: str, *given: object) -> list[WorkingSession]:
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM session WHERE {which}", given).fetchall()  # noqa: S608  ours
+    with database.making_sense("a session"):
+        return [_session(dict(zip(_FIELDS, row, strict=True))) for row in rows]
+
+
+def _session(values: dict[str, Any]) -> WorkingSession:
+    return WorkingSession(**{**values, "recent": tuple(map(str, json.loads(values["recent"])))})

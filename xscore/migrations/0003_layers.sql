@@ -6,6 +6,7 @@ CREATE TABLE session (                          -- a working session (thread); t
     branch         TEXT NOT NULL DEFAULT '',
     opened_at      REAL NOT NULL,
     closed_at      REAL,                        -- NULL: open
+    current_at     REAL NOT NULL DEFAULT 0,     -- when it became its branch's; 0: a caller named it, no branch goes on with it
     active_task    TEXT NOT NULL DEFAULT '',
     active_ticket  TEXT NOT NULL DEFAULT '',
     files_open     TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(files_open)),
@@ -13,13 +14,13 @@ CREATE TABLE session (                          -- a working session (thread); t
     last_edit_line INTEGER NOT NULL DEFAULT 0,
     conversation_summary TEXT NOT NULL DEFAULT '',
     last_updated   REAL NOT NULL,
-    life           TEXT NOT NULL DEFAULT ''     -- digest of the terminal session and boot that worked on it last
+    life           TEXT NOT NULL DEFAULT ''     -- process, terminal and boot that worked on it last
 ) WITHOUT ROWID;
-CREATE INDEX session_by_branch ON session (branch, opened_at);
+CREATE INDEX session_by_branch ON session (branch, current_at);
 CREATE INDEX turn_by_thread ON turn (thread, started_at);
-INSERT INTO session (thread, branch, opened_at, active_task, active_ticket, files_open, last_edit_file, last_edit_line,
+INSERT INTO session (thread, branch, opened_at, current_at, active_task, active_ticket, files_open, last_edit_file, last_edit_line,
                      conversation_summary, last_updated)
-    SELECT thread, branch, last_updated, active_task, active_ticket, files_open, last_edit_file, last_edit_line,
+    SELECT thread, branch, last_updated, last_updated, active_task, active_ticket, files_open, last_edit_file, last_edit_line,
            conversation_summary, last_updated FROM session_state WHERE thread <> '';
 DROP TABLE session_state;
 CREATE VIEW session_state AS                    -- the working session that was last at work

@@ -1,0 +1,151 @@
+"""What a working session comes to, taken from its tasks and answers word for word: no model is asked.
+
+Pure. It reads files, names, goals and what is left to do off the words in which they were written, and rephrases
+nothing. Trade-off: what nobody wrote in such words is not found; what is found was really said.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from xscore import tokens
+from xscore.records import SessionEntry, SessionSummary
+
+SUMMARY_TOKENS = 600
+"""A summary as text is about so long: the latest tasks are told, earlier ones counted."""
+LINE_CHARS = 160
+MOST_FILES = 20
+MOST_NAMES = 24
+MOST_LINES = 12
+"""Goals, and things left to do."""
+MOST_IDS = 64
+UNFINISHED = frozenset({"running", "failed", "interrupted"})
+"""States of a turn that leave its task open, where it left no answer."""
+
+_GOAL = re.compile(r"^[ \t]*(?:[-*][ \t]+)?goals?[ \t]*:[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
+_OPENED = re.compile(
+    r"^[ \t]*(?:[-*][ \t]+\[ \]|(?:[-*][ \t]+)?(?:todo|fixme|next(?: steps?)?|still open|remaining)[ \t]*:)"
+    r"[ \t]*(\S.*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_CLOSED = re.compile(
+    r"^[ \t]*(?:[-*][ \t]+\[x\]|(?:[-*][ \t]+)?(?:done|fixed|finished)[ \t]*:)[ \t]*(\S.*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_CITED = re.compile(r"(?<![A-Za-z0-9_])m_[0-9a-f]{8,20}(?![A-Za-z0-9_])")
+_CODE_LIKE = re.compile(r"_|.[A-Z]|[0-9]")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\[(])")
+
+
+def entry_of(
+    *,
+    turn_id: str,
+    exchange: str,
+    task: str,
+    answer: str,
+    state: str,
+    errors: str,
+    files: Iterable[str],
+    names: Mapping[str, str],
+) -> SessionEntry:
+    """Read one turn. names: memory id -> `path::entity` of the memories that it names."""
+    said = f"{task}\n{answer}"
+    return SessionEntry(
+        turn_id=turn_id,
+        exchange=exchange,
+        task=_line(task),
+        state=state,
+        outcome=_outcome(answer),
+        error=_line((errors.strip().splitlines() or [""])[-1]),
+        files=_distinct(files, MOST_FILES),
+        entities=_distinct(names.values(), MOST_NAMES),
+        memory_ids=_distinct(names, MOST_IDS),
+        goals=_distinct(map(_line, _GOAL.findall(task)), MOST_LINES),
+        opened=_distinct(map(_line, _OPENED.findall(said)), MOST_LINES),
+        closed=_distinct(map(_line, _CLOSED.findall(said)), MOST_LINES),
+    )
+
+
+def summarise(entries: Sequence[SessionEntry], *, ticket: str = "", earlier: int = 0) -> SessionSummary:
+    """Gather entries, oldest first; the latest count where there are too many. earlier: tasks that are only counted."""
+    latest = entries[::-1]
+    goals = _distinct((goal for entry in entries for goal in entry.goals), MOST_LINES)
+    goals = goals or tuple(entry.task for entry in entries[:1])
+    files = _distinct((file for entry in latest for file in entry.files), MOST_FILES)
+    names = _distinct((name for entry in latest for name in entry.entities), MOST_NAMES)
+    ids = _distinct((i for entry in latest for i in (entry.exchange, *entry.memory_ids) if i), MOST_IDS)
+    pending = _pending(entries)
+    parts = [
+        f"Ticket: {ticket}" if ticket else "",
+        f"Goals: {'; '.join(goals)}" if goals else "",
+        _tasks(entries, earlier),
+        "\n".join(["Left to do:", *(f"- {one}" for one in pending)]) if pending else "",
+        f"Files: {', '.join(files)}" if files else "",
+        f"Names: {', '.join(names)}" if names else "",
+    ]
+    text = "\n".join(part for part in parts if part)
+    return SessionSummary(goals=goals, files=files, entities=names, pending=pending, memory_ids=ids, text=text)
+
+
+def is_named(identifier: str, entity: str, said: str) -> bool:
+    """Whether a text names a memory: by its id, by its whole name, or by a last part that looks like code."""
+    if any(identifier.startswith(cited) for cited in _CITED.findall(said)):
+        return True
+    if not entity:
+        return False
+    last = re.split(r" > |\.|::", entity)[-1]
+    whole, short = re.escape(entity), re.escape(last)
+    if last != entity and re.search(rf"(?<!\w){whole}(?!\w)", said):
+        return True
+    if len(last) > 2 and _CODE_LIKE.search(last):
+        return re.search(rf"(?<!\w){short}(?!\w)", said) is not None
+    return re.search(rf"`{short}`|(?<!\w){short}\(|`[\w.]*\.{short}`", said) is not None
+
+
+def _pending(entries: Sequence[SessionEntry]) -> tuple[str, ...]:
+    """What is left to do: said to be so and not said to be done since, then tasks that were cut short."""
+    left: dict[str, str] = {}
+    for entry in entries:
+        done = [*entry.closed, entry.task] if entry.state not in UNFINISHED else entry.closed
+        for words in map(_plain, done):
+            left.pop(words, None)
+        left |= {_plain(one): one for one in entry.opened}
+        if entry.state in UNFINISHED and not entry.exchange:
+            left[_plain(entry.task)] = entry.task
+    return tuple(left.values())[-MOST_LINES:]
+
+
+def _tasks(entries: Sequence[SessionEntry], earlier: int) -> str:
+    lines: list[str] = []
+    budget = SUMMARY_TOKENS
+    for entry in reversed(entries):
+        line = f"- {entry.task or '(no task)'} → {entry.outcome or entry.state}"
+        line += f" (error: {entry.error})" if entry.error else ""
+        budget -= tokens.estimate(len(line))
+        if budget < 0 and lines:
+            break
+        lines.append(line)
+    untold = earlier + len(entries) - len(lines)
+    counted = [f"- {untold} earlier {'task' if untold == 1 else 'tasks'}"] if untold else []
+    return "\n".join(["Tasks:", *counted, *reversed(lines)]) if lines else ""
+
+
+def _outcome(answer: str) -> str:
+    """The first sentence of an answer, without the marks of a heading or list."""
+    for line in answer.splitlines():
+        words = line.strip().lstrip("#>*- ").strip()
+        if words and not words.startswith("```"):
+            return _line(_SENTENCE.split(words, maxsplit=1)[0])
+    return ""
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LINE_CHARS else line[: LINE_CHARS - 1].rstrip() + "…"
+
+
+def _plain(words: str) -> str:
+    return words.casefold().rstrip(".! ")
+
+
+def _distinct(values: Iterable[str], most: int) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(value for value in values if value))[:most]
