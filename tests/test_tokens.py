@@ -2,7 +2,7 @@
 
 from xscore import tokens
 from xscore.prompts.answer import answer_request
-from xscore.prompts.bundle import Bundle
+from xscore.prompts.bundle_entry import Bundle
 from xscore.records import Kind, Turn
 
 

@@ -1,7 +1,7 @@
 """Memories to make bundles of."""
 
 from xscore.hashing import content_hash, memory_id
-from xscore.prompts.bundle import BundleEntry
+from xscore.prompts.bundle_entry import BundleEntry
 from xscore.records import Candidate, CodeFacts, Judgment, Kind, Layer, Memory, Origin, Ranked
 
 NOW = 1_000_000_000.0

@@ -6,7 +6,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.prompts.bundle_memories import CLASS, MAIN, NOW, WRITE, entry, memory
 from xscore.prompts.answer import answer_request, cited_ids, system_text, unknown_ids
-from xscore.prompts.bundle import Bundle, render
+from xscore.prompts.bundle import render
+from xscore.prompts.bundle_entry import Bundle
+from xscore.prompts.conversation import Conversation
 from xscore.records import Kind, Layer, Memory, Request, Stage, Turn
 from xscore.settings import BundleSettings
 
@@ -29,9 +31,10 @@ def exchange(number: int, text: str) -> Memory:
     return replace(made, created_at=NOW + number)
 
 
-def request(turn: Turn = TURN, **more: object) -> Request:
-    """A request for the bundle above."""
-    return answer_request(turn, BUNDLE, model="m", max_output_tokens=100, **more)  # type: ignore[arg-type]  # any option
+def request(turn: Turn = TURN, **before: object) -> Request:
+    """A request for the bundle above, with what was said before."""
+    conversation = Conversation(**before)  # type: ignore[arg-type]  # any part of it
+    return answer_request(turn, BUNDLE, model="m", max_output_tokens=100, conversation=conversation)
 
 
 def test_golden(snapshot: SnapshotAssertion) -> None:
@@ -57,10 +60,10 @@ def test_the_task_comes_last() -> None:
 def test_earlier_exchanges_enter_by_recency() -> None:
     """The latest that fit are shown, oldest of them first; the latest is shown in part rather than not at all."""
     many = [exchange(n, f"exchange number {n}. " + "words " * 200) for n in range(10)]
-    session = request(exchanges=many, session_tokens=1_000).content[1]
+    session = request(exchanges=many, max_tokens=1_000).content[0]
     assert [n for n in range(10) if f"number {n}." in session] == [7, 8, 9]
     assert session.index("number 8.") < session.index("number 9.")
-    huge = request(exchanges=[exchange(1, "begin " + "words " * 9_000 + " end")], session_tokens=500).content[1]
+    huge = request(exchanges=[exchange(1, "begin " + "words " * 9_000 + " end")], max_tokens=500).content[0]
     assert "begin" in huge and " end" in huge and "characters left out" in huge
 
 

@@ -13,7 +13,7 @@ from pydantic_core import SchemaValidator
 
 from tests.scorer.shapes import candidate
 from xscore.prompts.answer import answer_request
-from xscore.prompts.bundle import Bundle
+from xscore.prompts.bundle_entry import Bundle
 from xscore.prompts.judge import turn_block
 from xscore.providers.catalog import HOUR_S, declared
 from xscore.records import Request, Turn

@@ -1,4 +1,4 @@
-"""From a selection to the bundle, and from the bundle to one answer of the primary model."""
+"""From the bundle and the working session to one answer of the primary model."""
 
 import asyncio
 from dataclasses import dataclass
@@ -6,24 +6,13 @@ from dataclasses import dataclass
 from xscore.cost_reports.duration import typical_latency_s
 from xscore.errors import CallTimedOut, UnreadableResponse
 from xscore.memory import turns
+from xscore.pipeline.fusion import Context
 from xscore.pipeline.parts import Parts
 from xscore.prompts.answer import answer_request, unknown_ids
-from xscore.prompts.bundle import Bundle, BundleEntry, render
+from xscore.prompts.conversation import Conversation
 from xscore.providers.provider import Provider
 from xscore.providers.sdk_import import imported
-from xscore.records import Finish, Selection, Stage, Turn
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """The bundle of a turn, and what should be said of it."""
-
-    bundle: Bundle
-    warnings: tuple[str, ...]
-
-
-NO_CONTEXT = Context(Bundle("", (), (), 0), ())
-"""Of a turn that ends with its selection."""
+from xscore.records import Finish, Stage, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,30 +23,6 @@ class Answered:
     warnings: tuple[str, ...]
 
 
-def assemble(parts: Parts, selection: Selection, *, form: str, max_tokens: int | None) -> Context:
-    """Render the kept memories within the token budget."""
-    memories = parts.store.memories(entry.candidate.id for entry in selection.kept)
-    headers = parts.store.headers({memory.path for memory in memories.values() if memory.path})
-    entries = [
-        BundleEntry(
-            memory=memories[entry.candidate.id],
-            ranked=entry,
-            header=headers.get(entry.candidate.path, ""),
-            below_threshold=entry.candidate.id in selection.filled,
-        )
-        for entry in selection.kept
-        if entry.candidate.id in memories
-    ]
-    budget = max_tokens or parts.settings.bundle.max_tokens
-    bundle = render(entries, form=form, max_tokens=budget, settings=parts.settings.bundle, now=parts.clock())
-    if not bundle.omitted:
-        return Context(bundle, ())
-    said = (
-        f"{len(bundle.omitted)} of {len(entries)} chosen memories do not fit into {budget:,} tokens and are only named"
-    )
-    return Context(bundle, (f"{said}. Raise bundle.max_tokens (`context --max-tokens`) to show them.",))
-
-
 def answer_s(parts: Parts) -> float:
     """Say how many seconds an answering call takes, by the ledger."""
     assert parts.answerer is not None
@@ -66,15 +31,22 @@ def answer_s(parts: Parts) -> float:
 
 
 async def ask_primary(
-    parts: Parts, provider: Provider, turn: Turn, context: Context, *, within_s: float | None = None
+    parts: Parts,
+    provider: Provider,
+    turn: Turn,
+    context: Context,
+    *,
+    within_s: float | None = None,
+    checkpoint: str = "",
 ) -> Answered:
     """Make the one call; the answer streams to the observer as it comes.
 
-    within_s: seconds for all attempts together, where the turn has a deadline. Raises a leaf of ProviderError.
+    within_s: seconds for all attempts together, where the turn has a deadline. checkpoint: a saved state to go on from,
+    as text. Raises a leaf of ProviderError.
     """
     try:
         async with asyncio.timeout(within_s):
-            return await _ask_primary(parts, provider, turn, context)
+            return await _ask_primary(parts, provider, turn, context, checkpoint)
     except TimeoutError as error:
         raise CallTimedOut(
             "the deadline of the turn came before the answer was whole",
@@ -82,14 +54,14 @@ async def ask_primary(
         ) from error
 
 
-async def _ask_primary(parts: Parts, provider: Provider, turn: Turn, context: Context) -> Answered:
+async def _ask_primary(parts: Parts, provider: Provider, turn: Turn, context: Context, checkpoint: str) -> Answered:
     assert parts.answerer is not None
     await imported(parts.answerer.provider)
     primary = parts.settings.primary
     request = answer_request(
         turn,
         context.bundle,
-        exchanges=turns.exchanges(parts.store.connection, turn.thread),
+        conversation=_conversation(parts, turn, checkpoint),
         model=parts.answerer.model,
         max_output_tokens=primary.max_output_tokens,
         reasoning=primary.reasoning,
@@ -103,11 +75,17 @@ async def _ask_primary(parts: Parts, provider: Provider, turn: Turn, context: Co
     return Answered(completion.text, tuple(_remarks(completion.text, completion.finish, context)))
 
 
+def _conversation(parts: Parts, turn: Turn, checkpoint: str) -> Conversation:
+    session = parts.settings.session
+    shown = turns.exchanges(parts.store.connection, turn.thread, limit=session.exchanges) if session.exchanges else ()
+    return Conversation(exchanges=shown, checkpoint=checkpoint, persona=session.persona)
+
+
 def _remarks(text: str, finish: Finish, context: Context) -> list[str]:
     said = []
     if finish is Finish.LENGTH:
         said.append("the answer was cut at its output limit. Raise primary.max_output_tokens.")
-    unknown = unknown_ids(text, context.bundle.included)
+    unknown = unknown_ids(text, context.bundle.citable)
     if unknown:
         said.append(f"the answer cites memories that it was not shown: {', '.join(unknown)}")
     return said

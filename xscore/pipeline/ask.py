@@ -16,9 +16,10 @@ from xscore.cache.keys import judge_key
 from xscore.errors import NoUsableModel, ProviderError, StoreError, UsageError, XscoreError
 from xscore.memory import turns
 from xscore.pipeline import account
-from xscore.pipeline.answering import NO_CONTEXT, Context, answer_s, ask_primary, assemble
+from xscore.pipeline.answering import answer_s, ask_primary
 from xscore.pipeline.closing import Ended, close_account
 from xscore.pipeline.deadline import Deadline
+from xscore.pipeline.fusion import NO_CONTEXT, Context, fuse
 from xscore.pipeline.judging import NoJudge, Settled, Watched, forgive, settle
 from xscore.pipeline.opening import Opened, confirm, open_turn
 from xscore.pipeline.parts import Desk, Parts
@@ -186,7 +187,7 @@ class _Course:
             return NO_CONTEXT
         with self.watch.stage("select"):
             form = self.wishes.bundle or "xml"
-            return assemble(self.parts, selection, form=form, max_tokens=self.wishes.max_tokens)
+            return fuse(self.parts, selection, form=form, max_tokens=self.wishes.max_tokens)
 
     async def _answer(self, desk: Desk | None, context: Context, settled: Settled) -> str | None:
         if desk is None or not self._wants_answer() or self.interrupted or _nothing_judged(settled):

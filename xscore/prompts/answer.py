@@ -1,18 +1,21 @@
-"""The answering prompt: the bundle, what was said before, the current file, then the task; one call.
+"""The answering prompt: what was said before, the bundle, a checkpoint, the current file, then the task; one call.
 
-The system text (`answer_system.md`) is our own and all of it; whatever comes from the repository or from earlier
-exchanges stands in the user message, fenced, as data. It chooses nothing: the bundle and the exchanges are given.
+The system text (`answer_system.md`, and a sentence for the tone) is our own and all of it; whatever comes from the
+repository, from memory or from earlier exchanges stands in the user message, fenced, as data. It chooses nothing: the
+bundle and the conversation are given. Trade-off: what changes least stands first and the task last, where models weigh
+it most, so the bundle stands between two other blocks.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from functools import cache
 from importlib.resources import files
 
 from xscore import tokens
-from xscore.prompts.bundle import Bundle
+from xscore.prompts.bundle_entry import Bundle
+from xscore.prompts.conversation import NOTHING_BEFORE, Conversation, checkpoint_block, session_block, with_persona
 from xscore.prompts.fences import around, escape, escape_attribute, shortened, well_formed
-from xscore.records import Memory, Request, Stage, Turn
+from xscore.records import Request, Stage, Turn
 
 FILE_CHARS = 24_000
 """The current file is shown around the cursor up to this size."""
@@ -33,25 +36,22 @@ def answer_request(
     turn: Turn,
     bundle: Bundle,
     *,
-    exchanges: Sequence[Memory] = (),
-    session_tokens: int = 3_200,
+    conversation: Conversation = NOTHING_BEFORE,
     model: str,
     max_output_tokens: int,
     reasoning: str = "",
     timeout_s: float = 300.0,
 ) -> Request:
-    """Build the one request of the primary model.
-
-    exchanges: earlier exchanges of this thread, in any order; the latest that fit `session_tokens` are shown.
-    """
-    parts = [_context(bundle), _session(exchanges, session_tokens), _moment(turn)]
+    """Build the one request of the primary model."""
+    parts = [session_block(conversation), _context(bundle), checkpoint_block(conversation), _moment(turn)]
+    system = with_persona(system_text(), conversation.persona)
     asked = f"Task:\n{well_formed(turn.task)}\n\nGenerate solution with full context."
     content = (*(part for part in parts if part), asked)
-    chars = tokens.size(system_text(), *content) + 2 * len(content)
+    chars = tokens.size(system, *content) + 2 * len(content)
     return Request(
         stage=Stage.PRIMARY,
         model=model,
-        system=system_text(),
+        system=system,
         content=content,
         max_output_tokens=max_output_tokens,
         input_tokens=tokens.estimate(chars, kind="answer"),
@@ -76,22 +76,6 @@ def _context(bundle: Bundle) -> str:
     if not bundle.text:
         return "Relevant code context: nothing in this repository was judged relevant enough."
     return f"Relevant code context:\n{bundle.text}"
-
-
-def _session(exchanges: Sequence[Memory], budget: int) -> str:
-    """The latest exchanges that fit, oldest of them first; only the latest may be shortened to fit."""
-    shown: list[str] = []
-    left = budget
-    for exchange in sorted(exchanges, key=lambda memory: (-memory.created_at, memory.id)):
-        text = exchange.text if shown else shortened(exchange.text, 4 * budget)
-        cost = tokens.estimate(len(text), kind=exchange.kind.value)
-        if shown and cost > left:
-            break
-        left -= cost
-        shown.append(f'<exchange id="{exchange.id}">\n{escape(text.strip())}\n</exchange>')
-    if not shown:
-        return ""
-    return "Earlier in this session:\n<session>\n" + "\n".join(reversed(shown)) + "\n</session>"
 
 
 def _moment(turn: Turn) -> str:

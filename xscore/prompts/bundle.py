@@ -1,193 +1,151 @@
-"""The bundle: the chosen memories as one text, in order, within a token budget, each file's header once.
+"""The bundle: the chosen memories as one text in two sections, in order, within a token budget.
 
-What does not fit is named in a note and never cut in silence. A class leaves out the signatures of those methods that
-the bundle also carries. How each form looks is `prompts.bundle_forms`; which memories are in it was decided before.
-Its trade-off: a memory larger than the whole budget is only named, with its lines, instead of being shown in part.
+*System context* is what is known of the work, the project and the user; *evidence* is places in the repository, and
+decisions. Both are quoted data for the user message. Each file's header stands once. What does not fit is named in a
+note and never cut in silence. A class leaves out the signatures of those methods that the bundle also carries. How each
+form looks is `prompts.bundle_forms`; which memories are in it, and which of them say the same, was decided before. Its
+trade-off: a memory larger than the whole budget is only named, with its lines, instead of being shown in part.
 """
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import exp
+from dataclasses import replace
 
 from xscore import tokens
-from xscore.prompts.bundle_forms import FORMS, Layout, Piece
-from xscore.records import Kind, Layer, Memory, Ranked
+from xscore.prompts.bundle_entry import SYSTEM_CONTEXT, Bundle, BundleEntry, Surroundings
+from xscore.prompts.bundle_forms import FORMS
+from xscore.prompts.bundle_piece import Layout, Piece
+from xscore.prompts.fact_tables import is_fact
+from xscore.prompts.provenance import provenance
+from xscore.prompts.shares import cost, fitting
+from xscore.prompts.stubs import signatures, without_carried
+from xscore.prompts.value import value
+from xscore.records import Kind, Layer
 from xscore.settings import BundleSettings
 
-SECONDS_PER_DAY = 86_400.0
-_OWNER = re.compile(r"(?:\.| > )(?:(?!\.| > ).)+\Z")
-"""The last part of a qualified name."""
 HEADER_SHARE = 0.1
 """Most of the budget that one file's header may take."""
-CODE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
-"""What other layers leave of their ceilings goes to these."""
-
-
-@dataclass(frozen=True, slots=True)
-class BundleEntry:
-    """A chosen memory on its way into the bundle."""
-
-    memory: Memory
-    ranked: Ranked
-    header: str = ""
-    """Imports and module head of its file, the same for every memory of that file."""
-    below_threshold: bool = False
-    """Taken in by `min_keep`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bundle:
-    """What the answering model is shown of the memories."""
-
-    text: str
-    included: tuple[str, ...]
-    """Memory ids, in the order shown."""
-    omitted: tuple[str, ...]
-    """Memory ids that did not fit."""
-    tokens: int
-    """Estimated; at most the budget, but for the note when even that does not fit."""
 
 
 def render(
-    entries: Sequence[BundleEntry], *, form: str, max_tokens: int, settings: BundleSettings, now: float
+    entries: Sequence[BundleEntry],
+    *,
+    form: str,
+    max_tokens: int,
+    settings: BundleSettings,
+    now: float,
+    ceilings: Mapping[Layer, float] | None = None,
+    surroundings: Surroundings | None = None,
 ) -> Bundle:
-    """Render the memories best first, grouped by file.
+    """Render the memories best first, grouped by file, summaries before their details.
 
-    form: `xml`, `markdown` or `json`. now: unix seconds.
+    form: `xml`, `markdown`, `json` or `memory`. now: unix seconds. ceilings: layer -> share of the budget; None: those
+    of the settings. surroundings: what the form `memory` says beside the memories.
     """
     affordable = [_with_affordable_header(entry, max_tokens) for entry in entries]
-    ordered = sorted(affordable, key=lambda entry: (-value(entry, settings, now), entry.memory.id))
-    chosen = _fitting(ordered, max_tokens, settings)
+    ordered = sorted(affordable, key=lambda entry: _worth(entry, settings, now))
+    if ceilings is None:
+        ceilings = {Layer(name): share for name, share in settings.ceilings.items()}
+    chosen = fitting(ordered, max_tokens=max_tokens, ceilings=ceilings)
     while True:
-        included = _grouped([entry for entry in ordered if entry.memory.id in chosen])
-        omitted = [entry for entry in ordered if entry.memory.id not in chosen]
-        text = FORMS[form](Layout(_pieces(included), tuple(_piece(entry) for entry in omitted)))
+        included = _in_place([entry for entry in ordered if entry.memory.id in chosen])
+        omitted = [entry for entry in ordered if entry.memory.id not in chosen and entry.ranked is not None]
+        layout = Layout(_pieces(included, now), tuple(_piece(entry, now) for entry in omitted), surroundings)
+        text = FORMS[form](layout)
         size = _size(text, included)
         if size <= max_tokens or not included:
-            ids = tuple(entry.memory.id for entry in included)
-            return Bundle(text, ids, tuple(entry.memory.id for entry in omitted), size)
-        chosen.discard(min(included, key=lambda entry: (value(entry, settings, now), entry.memory.id)).memory.id)
+            return _bundle(text, included, omitted, size)
+        chosen.discard(max(included, key=lambda entry: (entry.ranked is None, *_worth(entry, settings, now))).memory.id)
+
+
+def _bundle(text: str, included: Sequence[BundleEntry], omitted: Sequence[BundleEntry], size: int) -> Bundle:
+    left_out = [id_ for entry in omitted for id_ in (entry.memory.id, *entry.others)]
+    merged = tuple(id_ for entry in included for id_ in entry.others)
+    return Bundle(text, tuple(entry.memory.id for entry in included), tuple(left_out), size, merged)
 
 
 def _with_affordable_header(entry: BundleEntry, max_tokens: int) -> BundleEntry:
     """Leave out a header that would take more than its share of the budget: memories come first."""
-    if _tokens(entry.memory, len(entry.header)) <= HEADER_SHARE * max_tokens:
+    if cost(entry.memory, len(entry.header)) <= HEADER_SHARE * max_tokens:
         return entry
     return replace(entry, header="")
 
 
-def value(entry: BundleEntry, settings: BundleSettings, now: float) -> float:
-    """What the bundle is ordered by.
+def _worth(entry: BundleEntry, settings: BundleSettings, now: float) -> tuple[float, str]:
+    return -value(entry.memory, entry.score, settings=settings, now=now), entry.memory.id
 
-    `w_rel·rel + w_rec·exp(-λ·days) + w_auth·layer + w_conf·confidence + w_imp·importance`
+
+def _in_place(entries: Sequence[BundleEntry]) -> list[BundleEntry]:
+    """Put system context before evidence, summaries first; bring together what belongs together, at its best's place.
+
+    Together belong the memories of a file, a summary and its details, and short facts.
     """
+    groups: dict[tuple[int, str], list[BundleEntry]] = {}
+    summaries = {entry.memory.id for entry in entries if entry.memory.kind is Kind.SUMMARY}
+    for entry in entries:
+        groups.setdefault(_group(entry, summaries), []).append(entry)
+    placed = sorted(groups.items(), key=lambda group: group[0][0])
+    return [entry for _, group in placed for entry in sorted(group, key=lambda one: one.memory.id not in summaries)]
+
+
+def _group(entry: BundleEntry, summaries: set[str]) -> tuple[int, str]:
     memory = entry.memory
-    days = max(0.0, now - memory.updated_at) / SECONDS_PER_DAY
-    return (
-        settings.w_rel * entry.ranked.score
-        + settings.w_rec * exp(-settings.decay_per_day * days)
-        + settings.w_auth * settings.authority.get(memory.layer.value, 0.0)
-        + settings.w_conf * memory.confidence
-        + settings.w_imp * memory.importance
-    )
+    section = 0 if memory.layer in SYSTEM_CONTEXT else 2
+    about = memory.id if memory.kind is Kind.SUMMARY else entry.summary
+    if about in summaries:
+        return section, about
+    if is_fact(memory):
+        return section + 1, f"facts of {section}"
+    return section + 1, memory.path or memory.id
 
 
-def without_signatures(text: str, signatures: Sequence[str]) -> str:
-    """Take the one-line stubs of these members out of a class as the indexer shows it; each is taken out once."""
-    lines = text.split("\n")
-    for signature in signatures:
-        wanted = [line.strip() for line in signature.split("\n") if line.strip()]
-        place = _find(lines, wanted) if wanted else -1
-        if place >= 0:
-            del lines[place : place + len(wanted)]
-    return "\n".join(lines)
-
-
-def _find(lines: Sequence[str], wanted: Sequence[str]) -> int:
-    """Where a stub stands: the signature's lines, the last with nothing but a placeholder behind it."""
-    for place in range(1, len(lines) - len(wanted) + 1):
-        window = [line.strip() for line in lines[place : place + len(wanted)]]
-        rest = window[-1].removeprefix(wanted[-1])
-        if window[:-1] == list(wanted[:-1]) and window[-1].startswith(wanted[-1]) and not any(map(str.isalnum, rest)):
-            return place
-    return -1
-
-
-def _fitting(ordered: Sequence[BundleEntry], max_tokens: int, settings: BundleSettings) -> set[str]:
-    """Fill the budget best first: other layers up to their ceilings, code with all that they leave."""
-    chosen: set[str] = set()
-    spent = 0
-    for layer, ceiling in settings.ceilings.items():
-        own = [entry for entry in ordered if entry.memory.layer == layer]
-        spent += _fill(own, int(ceiling * max_tokens), chosen)
-    _fill([entry for entry in ordered if entry.memory.layer in CODE_LAYERS], max_tokens - spent, chosen)
-    return chosen
-
-
-def _fill(entries: Sequence[BundleEntry], budget: int, chosen: set[str]) -> int:
-    spent = 0
-    opened: set[str] = set()
-    for entry in entries:
-        header = entry.header if entry.memory.path not in opened else ""
-        cost = _tokens(entry.memory, len(entry.memory.text) + len(header))
-        if spent + cost <= budget:
-            spent += cost
-            opened.add(entry.memory.path)
-            chosen.add(entry.memory.id)
-    return spent
-
-
-def _grouped(entries: Sequence[BundleEntry]) -> list[BundleEntry]:
-    """Bring the memories of a file together, at the place of the best of them."""
-    by_file: dict[str, list[BundleEntry]] = {}
-    for entry in entries:
-        by_file.setdefault(entry.memory.path or entry.memory.id, []).append(entry)
-    return [entry for group in by_file.values() for entry in group]
-
-
-def _pieces(included: Sequence[BundleEntry]) -> tuple[Piece, ...]:
-    signatures: dict[tuple[str, str], list[str]] = {}
+def _pieces(included: Sequence[BundleEntry], now: float) -> tuple[Piece, ...]:
+    shown = signatures([entry.memory for entry in included])
     own_text = {entry.memory.text.strip() for entry in included}
-    for entry in included:
-        owner = _OWNER.sub("", entry.memory.entity)
-        if owner != entry.memory.entity and entry.memory.facts.signature:
-            signatures.setdefault((entry.memory.path, owner), []).append(entry.memory.facts.signature)
     pieces, opened = [], set[str]()
     for entry in included:
         memory = entry.memory
         header = entry.header.strip("\n") if memory.path not in opened else ""
         opened.add(memory.path)
         header = "" if header.strip() in own_text else header
-        text = without_signatures(memory.text, _carried(memory, signatures))
-        pieces.append(_piece(entry, text=text, header=header))
+        piece = _piece(entry, now)
+        pieces.append(replace(piece, text=without_carried(memory, piece.text, shown), header=header))
     return tuple(pieces)
 
 
-def _carried(memory: Memory, signatures: Mapping[tuple[str, str], Sequence[str]]) -> Sequence[str]:
-    holds = memory.kind in {Kind.CLASS, Kind.TEST, Kind.BLOCK}
-    return signatures.get((memory.path, memory.entity.removeprefix("module:")), ()) if holds else ()
-
-
-def _piece(entry: BundleEntry, *, text: str | None = None, header: str = "") -> Piece:
+def _piece(entry: BundleEntry, now: float) -> Piece:
     memory = entry.memory
     return Piece(
         memory=memory,
-        score=entry.ranked.score,
+        score=entry.ranked.score if entry.ranked else None,
         below_threshold=entry.below_threshold,
-        text=memory.text if text is None else text,
-        header=header,
-        tokens=_tokens(memory, len(memory.text)),
+        text=_shown(entry),
+        header="",
+        tokens=cost(memory, len(memory.text)),
+        told=provenance(entry, now=now),
+        alike=entry.alike,
+        settles=entry.settles,
+        summary=entry.summary,
     )
 
 
-def _tokens(memory: Memory, chars: int) -> int:
-    return tokens.estimate(chars, kind=memory.kind.value, language=memory.language)
+def _shown(entry: BundleEntry) -> str:
+    """The text, with what was said beside it and does not stand in it; of a settled conflict the sentence alone."""
+    if entry.resolved:
+        return entry.resolved
+    text, said = entry.memory.text, entry.memory.particulars
+    beside = {
+        "Because": said.rationale,
+        "Alternatives": "; ".join(other for other in said.alternatives if other not in text),
+        "Resolved by": said.resolution,
+    }
+    lines = [f"{name}: {words}" for name, words in beside.items() if words and words not in text]
+    return "\n".join([text, *lines]) if lines else text
 
 
 def _size(text: str, included: Sequence[BundleEntry]) -> int:
     """Memories by the ratio of their language, the rest by the ratio of plain text."""
-    inner = sum(len(entry.memory.text) for entry in included)
+    shown = [(entry.memory, len(entry.resolved or entry.memory.text)) for entry in included]
+    inner = sum(chars for _, chars in shown)
     rest = max(0, len(text) - inner)
     shrink = min(1.0, len(text) / inner) if inner else 0.0
-    return int(shrink * sum(_tokens(e.memory, len(e.memory.text)) for e in included)) + tokens.estimate(rest)
+    return int(shrink * sum(cost(memory, chars) for memory, chars in shown)) + tokens.estimate(rest)

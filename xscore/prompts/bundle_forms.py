@@ -1,75 +1,54 @@
 """How a bundle looks: XML fences for models, Markdown for people and chat windows, JSON for programs.
 
 Every form shows each memory's id, so that an answer can cite it, and names what was left out. Purely layout: the order,
-the headers and what fits are given.
+the sections, the headers and what fits are given. What we say of a memory stands outside its fence, right after its
+kind and in parentheses, where no quoted text can come before it.
 """
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 
-from xscore.prompts.fences import backticks, escape, escape_attribute, well_formed
-from xscore.records import Kind, Memory
-
-CODE_KINDS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})
-NAMED = 30
-"""At most so many omitted memories are named; the rest is counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One memory with what is shown of it."""
-
-    memory: Memory
-    score: float
-    below_threshold: bool
-    text: str
-    header: str
-    """Head of its file; empty where it was shown already."""
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """What a form lays out."""
-
-    pieces: tuple[Piece, ...]
-    omitted: tuple[Piece, ...]
+from xscore.prompts.bundle_entry import SYSTEM_CONTEXT
+from xscore.prompts.bundle_piece import CODE_KINDS, Layout, Piece, caption, omissions, one_line, remarks
+from xscore.prompts.fact_tables import LEAST, Row, is_fact, is_shorter, table
+from xscore.prompts.fences import block, escape, escape_attribute, well_formed
+from xscore.prompts.memory_context import memory_context
 
 
 def xml(layout: Layout) -> str:
-    """`<code file= entity= score=>` for code and `<memory id= score=>` for the rest, each under a line with its id."""
+    """`<code file= entity= score=>` for code and `<memory id= score=>` for the rest, each under a line with its id.
+
+    They stand in `<system_context>` and `<evidence>`; short facts may share a TOON table in `<facts>`.
+    """
     parts = []
-    for piece in layout.pieces:
-        memory = piece.memory
-        if piece.header:
-            parts.append(f'<header file="{escape_attribute(memory.path)}">\n{escape(piece.header)}\n</header>')
-        if memory.kind in CODE_KINDS:
-            named = f'file="{escape_attribute(memory.path)}" entity="{escape_attribute(memory.entity)}"'
-            fence = f'<code {named} score="{piece.score:.2f}">', "</code>"
-        else:
-            fence = f'<memory id="{memory.id}" score="{piece.score:.2f}">', "</memory>"
-        parts.append("\n".join([_caption(piece), fence[0], escape(piece.text).strip("\n"), fence[1]]))
+    for is_system, pieces in _sections(layout):
+        tag = "system_context" if is_system else "evidence"
+        blocks: list[str] = []
+        for run in _runs(pieces):
+            fenced = "\n".join(map(_xml_piece, run))
+            blocks.append(_tabled(run, fenced, lambda toon: f"<facts>\n{escape(toon)}\n</facts>"))
+        parts.append("\n".join([f"<{tag}>", *blocks, f"</{tag}>"]))
     if layout.omitted:
-        parts.append("<omitted>\n" + "\n".join(_omissions(layout.omitted)) + "\n</omitted>")
+        parts.append("<omitted>\n" + "\n".join(omissions(layout.omitted)) + "\n</omitted>")
     return "\n".join(parts)
 
 
 def markdown(layout: Layout) -> str:
-    """A heading for each file, a caption and a fenced block for each memory."""
-    parts, path = [], None
-    for piece in layout.pieces:
-        memory = piece.memory
-        if memory.path != path or not path:
-            path = memory.path
-            parts.append(f"## {_one_line(path or memory.title)}")
-        if piece.header:
-            parts.append(_block(piece.header, memory.language))
-        named = f" `{_one_line(memory.entity)}`" if memory.entity and memory.kind in CODE_KINDS else ""
-        parts.append(f"{_caption(piece)}{named} score {piece.score:.2f}")
-        parts.append(_block(piece.text.strip("\n"), memory.language if memory.kind in CODE_KINDS else "text"))
+    """The two sections, in each a heading for each file, a caption and a fenced block for each memory."""
+    parts = []
+    for is_system, pieces in _sections(layout):
+        parts.append("# System context" if is_system else "# Evidence")
+        path = ""
+        for run in _runs(pieces):
+            heading = "" if is_fact(run[0].memory) else run[0].memory.path or run[0].memory.title
+            if heading and (heading != path or not run[0].memory.path):
+                parts.append(f"## {one_line(heading)}")
+            path = run[0].memory.path
+            fenced = "\n\n".join(map(_markdown_piece, run))
+            parts.append(_tabled(run, fenced, lambda toon: block(toon, "toon")))
     if layout.omitted:
-        parts.append("\n".join(["## Left out", "", *(f"- {line}" for line in _omissions(layout.omitted))]))
+        parts.append("\n".join(["## Left out", "", *(f"- {line}" for line in omissions(layout.omitted))]))
     return "\n\n".join(parts)
 
 
@@ -79,8 +58,11 @@ def as_json(layout: Layout) -> str:
         "schema": 1,
         "headers": {piece.memory.path: well_formed(piece.header) for piece in layout.pieces if piece.header},
         "memories": [
-            _named(piece) | {"score": round(piece.score, 6), "below_threshold": piece.below_threshold}
-            | {"text": well_formed(piece.text)}
+            _named(piece) | {"score": None if piece.score is None else round(piece.score, 6)}
+            | {"below_threshold": piece.below_threshold, "text": well_formed(piece.text)}
+            | {"section": "system_context" if piece.memory.layer in SYSTEM_CONTEXT else "evidence"}
+            | {"told": well_formed(piece.told), "source": piece.memory.source.value}
+            | {"alike": piece.alike, "settles": piece.settles, "detail_of": piece.summary}
             for piece in layout.pieces
         ],
         "omitted": [_named(piece) | {"tokens": piece.tokens} for piece in layout.omitted],
@@ -88,7 +70,72 @@ def as_json(layout: Layout) -> str:
     return json.dumps(body, ensure_ascii=False, indent=1)
 
 
-FORMS: dict[str, Callable[[Layout], str]] = {"xml": xml, "markdown": markdown, "json": as_json}
+FORMS: dict[str, Callable[[Layout], str]] = {
+    "xml": xml,
+    "markdown": markdown,
+    "json": as_json,
+    "memory": memory_context,
+}
+
+
+def _sections(layout: Layout) -> Iterator[tuple[bool, list[Piece]]]:
+    """Yield whether it is system context, and its pieces; a section without pieces is left out."""
+    for is_system, pieces in groupby(layout.pieces, key=lambda piece: piece.memory.layer in SYSTEM_CONTEXT):
+        yield is_system, list(pieces)
+
+
+def _runs(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+    """Yield neighbouring facts together and everything else one by one."""
+    for are_facts, run in groupby(pieces, key=lambda piece: is_fact(piece.memory)):
+        if are_facts:
+            yield list(run)
+        else:
+            yield from ([piece] for piece in run)
+
+
+def _tabled(run: Sequence[Piece], fenced: str, frame: Callable[[str], str]) -> str:
+    """Return the facts in a table where that is shorter, else as they are."""
+    if len(run) < LEAST:
+        return fenced
+    framed = frame(table([_row(piece) for piece in run]))
+    return framed if is_shorter(framed, fenced) else fenced
+
+
+def _row(piece: Piece) -> Row:
+    memory = piece.memory
+    told = remarks(piece) + ("; below the threshold" if piece.below_threshold else "")
+    return {
+        "id": memory.id,
+        "kind": memory.kind.value,
+        "score": "" if piece.score is None else round(piece.score, 2),
+        "told": one_line(told),
+        "text": well_formed(piece.text).strip(),
+    }
+
+
+def _xml_piece(piece: Piece) -> str:
+    memory = piece.memory
+    parts = []
+    if piece.header:
+        parts.append(f'<header file="{escape_attribute(memory.path)}">\n{escape(piece.header)}\n</header>')
+    score = "" if piece.score is None else f' score="{piece.score:.2f}"'
+    if memory.kind in CODE_KINDS:
+        named = f'file="{escape_attribute(memory.path)}" entity="{escape_attribute(memory.entity)}"'
+        fence = f"<code {named}{score}>", "</code>"
+    else:
+        fence = f'<memory id="{memory.id}"{score}>', "</memory>"
+    parts += [caption(piece), fence[0], escape(piece.text).strip("\n"), fence[1]]
+    return "\n".join(parts)
+
+
+def _markdown_piece(piece: Piece) -> str:
+    memory = piece.memory
+    parts = [block(piece.header, memory.language)] if piece.header else []
+    entity = f" `{one_line(memory.entity)}`" if memory.entity and memory.kind in CODE_KINDS else ""
+    score = "" if piece.score is None else f" score {piece.score:.2f}"
+    parts.append(f"{caption(piece)}{entity}{score}")
+    parts.append(block(piece.text.strip("\n"), memory.language if memory.kind in CODE_KINDS else "text"))
+    return "\n\n".join(parts)
 
 
 def _named(piece: Piece) -> dict[str, object]:
@@ -103,41 +150,3 @@ def _named(piece: Piece) -> dict[str, object]:
         "end_line": memory.end_line,
         "language": memory.language,
     }
-
-
-def _caption(piece: Piece) -> str:
-    memory = piece.memory
-    words = [f"[{memory.id}]", memory.kind.value]
-    if memory.kind not in CODE_KINDS:
-        words.append(_place(memory))
-    if memory.start_line:
-        words.append(f"lines {memory.start_line}-{memory.end_line}")
-    if piece.below_threshold:
-        words.append("(below the threshold)")
-    return _one_line(" ".join(word for word in words if word))
-
-
-def _omissions(omitted: Sequence[Piece]) -> list[str]:
-    lines = ["Chosen as well, but too long for the token budget; ask for what you need:"]
-    for piece in omitted[:NAMED]:
-        memory = piece.memory
-        where = f", lines {memory.start_line}-{memory.end_line}" if memory.start_line else ""
-        lines.append(_one_line(f"[{memory.id}] {_place(memory)}{where}, about {piece.tokens:,} tokens"))
-    if len(omitted) > NAMED:
-        lines.append(f"and {len(omitted) - NAMED} more")
-    return lines
-
-
-def _place(memory: Memory) -> str:
-    place = "::".join(part for part in (memory.path, memory.entity) if part)
-    return escape(place or memory.title)
-
-
-def _block(text: str, language: str) -> str:
-    clean = well_formed(text)
-    fence = backticks(clean)
-    return f"{fence}{language}\n{clean}\n{fence}"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(well_formed(text).split())

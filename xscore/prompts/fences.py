@@ -7,7 +7,10 @@ because `&lt;` all over a C++ template costs tokens and reads worse than the cod
 import re
 from functools import cache
 
-ANSWER_TAGS = "code memory file header omitted session exchange current_file diff errors task answer system"
+ANSWER_TAGS = (
+    "code memory file header omitted session exchange current_file diff errors task answer system"
+    " system_context evidence facts session_summary checkpoint"
+)
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _BACKTICKS = re.compile(r"`{3,}")
@@ -37,6 +40,13 @@ def escape_attribute(text: str) -> str:
 def backticks(text: str) -> str:
     """Return a Markdown fence longer than any run of backticks in the text."""
     return "`" * max(3, 1 + max((len(run) for run in _BACKTICKS.findall(text)), default=0))
+
+
+def block(text: str, language: str) -> str:
+    """Return text as a fenced block of Markdown."""
+    clean = well_formed(text)
+    fence = backticks(clean)
+    return f"{fence}{language}\n{clean}\n{fence}"
 
 
 def shortened(text: str, limit: int) -> str:
