@@ -76,6 +76,30 @@ def traffic(answer: Answer) -> str:
     return "\n".join(map(faint, lines))
 
 
+def routing(answer: Answer) -> str:
+    """The plan of the turn, and of each layer its memories, milliseconds, whether it was late, its share of the bundle."""
+    routed = answer.routing
+    if routed is None:
+        return ""
+    plan = routed.plan
+    lines = [f"task type: {plan.task_type} ({one_line(plan.because)})"]
+    for layer in sorted(routed.layers, key=lambda one: -one.fetch_ms):
+        share = (
+            f"at most {plan.ceilings[layer.layer]:.0%} of the bundle"
+            if layer.layer in plan.ceilings
+            else "what the others leave"
+        )
+        remark = (
+            f", not read: {one_line(layer.problem)}"
+            if layer.problem
+            else ", past its deadline"
+            if layer.is_late
+            else ""
+        )
+        lines.append(f"  {layer.layer:<10} {layer.memories:>7,} memories  {layer.fetch_ms:>7.1f} ms  {share}{remark}")
+    return "\n".join(lines)
+
+
 def cost_line(answer: Answer) -> str:
     """Sum the turn up in one line: kept, calls, cached, tokens, dollars, seconds, turn."""
     parts = [f"kept {len(answer.selected)} of {answer.coverage.candidates:,}"]
@@ -113,13 +137,15 @@ def _sum(stages: list[StageUsage]) -> Decimal | None:
 
 
 def _name(memory: Selected) -> str:
-    return one_line(f"{memory.path}::{memory.entity}" if memory.path and memory.entity else memory.path or memory.id)
+    said = f"{memory.kind} “{memory.title}”" if memory.title else memory.id
+    return one_line(f"{memory.path}::{memory.entity}" if memory.path and memory.entity else memory.path or said)
 
 
 def _entry(memory: Selected) -> list[str]:
     """One memory: score, place and name, how the score came about; below it the reason."""
     where = place(memory.path, memory.start_line, memory.end_line) if memory.path else memory.id
-    head = f"{bold(f'{memory.score:.2f}')}  {where}  {bold(one_line(memory.entity) or memory.kind)}"
+    name = memory.entity if memory.path or not memory.title else f"{memory.kind}: {memory.title}"
+    head = f"{bold(f'{memory.score:.2f}')}  {where}  {bold(one_line(name) or memory.kind)}"
     if memory.boosts:
         head += faint(f"  ({memory.raw_score:.2f}{''.join(f' +{b.amount:.2f} {b.name}' for b in memory.boosts)})")
     if memory.below_threshold:

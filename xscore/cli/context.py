@@ -5,7 +5,20 @@ import click
 from xscore.cli import answer_page
 from xscore.cli.moment import BEGAN
 from xscore.cli.opening import in_pipeline, read_settings
-from xscore.cli.options import COUNT, JUDGING, KEEPING, LIMITS, MODELS, MOMENT, OUTPUT, RESULT, SCOPE, Flags, options
+from xscore.cli.options import (
+    COUNT,
+    JUDGING,
+    KEEPING,
+    LIMITS,
+    MODELS,
+    MOMENT,
+    OUTPUT,
+    RESULT,
+    ROUTING,
+    SCOPE,
+    Flags,
+    options,
+)
 from xscore.cli.progress import Watch
 from xscore.cli.terminal import print_json
 from xscore.pipeline.receipt import to_json
@@ -18,12 +31,17 @@ BUNDLE = {
         "--max-tokens", metavar="N", type=COUNT, help="Token budget of the bundle: 8000 unless set."
     ),
 }
+EXPLAINING = {
+    "explain_routing": click.option(
+        "--explain-routing", is_flag=True, help="Say how the layers were fetched, and what the bundle grants to each."
+    )
+}
 JUDGE = {"judge": MODELS["judge"]}
 
 
 @click.command()
 @click.argument("task")
-@options(MOMENT, SCOPE, KEEPING, BUNDLE, JUDGE, JUDGING, LIMITS, RESULT, OUTPUT)
+@options(MOMENT, SCOPE, KEEPING, BUNDLE, JUDGE, JUDGING, LIMITS, EXPLAINING, ROUTING, RESULT, OUTPUT)
 def context(task: str, flags: Flags) -> int:
     """Print the chosen context for TASK, and nothing else, on standard output.
 
@@ -46,6 +64,8 @@ def context(task: str, flags: Flags) -> int:
         terminal.data(answer.bundle)
     for warning in answer.warnings:
         terminal.note(warning)
+    if flags.given["explain_routing"]:
+        terminal.lines(answer_page.routing(answer))
     if not terminal.as_json:
         terminal.lines(answer_page.selection(answer))
         terminal.lines(answer_page.near_misses(answer))

@@ -16,7 +16,7 @@ import click
 
 from xscore.cli.terminal import Terminal
 from xscore.errors import UsageError
-from xscore.records import Kind, Layer, Scope, Turn
+from xscore.records import Kind, Layer, Scope, TaskType, Turn
 
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
@@ -37,6 +37,8 @@ OVERRIDES: dict[str, tuple[str, ...]] = {
     "reasons": ("judge.reasons",),
     "tests": ("judge.tests",),
     "max_tokens": ("bundle.max_tokens",),
+    "task_type": ("routing.task_type",),
+    "strict": ("routing.strict",),
 }
 """Flag -> settings it overrides. `--threshold` speaks of whichever judge is at work."""
 
@@ -107,6 +109,16 @@ KEEPING: dict[str, Option] = {
     "top_k": click.option("--top-k", metavar="N", type=COUNT, help="At most so many are kept."),
     "min_keep": click.option(
         "--min-keep", metavar="N", type=click.IntRange(min=0), help="Fill up from the near misses to this many."
+    ),
+}
+ROUTING: dict[str, Option] = {
+    "task_type": click.option(
+        "--task-type",
+        type=click.Choice([*map(str, TaskType)]),
+        help="What sort of work it is; shapes the bundle. Read off the task unless given.",
+    ),
+    "strict": click.option(
+        "--strict", is_flag=True, default=None, help="Stop where a layer cannot be read, instead of going on without."
     ),
 }
 MODELS: dict[str, Option] = {

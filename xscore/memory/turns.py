@@ -128,15 +128,20 @@ def finish_turn(
             " ON CONFLICT (turn_id) DO UPDATE SET schema = excluded.schema, body = excluded.body",
             (turn_id, RECEIPT_SCHEMA, receipt),
         )
-        connection.executemany(
-            "UPDATE memory SET accessed_at = ?, access_count = access_count + 1 WHERE id = ?",
-            [(now, identifier) for identifier in verdict.accepted],
-        )
+        count_use(connection, verdict.accepted, now=now)
         _tell(connection, turn_id, verdict, now)
         if clean:
             _remember(connection, turn_id, clean, verdict.accepted, now)
         thread = connection.execute("SELECT thread FROM turn WHERE id = ?", (turn_id,)).fetchone()[0]
         rebuild_summary(connection, thread)
+
+
+def count_use(connection: sqlite3.Connection, ids: Sequence[str], *, now: float) -> None:
+    """Count that these memories were kept for a turn."""
+    connection.executemany(
+        "UPDATE memory SET accessed_at = ?, access_count = access_count + 1 WHERE id = ?",
+        [(now, identifier) for identifier in ids],
+    )
 
 
 def abandon_turn(connection: sqlite3.Connection, turn_id: str) -> None:

@@ -39,8 +39,13 @@ def unjudged_account(selection: Selection) -> UnjudgedAccount:
     return UnjudgedAccount(dict(by_cause.most_common()), sample)
 
 
-def selected(ranked: Ranked, reasons: Mapping[str, str], *, below_threshold: bool) -> Selected:
-    """Put one ranked candidate into the receipt's words; `reasons` are by content hash, for cached judgments."""
+def selected(
+    ranked: Ranked, reasons: Mapping[str, str], *, below_threshold: bool, titles: Mapping[str, str] | None = None
+) -> Selected:
+    """Put one ranked candidate into the receipt's words.
+
+    reasons: by content hash, for cached judgments. titles: by memory id, of those that belong to no file.
+    """
     candidate = ranked.candidate
     return Selected(
         id=candidate.id,
@@ -57,6 +62,7 @@ def selected(ranked: Ranked, reasons: Mapping[str, str], *, below_threshold: boo
         reason=ranked.judgment.reason or reasons.get(candidate.content_hash, ""),
         cached=ranked.origin is not Origin.JUDGED,
         below_threshold=below_threshold,
+        title=(titles or {}).get(candidate.id, ""),
     )
 
 

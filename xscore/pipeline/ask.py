@@ -6,16 +6,15 @@ a turn ends with. Ctrl-C arrives as a cancellation, is taken here, and ends in a
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from xscore.cache.judgments import Judgments
 from xscore.cache.keys import judge_key
 from xscore.errors import NoUsableModel, ProviderError, StoreError, UsageError, XscoreError
 from xscore.memory import turns
-from xscore.pipeline import account
+from xscore.pipeline import account, kept
 from xscore.pipeline.answering import answer_s, ask_primary
 from xscore.pipeline.closing import Ended, close_account
 from xscore.pipeline.deadline import Deadline
@@ -24,13 +23,14 @@ from xscore.pipeline.judging import NoJudge, Settled, Watched, forgive, settle
 from xscore.pipeline.opening import Opened, confirm, open_turn
 from xscore.pipeline.parts import Desk, Parts
 from xscore.pipeline.ranking import Ranking, rank
-from xscore.pipeline.receipt import to_json
+from xscore.pipeline.receipt import discreet, to_json
 from xscore.pipeline.score_file import check_place, write_scores
 from xscore.pipeline.stopwatch import Stopwatch
 from xscore.records import (
     Answer,
     Cause,
     Judgment,
+    Layer,
     Origin,
     Ranked,
     Selection,
@@ -91,7 +91,7 @@ class _Course:
         if deadline is not None and self._wants_answer():
             deadline = deadline.with_answer(answer_s(parts))
         self.deadline = deadline
-        self.warnings = [*parts.warnings]
+        self.warnings = [*parts.warnings, *_missing(opened)]
         self.interrupted = False
         self.primary_failed = False
 
@@ -217,6 +217,7 @@ class _Course:
             outcomes=settled.outcomes,
             selection=selection,
             reasons=self._reasons((*selection.kept, *selection.near_misses)),
+            titles=self._titles((*selection.kept, *selection.near_misses)),
             answer=text,
             bundle=context.bundle.text if show else None,
             warnings=tuple(dict.fromkeys(self.warnings)),
@@ -239,12 +240,14 @@ class _Course:
             return replace(answer, warnings=warnings, exit_code=answer.exit_code or error.exit_code)
         return answer
 
-    def _reasons(self, shown: Sequence[Ranked]) -> dict[str, str]:
+    def _reasons(self, shown: Sequence[Ranked]) -> Mapping[str, str]:
         cached = [entry.candidate.content_hash for entry in shown if entry.origin is not Origin.JUDGED]
-        if not cached:
-            return {}
-        kept = Judgments(self.parts.store.connection)
-        return kept.reasons(self.opened.key, judge_key(self.parts.judge.identity), cached)
+        return kept.reasons(self.parts.store, self.opened.key, judge_key(self.parts.judge.identity), cached)
+
+    def _titles(self, shown: Sequence[Ranked]) -> dict[str, str]:
+        """Read the titles of what has no path to be named by."""
+        nameless = [entry.candidate.id for entry in shown if not entry.candidate.path]
+        return {id_: memory.title for id_, memory in self.parts.store.memories(nameless).items()} if nameless else {}
 
     def _finish(self, answer: Answer, selection: Selection) -> None:
         rejected = {
@@ -258,11 +261,23 @@ class _Course:
             self.parts.store.connection,
             answer.turn_id,
             state=states.get(answer.exit_code, turns.TurnState.FAILED),
-            receipt=json.dumps(to_json(replace(answer, bundle=None)), ensure_ascii=False),
+            receipt=json.dumps(to_json(discreet(answer)), ensure_ascii=False),
             answer=answer.answer,
             verdict=turns.Verdict(tuple(entry.candidate.id for entry in selection.kept), rejected),
             now=self.parts.clock(),
         )
+        own = self.parts.store.user_connection() if _of_user(answer) else None
+        if own is not None:
+            turns.count_use(own, _of_user(answer), now=self.parts.clock())
+
+
+def _of_user(answer: Answer) -> list[str]:
+    return [memory.id for memory in answer.selected if memory.layer == Layer.USER]
+
+
+def _missing(opened: Opened) -> list[str]:
+    """Name the layers that could not be read: the turn goes on without them, and says so."""
+    return [f"the {one.layer} layer took no part: {one.problem}" for one in opened.routing.layers if one.problem]
 
 
 def _deadline(parts: Parts, started: float) -> Deadline | None:

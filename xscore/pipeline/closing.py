@@ -35,6 +35,8 @@ class Ended:
     selection: Selection
     reasons: Mapping[str, str]
     """By content hash, of what was not judged this turn."""
+    titles: Mapping[str, str]
+    """By memory id, of what belongs to no file."""
     answer: str | None
     bundle: str | None
     """As the receipt shows it."""
@@ -64,11 +66,13 @@ def close_account(
         coverage=coverage,
         unjudged=account.unjudged_account(selection),
         selected=tuple(
-            account.selected(entry, ended.reasons, below_threshold=entry.candidate.id in selection.filled)
+            account.selected(
+                entry, ended.reasons, below_threshold=entry.candidate.id in selection.filled, titles=ended.titles
+            )
             for entry in selection.kept
         ),
         near_misses=tuple(
-            account.selected(entry, ended.reasons, below_threshold=entry.score < threshold)
+            account.selected(entry, ended.reasons, below_threshold=entry.score < threshold, titles=ended.titles)
             for entry in selection.near_misses
         ),
         answer=ended.answer,
@@ -76,6 +80,7 @@ def close_account(
         judge_usage=desk.tab.spent(Stage.JUDGE) if desk else StageUsage(),
         primary_usage=desk.tab.spent(Stage.PRIMARY) if desk and answerer else None,
         probe_usage=_probed(desk),
+        routing=opened.routing,
         traffic=desk.traffic() if desk else Traffic(),
         latency=latency,
         excluded_files=sum(opened.index.files.excluded.by_reason.values()),

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from xscore.cache.judgments import Judgments
 from xscore.errors import StoreDamaged, UsageError
 from xscore.memory import turns
-from xscore.pipeline import account
+from xscore.pipeline import account, kept
 from xscore.pipeline.parts import Parts
 from xscore.pipeline.pool import narrow
 from xscore.pipeline.ranking import Ranking, rank
@@ -137,7 +136,7 @@ def _outcomes(
 ) -> tuple[Outcome, ...]:
     known: Mapping[str, Judgment]
     if is_model:
-        known = Judgments(parts.store.connection).known_under(past.turn_key, past.judge)
+        known = kept.known(parts.store, past.turn_key, past.judge)
     else:
         lexical = LexicalJudge(parts.vectors, reasons_from=0.0)
         known = {judgment.content_hash: judgment for judgment in lexical.judgments(past.turn, candidates)}
@@ -150,7 +149,7 @@ def _outcomes(
 
 
 def _reasons(parts: Parts, past: turns.PastTurn, candidate: Candidate) -> Mapping[str, str]:
-    return Judgments(parts.store.connection).reasons(past.turn_key, past.judge, [candidate.content_hash])
+    return kept.reasons(parts.store, past.turn_key, past.judge, [candidate.content_hash])
 
 
 def _absent(candidate: Candidate, receipt: Mapping[str, Any]) -> _Verdict:
@@ -192,7 +191,7 @@ def _ordinal(place: int) -> str:
 
 
 def _selected(entry: Mapping[str, Any]) -> Selected:
-    """Read a line of a receipt back; fields that a later version added are passed over."""
+    """Read a line of a receipt back; fields that only a later version knows are passed over."""
     boosts = tuple(Boost(one["name"], one["amount"], one["because"]) for one in entry["boosts"])
-    known = {field.name: entry[field.name] for field in fields(Selected)}
+    known = {field.name: entry[field.name] for field in fields(Selected) if field.name in entry}
     return Selected(**{**known, "boosts": boosts})

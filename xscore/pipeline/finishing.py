@@ -11,12 +11,12 @@ import json
 from dataclasses import replace
 
 from xscore import database
-from xscore.cache.judgments import Judgments
 from xscore.cache.keys import judge_key
 from xscore.errors import UsageError
 from xscore.memory import turns
 from xscore.memory.turns import PastTurn
 from xscore.paths import native
+from xscore.pipeline import kept
 from xscore.pipeline.parts import Parts
 from xscore.records import Turn
 
@@ -42,7 +42,7 @@ def _with_its_judge(parts: Parts, past: PastTurn) -> Parts:
     """Seat the judge of the turn, unless it left nothing that another could not have."""
     if past.judge == judge_key(parts.judge.identity):
         return parts
-    if not Judgments(parts.store.connection).known_under(past.turn_key, past.judge):
+    if not kept.known(parts.store, past.turn_key, past.judge):
         parts.observer.note(f"turn {past.turn.id} was judged by another judge: nothing of it can be carried over")
         return parts
     spec = _judge_named(past)

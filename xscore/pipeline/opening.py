@@ -3,20 +3,22 @@
 It also asks before a costly turn, because that is the last moment at which nothing has been spent.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xscore.cache.judgments import Judgments
-from xscore.cache.keys import turn_key
-from xscore.errors import UsageError
+from xscore.cache.keys import judge_key, turn_key
+from xscore.errors import StoreError, UsageError
 from xscore.git import branch
 from xscore.memory.working_session import session_thread
+from xscore.pipeline import kept
 from xscore.pipeline.context import complete
 from xscore.pipeline.parts import Parts
 from xscore.pipeline.pool import Pool, gather
+from xscore.pipeline.routing import plan
 from xscore.pipeline.seats import answer_estimate
 from xscore.pipeline.stopwatch import Stopwatch
 from xscore.prompts.judge import turn_block
-from xscore.records import Estimate, IndexReport, Turn
+from xscore.records import Estimate, IndexReport, LayerReport, Routing, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Opened:
     key: str
     pool: Pool
     index: IndexReport
+    routing: Routing
 
 
 def open_turn(parts: Parts, turn: Turn, watch: Stopwatch) -> Opened:
@@ -41,12 +44,25 @@ def open_turn(parts: Parts, turn: Turn, watch: Stopwatch) -> Opened:
     with watch.stage("pool"):
         place = branch(parts.root.git_dir) if parts.root.git_dir else ""
         thread = turn.thread or session_thread(parts.store.connection, branch=place, now=now)
-        everything = parts.store.pool(tests=settings.judge.tests, thread=thread)
+        fetched = parts.store.fetch(
+            tests=settings.judge.tests, thread=thread, deadline_s=settings.routing.deadline_ms / 1000
+        )
+        _refuse_what_is_missing(fetched.layers, strict=settings.routing.strict)
+        routing = Routing(plan(ready, routing=settings.routing, bundle=settings.bundle), fetched.layers)
     with watch.stage("cache"):
         key = turn_key(turn_block(ready, context=settings.judge.context))
-        known = Judgments(parts.store.connection).known(key, judge.identity) if judge.is_model else {}
-        pool = gather(everything, ready.scope, known)
-    return Opened(replace(ready, thread=thread), key, pool, report)
+        known = kept.known(parts.store, key, judge_key(judge.identity)) if judge.is_model else {}
+        pool = gather(fetched.candidates, ready.scope, known)
+    return Opened(replace(ready, thread=thread), key, pool, report, routing)
+
+
+def _refuse_what_is_missing(layers: Sequence[LayerReport], *, strict: bool) -> None:
+    """Stop where a layer could not be read and the user wants all or nothing. Raises StoreError."""
+    for layer in layers:
+        if layer.problem and strict:
+            raise StoreError(
+                f"the {layer.layer} layer cannot be read: {layer.problem}", hint="Leave --strict out to go on without."
+            )
 
 
 def confirm(parts: Parts, opened: Opened, *, answers: bool) -> None:

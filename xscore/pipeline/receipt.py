@@ -4,11 +4,11 @@ Money is a decimal string, null is unpriced. Fields may be added within the sche
 """
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from decimal import Decimal
 from enum import Enum
 
-from xscore.records import Answer, StageUsage
+from xscore.records import Answer, Layer, Selected, StageUsage
 
 SCHEMA = 1
 
@@ -20,6 +20,23 @@ def to_json(record: object) -> dict[str, Json]:
     body = _answer(record) if isinstance(record, Answer) else _plain(record)
     assert isinstance(body, dict)
     return {"schema": SCHEMA, **body}
+
+
+def discreet(answer: Answer) -> Answer:
+    """Return the receipt as the repository's store keeps it.
+
+    Without the bundle, and without words about the user's own memories: those stay in the user's store.
+    """
+    return replace(
+        answer,
+        bundle=None,
+        selected=tuple(map(_discreet, answer.selected)),
+        near_misses=tuple(map(_discreet, answer.near_misses)),
+    )
+
+
+def _discreet(shown: Selected) -> Selected:
+    return replace(shown, reason="", title="", entity="") if shown.layer == Layer.USER else shown
 
 
 def _plain(value: object) -> Json:

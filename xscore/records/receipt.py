@@ -5,6 +5,7 @@ from decimal import Decimal
 
 from xscore.errors import BrokenReceipt
 from xscore.records.calls import Traffic, Usage
+from xscore.records.routing import Routing
 from xscore.records.selection import Boost
 from xscore.records.turn import Scope
 
@@ -86,6 +87,8 @@ class Selected:
     reason: str
     cached: bool
     below_threshold: bool
+    title: str = ""
+    """One line, of a memory that belongs to no file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +142,8 @@ class Answer:
     latency: Latency
     probe_usage: StageUsage | None = None
     """What it took to find out what the host can do; None where nothing was to be found out."""
+    routing: Routing | None = None
+    """The plan of the bundle, and what each layer gave; None of an answer that was made without a pool."""
     traffic: Traffic = field(default_factory=Traffic)
     """Limits that the judge's host stated, and how many calls were in flight when."""
     continues: str = ""

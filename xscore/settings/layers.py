@@ -64,6 +64,9 @@ class RoutingSettings(Part):
     task_type: Literal["auto", "edit", "explain", "design", "refactor", "research"] = Field(
         "auto", description="Kind of task; `auto` reads it off the task."
     )
+    strict: bool = Field(
+        False, description="End a turn with an error where a layer cannot be read, instead of naming it."
+    )
     deadline_ms: float = Field(
         50.0,
         gt=0,
