@@ -7,11 +7,12 @@ in each project is not promoted; naming the value alone (`Prisma`) under a key i
 
 import re
 
-from xscore.records import Memory
+from xscore.records import Kind, Memory
 
-VALUE_WORDS = 4
+VALUE_WORDS = 3
 """A choice is named by at most so many words; a longer sentence stands for itself."""
 
+_CHOICES = frozenset({Kind.TECH_STACK, Kind.DECISION, Kind.PREFERENCE})
 _END = re.compile(r"[.!?;](?=\s|\Z)|\n")
 _LEAD = re.compile(
     r"(?:(?:we|i|user|this project|always|usually|typically|generally|explicitly|please|decided|decision)[:,]?\s+)*"
@@ -41,9 +42,9 @@ def value(memory: Memory) -> str:
     return chosen if chosen and len(chosen.split()) <= VALUE_WORDS else whole
 
 
-def is_short(chosen: str) -> bool:
-    """Whether this names a choice, rather than being a sentence."""
-    return len(chosen.split()) <= VALUE_WORDS
+def names_a_choice(memory: Memory) -> bool:
+    """Whether its value is a name (`Prisma`), rather than a sentence or a rule."""
+    return memory.kind in _CHOICES and len(value(memory).split()) <= VALUE_WORDS
 
 
 def normal(text: str) -> str:

@@ -1,15 +1,16 @@
 """Memories that contradict each other, brought to one sentence (L07). Pure; both stay in the store.
 
-Two active memories conflict when they speak of one topic (their key; or one without a key names among its alternatives what the other chose)
-and choose otherwise. An explicit choice of a narrower scope is an exception from a wider one and wins; else the larger
-of authority of the layer × confidence × freshness × evidence does. The sentence names the winner and what it departs
-from, and nothing of their ages. Trade-off: a contradiction without a common key or a named alternative is not seen.
+Two memories conflict when they speak of one topic and choose otherwise. The topic is that of their key; one without a
+key joins what its alternatives name. An explicit choice of a narrower scope is an exception from a wider one and wins;
+else the largest of authority of the layer × confidence × freshness × evidence does. The sentence names the winner and
+what it departs from, and nothing of their ages. Trade-off: a contradiction that shares neither a key nor a named
+alternative is not seen.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xscore.learning.claims import is_short, normal, topic, value
+from xscore.learning.claims import names_a_choice, normal, topic, value
 from xscore.learning.decay import days_since, decay, last_seen
 from xscore.records import Kind, Layer, Memory, MemoryScope, Source, Status
 
@@ -99,19 +100,23 @@ def _exception(best_first: Sequence[Memory]) -> Memory | None:
 
 def _sentence(winner: Memory, other: Memory) -> str:
     here, there = value(winner), value(other)
-    if not (is_short(here) and is_short(there)):
+    named = names_a_choice(winner) and names_a_choice(other)
+    if not named:
         here, there = f"“{here}”", f"“{there}”"
-    explicitly = "explicitly chose" if winner.source is Source.EXPLICIT else "is seen to use"
     if _BREADTH[winner.scope] < _BREADTH[other.scope]:
-        where = _WHERE[winner.scope].removeprefix("in ")
-        exception = f"a {here} exception" if is_short(here) else "an exception"
-        rule = _rule(other)
-        return f"{rule} {there}, but {_WHERE[winner.scope]} {explicitly} {here}; treat {where} as {exception}."
+        explicitly = "explicitly chose" if winner.source is Source.EXPLICIT else "is seen to use"
+        place = _WHERE[winner.scope].removeprefix("in ")
+        exception = f"{_article(here)} {here} exception" if named else "an exception"
+        return f"{_rule(other)} {there}, but {_WHERE[winner.scope]} {explicitly} {here}; treat {place} as {exception}."
     if _BREADTH[winner.scope] > _BREADTH[other.scope]:
         weaker = "named" if other.source is Source.EXPLICIT else "only inferred"
         return f"{_rule(winner)} {here}; {there} is {weaker} {_WHERE[other.scope]} and weighs less; go by {here}."
     where = _WHERE[winner.scope].capitalize()
     return f"{where} {here} holds ({winner.kind}); {there} ({other.kind}) is contradicted by it."
+
+
+def _article(word: str) -> str:
+    return "an" if word[:1].lower() in "aeiou" else "a"
 
 
 def _rule(memory: Memory) -> str:

@@ -8,7 +8,7 @@ least support that suffices, at most 1. Trade-off: projects that say nothing of 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xscore.learning.claims import normal
+from xscore.learning.claims import normal, topic
 from xscore.memory.observations import Observation
 from xscore.settings import MemorySettings
 
@@ -34,19 +34,19 @@ class Promotion:
 
 
 def promotions(observed: Sequence[Observation], of: int, rules: MemorySettings) -> list[Promotion]:
-    """Return at most one promotion a key, by key; of two claims with equal support the one seen last."""
-    makers: dict[tuple[str, str], list[Observation]] = {}
-    for each in observed:
-        makers.setdefault((each.key, normal(each.value)), []).append(each)
+    """Return at most one promotion a topic, by topic; of two claims with equal support the one seen last."""
+    makers: dict[tuple[str, str], dict[str, Observation]] = {}
+    for each in sorted(observed, key=lambda each: (each.seen_at, each.key)):
+        makers.setdefault((topic(each.key), normal(each.value)), {})[each.project] = each
     best: dict[str, tuple[tuple[int, float, str], Promotion]] = {}
-    for (key, claimed), by in makers.items():
+    for (about, claimed), by in makers.items():
         if not suffices(len(by), of, rules):
             continue
-        newest = max(by, key=lambda each: (each.seen_at, each.project))
-        found = Promotion(key, newest.value, newest.kind, len(by), of, confidence(len(by) / of, rules))
+        newest = max(by.values(), key=lambda each: (each.seen_at, each.project))
+        found = Promotion(newest.key, newest.value, newest.kind, len(by), of, confidence(len(by) / of, rules))
         rank = (len(by), newest.seen_at, claimed)
-        if key not in best or rank > best[key][0]:
-            best[key] = (rank, found)
+        if about not in best or rank > best[about][0]:
+            best[about] = (rank, found)
     return [best[key][1] for key in sorted(best)]
 
 
