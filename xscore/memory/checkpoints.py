@@ -1,16 +1,33 @@
 """Checkpoints: a working session under a name, with its goals, names and open tasks, to be taken up in any later turn.
 
-A row holds what was extracted from the session's turns, entry by entry, and names memories by id; no text of a memory
-is copied. Trade-off: what was erased since is missing from a checkpoint that is loaded, and `scrub` takes its lines
-out too.
+A row holds what was extracted from the session's turns, entry by entry under the id of the exchange it came from, and
+names memories by id; no text of a memory is copied. So erasing an exchange takes its entry out and leaves the rest.
+Trade-off: a checkpoint says what stood there when it was saved; only what was erased since is missing.
 """
 
+import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from difflib import get_close_matches
+from typing import Any
 
-from xscore.records import Checkpoint
+from xscore import database
+from xscore.errors import UsageError
+from xscore.memory.erasure_files import clean, mark_unclean
+from xscore.memory.erasure_scan import lines_of
+from xscore.memory.redact import redact
+from xscore.memory.session_digest import entries
+from xscore.memory.session_summary import summarise
+from xscore.memory.store import Store
+from xscore.memory.working_session import session
+from xscore.records import Checkpoint, SessionEntry
 
 NAME_CHARS = 64
+NOTE_CHARS = 2_000
+MOST_NOTES = 20
+_LISTS = frozenset(field.name for field in fields(SessionEntry) if "tuple" in str(field.type))
 
 
 def save(
@@ -23,33 +40,132 @@ def save(
     persona: str = "",
     now: float,
 ) -> Checkpoint:
-    """Keep the session as it stands under this name; one of that name is replaced. Raises UsageError for a bad name."""
-    raise NotImplementedError
+    """Keep the session as it stands under this name; one of that name is replaced.
+
+    goals: instead of those that the tasks name. Raises UsageError for a name or note that cannot be kept.
+    """
+    found = session(connection, thread)
+    payload = {
+        "thread": thread,
+        "branch": found.branch if found else "",
+        "ticket": found.ticket if found else "",
+        "persona": persona,
+        "notes": [_kept(note, "a note") for note in notes][:MOST_NOTES],
+        "goals": [_kept(goal, "a goal") for goal in goals][:MOST_NOTES],
+        "entries": [_to_json(entry) for entry in entries(connection, thread)],
+    }
+    checked = _checked(name)
+    with database.transaction(connection):
+        connection.execute(
+            "INSERT INTO checkpoint (name, created_at, payload) VALUES (?, ?, ?) ON CONFLICT (name)"
+            " DO UPDATE SET created_at = excluded.created_at, payload = excluded.payload",
+            (checked, now, json.dumps(payload, ensure_ascii=False)),
+        )
+    return load(connection, checked)
 
 
 def load(connection: sqlite3.Connection, name: str) -> Checkpoint:
     """Return a checkpoint. Raises UsageError with the names that come near."""
-    raise NotImplementedError
+    row = connection.execute(
+        "SELECT name, created_at, payload FROM checkpoint WHERE name = ?", (_name(name),)
+    ).fetchone()
+    if row is not None:
+        with database.making_sense("a checkpoint"):
+            return _checkpoint(*row)
+    names = [str(known) for (known,) in connection.execute("SELECT name FROM checkpoint ORDER BY name")]
+    near = get_close_matches(name, names, n=3, cutoff=0.4)
+    said = f"Did you mean {' or '.join(near)}?" if near else "`xscore checkpoint list` names them."
+    raise UsageError(f"there is no checkpoint `{name}`", hint=said)
 
 
 def checkpoints(connection: sqlite3.Connection) -> list[Checkpoint]:
     """Return all checkpoints, newest first."""
-    raise NotImplementedError
+    rows = connection.execute("SELECT name, created_at, payload FROM checkpoint ORDER BY created_at DESC, name")
+    with database.making_sense("a checkpoint"):
+        return [_checkpoint(*row) for row in rows.fetchall()]
 
 
-def delete(connection: sqlite3.Connection, name: str) -> None:
-    """Erase a checkpoint for good: nothing of it stays in the files. Raises UsageError, StoreError."""
-    raise NotImplementedError
+def delete(store: Store, name: str, *, patience_s: float = 5.0) -> bool:
+    """Erase a checkpoint for good; False: another process kept the journal from being emptied, so it may linger there.
 
-
-def scrub(connection: sqlite3.Connection, ids: Iterable[str]) -> int:
-    """Take what was extracted from these exchanges or turns out of every checkpoint; return how many were changed.
-
-    For whoever erases them, in the transaction that does it.
+    Raises UsageError where there is none of that name.
     """
-    raise NotImplementedError
+    gone = load(store.connection, name)
+    with database.transaction(store.connection):
+        store.connection.execute("DELETE FROM checkpoint WHERE name = ?", (gone.name,))
+        mark_unclean(store.connection)
+    told = [*gone.notes, *gone.goals, *gone.pending, *(f"{entry.task}\n{entry.outcome}" for entry in gone.entries)]
+    return clean(store.connection, store.path, lines_of(told), patience_s=patience_s)
 
 
 def render(checkpoint: Checkpoint) -> str:
-    """Return the checkpoint in words, for the answer prompt: goals, open tasks, names, notes, what was done."""
-    raise NotImplementedError
+    """Return the checkpoint in words, for the answer prompt: notes first, then what its session came to."""
+    ids = ", ".join(checkpoint.memory_ids)
+    parts = [
+        f"Checkpoint: {checkpoint.name}" + (f" (branch {checkpoint.branch})" if checkpoint.branch else ""),
+        "\n".join(["Notes:", *(f"- {note}" for note in checkpoint.notes)]) if checkpoint.notes else "",
+        checkpoint.summary,
+        f"Memories: {ids}" if ids else "",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _checkpoint(name: str, created_at: float, payload: str) -> Checkpoint:
+    values: dict[str, Any] = json.loads(payload)
+    told = tuple(_from_json(entry) for entry in values.get("entries", ()))
+    goals = _strings(values.get("goals", ()))
+    summary = summarise(told, ticket=values.get("ticket", ""), goals=goals)
+    return Checkpoint(
+        name=name,
+        created_at=float(created_at),
+        branch=str(values.get("branch", "")),
+        summary=summary.text,
+        goals=summary.goals,
+        entities=summary.entities,
+        files=summary.files,
+        pending=summary.pending,
+        memory_ids=summary.memory_ids,
+        notes=_strings(values.get("notes", ())),
+        persona=str(values.get("persona", "")),
+        entries=told,
+    )
+
+
+def _to_json(entry: SessionEntry) -> dict[str, object]:
+    """Write an entry under the id of its exchange, by which erasure finds it."""
+    values = {field.name: getattr(entry, field.name) for field in fields(entry)}
+    return {"id": entry.exchange or entry.turn_id, **{name: value for name, value in values.items() if value}}
+
+
+def _from_json(values: Mapping[str, Any]) -> SessionEntry:
+    """Read an entry; what was erased of it since is empty."""
+    known: dict[str, Any] = {field.name: values.get(field.name, "") for field in fields(SessionEntry)}
+    read: dict[str, Any] = {name: _strings(said) if name in _LISTS else str(said) for name, said in known.items()}
+    return SessionEntry(**read)
+
+
+def _strings(values: Sequence[object]) -> tuple[str, ...]:
+    return tuple(str(value) for value in values if value)
+
+
+def _name(name: str) -> str:
+    return redact(unicodedata.normalize("NFC", name.strip())).text
+
+
+def _checked(name: str) -> str:
+    """Return a name fit to be kept. Raises UsageError."""
+    given = _name(name)
+    if not given or len(given) > NAME_CHARS:
+        raise UsageError(
+            f"a checkpoint's name has 1 to {NAME_CHARS} characters, not {len(given)}", hint="Choose another."
+        )
+    if any(unicodedata.category(char)[0] == "C" for char in given):
+        raise UsageError("a checkpoint's name holds no control characters", hint="Choose another.")
+    return given
+
+
+def _kept(text: str, what: str) -> str:
+    said = redact(text.strip()).text
+    if len(said) > NOTE_CHARS:
+        raise UsageError(f"{what} of {len(said):,} characters is too long", hint=f"Keep it to {NOTE_CHARS:,}.")
+    return said

@@ -65,11 +65,17 @@ def entry_of(
     )
 
 
-def summarise(entries: Sequence[SessionEntry], *, ticket: str = "", earlier: int = 0) -> SessionSummary:
-    """Gather entries, oldest first; the latest count where there are too many. earlier: tasks that are only counted."""
+def summarise(
+    entries: Sequence[SessionEntry], *, ticket: str = "", goals: Sequence[str] = (), earlier: int = 0
+) -> SessionSummary:
+    """Gather entries, oldest first; the latest count where there are too many.
+
+    goals: instead of those the tasks name; where none does, the first task is the goal. earlier: tasks before these
+    that are only counted.
+    """
     latest = entries[::-1]
-    goals = _distinct((goal for entry in entries for goal in entry.goals), MOST_LINES)
-    goals = goals or tuple(entry.task for entry in entries[:1])
+    goals = goals or _distinct((goal for entry in entries for goal in entry.goals), MOST_LINES)
+    goals = tuple(goals) or tuple(entry.task for entry in entries[:1])
     files = _distinct((file for entry in latest for file in entry.files), MOST_FILES)
     names = _distinct((name for entry in latest for name in entry.entities), MOST_NAMES)
     ids = _distinct((i for entry in latest for i in (entry.exchange, *entry.memory_ids) if i), MOST_IDS)
