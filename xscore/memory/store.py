@@ -6,20 +6,16 @@ another process's index run is always seen.
 """
 
 import json
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from decimal import Decimal
-from pathlib import Path
-from typing import Self
 
 from xscore import database
-from xscore.errors import StoreError
 from xscore.hashing import content_hash
-from xscore.memory import door, rows, trust, turns, user_secret, user_store
+from xscore.memory import door, rows, turns
+from xscore.memory.databases import Databases
 from xscore.memory.graph import Graph
 from xscore.memory.layers import Fetched, Tests, fetch
-from xscore.paths import Root
 from xscore.records import Candidate, Edge, Memory, StoreStatus
 
 _HASH: Mapping[Tests, str] = {"cards": "content_hash", "full": "text_hash"}
@@ -27,71 +23,13 @@ _HASH: Mapping[Tests, str] = {"cards": "content_hash", "full": "text_hash"}
 _AMONG = "IN (SELECT value FROM json_each(?))"
 
 
-class Store:
+class Store(Databases):
     """A repository's memories."""
-
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        *,
-        root: Root,
-        user: user_secret.UserSecret,
-        user_data_dir: Path | None = None,
-    ) -> None:
-        self.connection = connection
-        self.root = root
-        self.user_data_dir = user_data_dir
-        """Where the user's own store is; None: it is not to be opened."""
-        self._user: sqlite3.Connection | None = None
-        self.store_id = str(connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0])
-        self.secret = user.derive("store", self.store_id)
-        """32 bytes of this user and store, for shuffles that content must not foresee."""
-
-    @classmethod
-    def open(cls, root: Root, *, user_data_dir: Path, trust_it: bool = False, user_learning: bool = True) -> Self:
-        """Open the root's store, making it where there is none. Raises StoreUntrusted, StoreDamaged, StoreError.
-
-        user_learning: whether the user's own store may be opened, when something of it is wanted.
-        """
-        connection = trust.open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust_it)
-        try:
-            own = user_data_dir if user_learning else None
-            return cls(connection, root=root, user=user_secret.load(user_data_dir), user_data_dir=own)
-        except BaseException:
-            connection.close()
-            raise
-
-    @property
-    def path(self) -> Path:
-        """The database file."""
-        return self.root.store_file
 
     @property
     def graph(self) -> Graph:
         """Questions to the links between files, entities and memories."""
         return Graph(self.connection)
-
-    def user_connection(self, *, make: bool = False) -> sqlite3.Connection | None:
-        """Return the user's own store, opened at the first call; None: it is not to be opened, or there is none.
-
-        make: create it where there is none, to write something. Raises StoreError, StoreDamaged, StoreUntrusted.
-        """
-        folder = self.user_data_dir
-        if self._user is None and folder is not None and (make or user_store.path_in(folder).exists()):
-            self._user = user_store.open_user_store(folder)
-        return self._user
-
-    def close(self) -> None:
-        """Release the files."""
-        self.connection.close()
-        if self._user is not None:
-            self._user.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def pool(self, *, tests: Tests = "cards", thread: str = "") -> tuple[Candidate, ...]:
         """Return every active or stale memory of all layers, once for each content, in the order of path and line."""
@@ -100,14 +38,6 @@ class Store:
     def fetch(self, *, tests: Tests = "cards", thread: str = "", deadline_s: float | None = None) -> Fetched:
         """Return the pool with what each layer gave. See `layers.fetch`; raises StoreDamaged."""
         return fetch(self.connection, self.user_connection, tests=tests, thread=thread, deadline_s=deadline_s)
-
-    def connections(self) -> list[sqlite3.Connection]:
-        """Return the databases that hold memories: the repository's, and the user's own where it can be read."""
-        try:
-            own = self.user_connection()
-        except StoreError:  # named by whoever fetches the pool
-            own = None
-        return [self.connection] if own is None else [self.connection, own]
 
     def texts(self, candidates: Sequence[Candidate], *, tests: Tests = "cards") -> dict[str, str]:
         """Return what the judge is shown of each candidate: id -> text.

@@ -62,12 +62,27 @@ from xscore.records.reports import (
     StoreStatus,
 )
 from xscore.records.routing import LayerReport, Plan, Routing, TaskType
+from xscore.records.said import (
+    LAYERS_OF,
+    Became,
+    Failure,
+    LayerStats,
+    MemoryId,
+    RegistryHit,
+    RegistryQuery,
+    Remembered,
+    RepositoryMapId,
+    RetrievalId,
+    Statement,
+)
 from xscore.records.selection import Boost, Ranked, Selection
 from xscore.records.session import Checkpoint, SessionEntry, SessionInfo, SessionSummary, WorkingSession
 from xscore.records.turn import ChangedFile, Scope, Turn
 
 __all__ = [
+    "LAYERS_OF",
     "Answer",
+    "Became",
     "Boost",
     "CallRecord",
     "Candidate",
@@ -87,6 +102,7 @@ __all__ = [
     "Excluded",
     "ExcludedCounts",
     "Explanation",
+    "Failure",
     "FileCounts",
     "FileStamp",
     "Finding",
@@ -101,9 +117,11 @@ __all__ = [
     "Latency",
     "Layer",
     "LayerReport",
+    "LayerStats",
     "Leader",
     "Memory",
     "MemoryCounts",
+    "MemoryId",
     "MemoryScope",
     "Mention",
     "Observer",
@@ -116,9 +134,14 @@ __all__ = [
     "Progress",
     "Ranked",
     "RateLimits",
+    "RegistryHit",
+    "RegistryQuery",
     "Relation",
+    "Remembered",
     "ReplyForm",
+    "RepositoryMapId",
     "Request",
+    "RetrievalId",
     "Routing",
     "Scope",
     "ScoreLine",
@@ -133,6 +156,7 @@ __all__ = [
     "Source",
     "Stage",
     "StageUsage",
+    "Statement",
     "Status",
     "StoreStatus",
     "TaskType",

@@ -1,0 +1,131 @@
+"""What is said to the store, by people or programs: a statement, where it may stand, and what became of it.
+
+The names of things that cross this wall are types of their own, so that a memory's id is never taken for a map's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NewType
+
+from xscore.records.memory import Kind, Layer, Memory, MemoryScope, Source
+
+MemoryId = NewType("MemoryId", str)
+"""`m_` and 20 hex characters."""
+RetrievalId = NewType("RetrievalId", str)
+"""`r_` and 20 hex characters: one look at the memories, by a turn."""
+RepositoryMapId = NewType("RepositoryMapId", str)
+"""`g_` and 20 hex characters: what the index held at a time."""
+
+LAYERS_OF: Mapping[Kind, tuple[Layer, ...]] = {
+    Kind.DECISION: (Layer.GOVERNANCE,),
+    Kind.FAILURE: (Layer.PROJECT,),
+    Kind.ARCHITECTURE: (Layer.PROJECT,),
+    Kind.TODO: (Layer.PROJECT,),
+    Kind.CONVENTION: (Layer.PROJECT, Layer.USER),
+    Kind.PATTERN: (Layer.PROJECT, Layer.USER),
+    Kind.TECH_STACK: (Layer.PROJECT, Layer.USER),
+    Kind.CONTEXT: (Layer.PROJECT, Layer.USER),
+    Kind.PREFERENCE: (Layer.USER,),
+}
+"""Kinds that can be said, and the layers where each may stand; the first unless another is named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """Something to be remembered, before the door has seen it."""
+
+    text: str
+    kind: Kind = Kind.CONTEXT
+    layer: Layer | None = None
+    """None: the first of `LAYERS_OF`."""
+    title: str = ""
+    """Empty: the first line of the text."""
+    key: str = ""
+    """What it is about; it takes the place of the active memory of its layer with the same key."""
+    because: str = ""
+    alternatives: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    importance: float = 0.5
+    confidence: float = 1.0
+    source: Source = Source.EXPLICIT
+
+
+class Became(StrEnum):
+    """What a statement, or a change, did to the store."""
+
+    STORED = "stored"
+    """A new memory."""
+    REPEATED = "repeated"
+    """The memory was there: one more piece of evidence for it."""
+    UPDATED = "updated"
+    """A memory changed and kept its id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """A memory as it stands after something was said."""
+
+    memory: Memory
+    became: Became
+    superseded: tuple[str, ...] = ()
+    """Ids of the memories whose place it took."""
+    redacted: int = 0
+    """Secrets that were taken out of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryQuery:
+    """What the registry is asked for; what is empty or None asks for nothing."""
+
+    text: str = ""
+    references: tuple[str, ...] = ()
+    """Paths, links or memory ids, of which a memory should name one."""
+    scope: MemoryScope | None = None
+    kind: Kind | None = None
+    layer: Layer | None = None
+    """Leaves out all other layers; it adds nothing to a score."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryHit:
+    """A memory that answers a query."""
+
+    memory: Memory
+    score: float
+    """0..2."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A failure as it stands after it was met, or mended."""
+
+    memory: Memory
+    signature: str
+    """Digest of the error without what differs from run to run."""
+    is_counted: bool
+    """False: this occurrence had been counted before."""
+    pattern: Memory | None = None
+    """The pattern it became, now or earlier."""
+    is_new_pattern: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerStats:
+    """What a layer holds beside the memories of the index."""
+
+    layer: Layer
+    rows: int
+    bytes: int
+    """Of titles, texts and particulars, as UTF-8."""
+    max_rows: int
+    """0: no cap."""
+    max_bytes: int
+    by_status: Mapping[str, int]
+    oldest_at: float
+    """Unix seconds; 0 where there are no rows."""
+    newest_at: float
+    uses: int
+    """How often its memories were kept for an answer, all together."""
+    never_used: int
+    """Rows that never were."""
