@@ -7,10 +7,19 @@ decide what is to go, and never touches what comes from files: the index does. T
 an erased memory goes whole, since nobody can tell which of its words came from there.
 """
 
-from collections.abc import Collection
+import sqlite3
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
-from xscore.memory.store import Store
+from xscore import database
+from xscore.memory import user_store
+from xscore.memory.databases import Databases
+from xscore.memory.erasure_files import clean, is_unclean, mark_unclean, remove, strays_with
+from xscore.memory.erasure_plan import Plan, plan, texts_of
+from xscore.memory.erasure_rows import carry_out, forget_observations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,16 +60,111 @@ class Erasure:
     """Whether the files hold nothing of it any more; False: another process kept the journal from being emptied."""
 
 
-def preview(store: Store, ids: Collection[str]) -> Erasure:
+def preview(store: Databases, ids: Collection[str]) -> Erasure:
     """Tell what `erase` would remove, and remove nothing. Raises UsageError for memories of the index."""
-    raise NotImplementedError
+    user = store.user_connection()
+    with _rolled_back(user), _rolled_back(store.connection):
+        own, users = _plans(store, user, ids)
+        done = carry_out(store.connection, own, now=0.0, forget=False)
+        if user is not None:
+            done["observations"] = forget_observations(user, own, by_key=False)
+            done.update(_carry_out_users(user, users, now=0.0, forget=False))
+    strays = tuple(_named(store, place) for place in _strays(store, own, users))
+    return _erasure(own, users, ids, done, asides=strays)
 
 
-def erase(store: Store, ids: Collection[str], *, now: float, forget: bool = False, patience_s: float = 5.0) -> Erasure:
+def erase(
+    store: Databases, ids: Collection[str], *, now: float, forget: bool = False, patience_s: float = 5.0
+) -> Erasure:
     """Erase these memories for good, in the repository's store and in the user's.
 
     now: Unix seconds, of the tombstones. forget: remember the ids (not the texts), so that no import brings them back.
     patience_s: how long to wait for processes that read the journal. A call that was killed has changed nothing, or is
-    completed by the next. Raises UsageError for memories of the index: exclude their file instead.
+    completed by the next. Raises UsageError for memories of the index: exclude their file instead; StoreError.
     """
-    raise NotImplementedError
+    user = store.user_connection()
+    own, users = _plans(store, user, ids)
+    places = _strays(store, own, users)
+    remove(places)
+    done = Counter[str]()
+    if user is not None and own.memories:  # first, while the memories still say what to look for
+        with database.transaction(user):
+            done["observations"] = forget_observations(user, own, by_key=False)
+            mark_unclean(user)
+    if own.ids:
+        with database.transaction(store.connection):
+            own, _ = _plans(store, user, ids)  # a turn may have ended meanwhile
+            done.update(carry_out(store.connection, own, now=now, forget=forget))
+            mark_unclean(store.connection)
+    if user is not None and users.memories:
+        with database.transaction(user):
+            done.update(_carry_out_users(user, users, now=now, forget=forget))
+            mark_unclean(user)
+    is_clean = _cleaned(store, user, own.lines.all | users.lines.all, patience_s)
+    gone = tuple(_named(store, place) for place in places)
+    return _erasure(own, users, ids, done, asides=gone, is_clean=is_clean)
+
+
+def _plans(store: Databases, user: sqlite3.Connection | None, ids: Collection[str]) -> tuple[Plan, Plan]:
+    """Plan for the repository's store and for the user's, each knowing what the other loses."""
+    if user is None:
+        return plan(store.connection, ids), Plan(memories={}, along=frozenset())
+    users = plan(user, ids)
+    own = plan(store.connection, ids, elsewhere=users.memories, texts=texts_of([users]))
+    return own, plan(user, ids, texts=texts_of([own]))
+
+
+def _carry_out_users(user: sqlite3.Connection, users: Plan, *, now: float, forget: bool) -> Counter[str]:
+    if not users.memories:
+        return Counter()
+    noted = forget_observations(user, users, by_key=True)
+    return carry_out(user, users, now=now, forget=forget) + Counter(observations=noted)
+
+
+def _strays(store: Databases, own: Plan, users: Plan) -> list[Path]:
+    """Stray copies that hold what goes, beside either store."""
+    lines = own.lines.all | users.lines.all
+    folders = [store.path.parent, *([store.user_data_dir] if store.user_data_dir else [])]
+    return [place for folder in folders for place in strays_with(folder, lines)]
+
+
+def _cleaned(store: Databases, user: sqlite3.Connection | None, lines: frozenset[str], patience_s: float) -> bool:
+    places = [(store.connection, store.path)]
+    if user is not None and store.user_data_dir is not None:
+        places.append((user, user_store.path_in(store.user_data_dir)))
+    marked = [(connection, path) for connection, path in places if is_unclean(connection)]
+    done = [
+        clean(connection, path, lines, patience_s=patience_s) for connection, path in marked
+    ]  # each one, also after a failure
+    return all(done)
+
+
+def _named(store: Databases, place: Path) -> str:
+    return str(place.relative_to(store.path.parent) if place.is_relative_to(store.path.parent) else place)
+
+
+def _erasure(
+    own: Plan, users: Plan, ids: Collection[str], done: Counter[str], *, asides: tuple[str, ...], is_clean: bool = True
+) -> Erasure:
+    gone = own.memories.keys() | users.memories.keys()
+    return Erasure(
+        ids=tuple(sorted(gone)),
+        missing=tuple(sorted(set(ids) - gone)),
+        earlier=tuple(sorted({*own.earlier, *users.earlier})),
+        asides=asides,
+        is_clean=is_clean,
+        **done,
+    )
+
+
+@contextmanager
+def _rolled_back(connection: sqlite3.Connection | None) -> Iterator[None]:
+    """Let everything be tried and nothing stay."""
+    if connection is None:
+        yield
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")

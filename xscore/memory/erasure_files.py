@@ -1,0 +1,117 @@
+"""After rows are erased: empty the journal, rewrite the database where bytes are left in it, remove stray copies.
+
+`secure_delete` overwrites what is deleted, but a page that SQLite rebuilds may keep a copy of a row in its slack, and
+the journal keeps whole pages. So the files are searched, and only where something is found is the database rewritten.
+What the disk itself keeps of blocks that were given back is beyond it.
+"""
+
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+
+from xscore import database
+from xscore.errors import StoreError
+from xscore.memory.erasure_plan import still_said
+from xscore.memory.erasure_scan import found_in_files, with_halves
+
+UNCLEAN = "unclean"
+"""Key in `meta`: rows were erased, and the files were not seen to be clean since."""
+SEARCHED_AT_MOST = 2_000
+"""With more lines than this the database is rewritten without a search."""
+_ASIDE = re.compile(r"aside-\d+")
+_SCRATCH = re.compile(r".+\.(?:new|plain|sealed)(?:-wal|-shm|-journal)?")
+_SIDES = ("", "-wal", "-shm", "-journal")
+
+
+def strays(store_dir: Path) -> list[Path]:
+    """Name the set-aside stores and scratch files in a store's folder; no links."""
+    if not store_dir.is_dir():
+        return []
+    return [
+        place
+        for place in sorted(store_dir.iterdir())
+        if not place.is_symlink()
+        and (_ASIDE.fullmatch(place.name) if place.is_dir() else _SCRATCH.fullmatch(place.name))
+    ]
+
+
+def strays_with(store_dir: Path, lines: Iterable[str]) -> list[Path]:
+    """Name those that hold one of the lines. Raises StoreError for one that cannot be read."""
+    held = {file for place in strays(store_dir) for file in _files(place)}
+    guilty = search(held, lines)
+    return [place for place in strays(store_dir) if not guilty.keys().isdisjoint(_files(place))]
+
+
+def remove(places: Iterable[Path]) -> None:
+    """Remove these folders and files. Raises StoreError."""
+    for place in places:
+        try:
+            shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"{place} holds erased text and cannot be removed: {error.strerror}",
+                hint="Remove it by hand, then run it again.",
+            ) from error
+
+
+def files_of(path: Path) -> list[Path]:
+    """Name the database at this path and its journals, those that are there."""
+    return [file for file in (path.with_name(path.name + side) for side in _SIDES) if file.is_file()]
+
+
+def search(files: Iterable[Path], lines: Iterable[str]) -> dict[Path, set[str]]:
+    """Return which of the lines, or halves of them, stand in which of these files. Raises StoreError."""
+    try:
+        return found_in_files(files, with_halves(lines))
+    except OSError as error:
+        raise StoreError(f"the files cannot be searched: {error}", hint="Check their permissions.") from error
+
+
+def clean(connection: sqlite3.Connection, path: Path, lines: frozenset[str], *, patience_s: float) -> bool:
+    """Leave none of the lines in the database at `path` or its journal; False: a reader keeps the journal from it.
+
+    Lines of None known, as after a call that was killed, or of very many, cost a rewrite without a search.
+    """
+    if not empty_journal(connection, patience_s):
+        return False
+    if not lines or len(lines) > SEARCHED_AT_MOST or _leftovers(connection, path, lines):
+        connection.execute("VACUUM")
+        if not empty_journal(connection, patience_s):
+            return False
+    connection.execute("DELETE FROM meta WHERE key = ?", (UNCLEAN,))
+    empty_journal(connection, patience_s)  # the mark's own page; nothing of it is erased text
+    return True
+
+
+def is_unclean(connection: sqlite3.Connection) -> bool:
+    """Whether an erasure was cut short before the files were clean."""
+    return connection.execute("SELECT 1 FROM meta WHERE key = ?", (UNCLEAN,)).fetchone() is not None
+
+
+def mark_unclean(connection: sqlite3.Connection) -> None:
+    """Note in an open transaction that the files are to be cleaned, in case nobody gets to it."""
+    connection.execute("INSERT INTO meta (key, value) VALUES (?, '1') ON CONFLICT DO NOTHING", (UNCLEAN,))
+
+
+def empty_journal(connection: sqlite3.Connection, patience_s: float) -> bool:
+    """Move the journal into the database and cut it to nothing; False: a reader still needs it."""
+    connection.execute(f"PRAGMA busy_timeout = {round(patience_s * 1_000)}")
+    try:
+        busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {round(database.BUSY_TIMEOUT_S * 1_000)}")
+    return not busy
+
+
+def _leftovers(connection: sqlite3.Connection, path: Path, lines: frozenset[str]) -> bool:
+    found = search(files_of(path), lines)
+    held = set[str]().union(*found.values())
+    return bool(held - still_said(connection, held, tasks=True))
+
+
+def _files(place: Path) -> list[Path]:
+    if not place.is_dir():
+        return [place]
+    return sorted(file for file in place.rglob("*") if file.is_file() and not file.is_symlink())

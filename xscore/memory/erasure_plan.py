@@ -1,0 +1,176 @@
+"""What goes with memories that are to be erased: the answers made with them, what those answers became, and so on.
+
+A turn is touched when its receipt says that it kept one of the memories; its answer may repeat it, and so may the
+exchange that the answer became, whatever later turn kept that exchange, and the summaries made of either. It reads and
+changes nothing. Trade-off: whether an answer does repeat it is not asked, since a paraphrase cannot be found.
+"""
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from xscore.errors import UsageError
+from xscore.memory import door, rows
+from xscore.memory.erasure_scan import Lines, lines_of
+from xscore.records import Kind, Memory, Source, Status
+
+AMONG = "IN (SELECT value FROM json_each(?))"
+_KEPT = """
+    SELECT turn_id, json_extract(value, '$.id') FROM receipt, json_each(body, '$.selected')
+    WHERE json_type(body, '$.selected') = 'array'
+"""
+_SAID = "SELECT id, title || char(10) || attrs || char(10) || card || char(10) || text FROM memory"
+_TASKS = f"""
+    {_SAID} UNION ALL SELECT id, task || char(10) || moment FROM turn
+    UNION ALL SELECT thread, active_task FROM session
+"""  # noqa: S608  words are ours
+_SUMMARIES = f"""
+    id IN (SELECT target FROM edge WHERE relation = 'belongs_to' AND source {AMONG}) OR thread {AMONG}
+"""  # noqa: S608  words are ours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What goes from one store."""
+
+    memories: Mapping[str, Memory]
+    """By id: the named ones and those that go along."""
+    along: frozenset[str]
+    """Of them, the exchanges and summaries that nobody named."""
+    turns: frozenset[str] = frozenset()
+    """Turns whose answers go."""
+    unsaid: frozenset[str] = frozenset()
+    """Turns whose tasks go as well: their exchange itself was named."""
+    threads: frozenset[str] = frozenset()
+    """Working sessions whose summaries go."""
+    earlier: tuple[str, ...] = ()
+    """Superseded memories that led to one of them."""
+    elsewhere: frozenset[str] = frozenset()
+    """Ids erased from the other store."""
+    lines: Lines = field(default_factory=lambda: Lines(()))
+    """Of their texts, what no other memory says."""
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Every id that goes, of either store."""
+        return self.elsewhere | self.memories.keys()
+
+    @property
+    def hashes(self) -> frozenset[str]:
+        """Every content hash they have, or had before or would have after going stale."""
+        shown = (door.with_status(m, s) for m in self.memories.values() for s in (Status.ACTIVE, Status.STALE))
+        return frozenset(hash_ for memory in shown for hash_ in (memory.content_hash, memory.text_hash))
+
+
+def plan(
+    connection: sqlite3.Connection, ids: Collection[str], *, elsewhere: Collection[str] = (), texts: Iterable[str] = ()
+) -> Plan:
+    """Follow the memories with these ids through one store.
+
+    elsewhere, texts: ids and texts erased from the other store at once, which this one may speak of. Raises UsageError
+    for memories that come from files.
+    """
+    named = _read(connection, ids)
+    _refuse_indexed(named.values())
+    found, turns, threads = dict(named), set[str](), set[str]()
+    kept = connection.execute(_KEPT).fetchall()
+    fresh = set(named) | set(elsewhere)
+    while fresh:
+        threads |= _threads(connection, fresh)
+        touched = {turn for turn, identifier in kept if identifier in fresh} | _turns_of(connection, fresh)
+        threads |= _threads_of_turns(connection, touched - turns)
+        turns |= touched
+        new = {**_exchanges(connection, turns), **_summaries(connection, fresh, threads)}
+        fresh = new.keys() - found.keys()
+        found |= new
+    lines = lines_of([*texts, *(_said(memory) for memory in found.values())])
+    return Plan(
+        memories=found,
+        along=frozenset(found.keys() - named.keys()),
+        turns=frozenset(turns),
+        unsaid=frozenset(_turns_of(connection, named)),
+        threads=frozenset(threads),
+        earlier=_earlier(connection, found),
+        elsewhere=frozenset(elsewhere),
+        lines=Lines(lines - still_said(connection, lines, but=found)),
+    )
+
+
+def still_said(
+    connection: sqlite3.Connection, lines: Iterable[str], *, but: Collection[str] = (), tasks: bool = False
+) -> set[str]:
+    """Return which of the lines other memories say, or with `tasks` what was asked: they stay, and prove nothing."""
+    wanted, found = Lines(lines), set[str]()
+    if wanted:
+        for identifier, said in connection.execute(_TASKS if tasks else _SAID):
+            if identifier not in but:
+                found |= wanted.found_in(said)
+    return found
+
+
+def texts_of(plans: Iterable[Plan]) -> list[str]:
+    """Return everything that the memories of these plans say."""
+    return [_said(memory) for each in plans for memory in each.memories.values()]
+
+
+def _said(memory: Memory) -> str:
+    said = memory.particulars
+    return "\n".join(
+        [memory.title, memory.card, memory.text, said.rationale, *said.alternatives, said.resolution, memory.entity]
+    )
+
+
+def _read(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, Memory]:
+    return {memory.id: memory for memory in rows.memories(connection, f"id {AMONG}", (json.dumps(list(ids)),))}
+
+
+def _refuse_indexed(memories: Iterable[Memory]) -> None:
+    indexed = next((memory for memory in memories if memory.source is Source.INDEX), None)
+    if indexed:
+        raise UsageError(
+            f"{indexed.id} comes from the file {indexed.path} and would be back with the next index",
+            hint="Exclude the file (`index.exclude`), then run `xscore index`: its memories go then.",
+        )
+
+
+def _turns_of(connection: sqlite3.Connection, ids: Iterable[str]) -> set[str]:
+    """Turns whose answers became one of these exchanges."""
+    asked = (
+        "SELECT turn.id FROM turn JOIN memory ON memory.key = turn_key AND memory.kind = 'exchange'"  # noqa: S608  words are ours
+        f" WHERE memory.source <> 'import' AND memory.id {AMONG}"
+    )
+    return {turn for (turn,) in connection.execute(asked, (json.dumps(list(ids)),)).fetchall()}
+
+
+def _exchanges(connection: sqlite3.Connection, turns: Iterable[str]) -> dict[str, Memory]:
+    """Exchanges that the answers of these turns became."""
+    where = f"kind = ? AND source <> 'import' AND key IN (SELECT turn_key FROM turn WHERE id {AMONG})"  # noqa: S608  words are ours
+    found = rows.memories(connection, where, (Kind.EXCHANGE, json.dumps(list(turns))))
+    return {memory.id: memory for memory in found}
+
+
+def _summaries(connection: sqlite3.Connection, ids: Iterable[str], threads: Iterable[str]) -> dict[str, Memory]:
+    where = f"kind = ? AND source <> 'index' AND ({_SUMMARIES})"
+    found = rows.memories(connection, where, (Kind.SUMMARY, json.dumps(list(ids)), json.dumps(list(threads))))
+    return {memory.id: memory for memory in found}
+
+
+def _threads(connection: sqlite3.Connection, ids: Iterable[str]) -> set[str]:
+    asked = f"SELECT DISTINCT thread FROM memory WHERE thread <> '' AND id {AMONG}"  # noqa: S608  words are ours
+    return {thread for (thread,) in connection.execute(asked, (json.dumps(list(ids)),)).fetchall()}
+
+
+def _threads_of_turns(connection: sqlite3.Connection, turns: Iterable[str]) -> set[str]:
+    asked = f"SELECT DISTINCT thread FROM turn WHERE thread <> '' AND id {AMONG}"  # noqa: S608  words are ours
+    return {thread for (thread,) in connection.execute(asked, (json.dumps(list(turns)),)).fetchall()}
+
+
+def _earlier(connection: sqlite3.Connection, going: Collection[str]) -> tuple[str, ...]:
+    """Superseded memories that led to those that go, through any number of steps."""
+    asked = f"SELECT id FROM memory WHERE status = 'superseded' AND superseded_by {AMONG}"  # noqa: S608  words are ours
+    found, fresh = set[str](), set(going)
+    while fresh:
+        fresh = {i for (i,) in connection.execute(asked, (json.dumps(list(fresh)),)).fetchall()} - found
+        found |= fresh
+    return tuple(sorted(found - set(going)))
