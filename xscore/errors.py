@@ -1,6 +1,7 @@
 """Every way xscore can fail, as one tree.
 
     XscoreError                      70  internal
+    ├── NothingMatched                1  no memory is what was named
     ├── UsageError                    2  the command or a setting is wrong
     ├── NoUsableModel                 3  no key, no such model, or nothing could be judged
     ├── BudgetExhausted               4  the next call would pass the cap
@@ -43,6 +44,13 @@ class XscoreError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+class NothingMatched(XscoreError):
+    """Nothing in the store is what was named or asked for; the store is as it was."""
+
+    exit_code = 1
+    kind = "nothing_matched"
 
 
 class UsageError(XscoreError):

@@ -1,7 +1,7 @@
 """Whatever goes wrong becomes a message, a hint and an exit code: the one place that does so.
 
     0  done                                 5  a gate failed
-    1  done, some candidates unjudged       6  the store is refused or damaged
+    1  some unjudged, or nothing matched    6  the store is refused or damaged
     2  the command or a setting is wrong    7  judged, but the answering call failed
     3  no usable model, or nothing judged  70  internal
     4  the budget came first              130  interrupted
@@ -24,7 +24,7 @@ from xscore.errors import UsageError, XscoreError
 
 EXIT_CODES: dict[int, str] = {
     0: "done",
-    1: "done, but some candidates are unjudged",
+    1: "done, but some candidates are unjudged; or nothing matched what was named",
     2: "the command or a setting is wrong",
     3: "no usable model, or nothing was judged; `doctor` found something to mend",
     4: "the budget came first",
