@@ -6,7 +6,7 @@ from statistics import median
 
 from xscore.records import RateLimits, Stage
 
-ASSUMED_LATENCY_S = {Stage.JUDGE: 2.0, Stage.PRIMARY: 15.0, Stage.PROBE: 2.0}
+ASSUMED_LATENCY_S = {Stage.JUDGE: 2.0, Stage.PRIMARY: 15.0, Stage.PROBE: 2.0, Stage.EMBED: 1.0}
 """Seconds of a call at a host that the ledger knows nothing of."""
 LATEST_CALLS = 200
 

@@ -114,12 +114,16 @@ def with_status(memory: Memory, status: Status) -> Memory:
 def put(connection: sqlite3.Connection, memories: Sequence[Memory], *, thread: str = "") -> None:
     """Upsert memories and their vectors. Call it inside `database.transaction`.
 
-    An active memory with the same layer, scope and key steps back as superseded. `thread` marks exchanges.
+    An active memory with the same layer, scope and key steps back as superseded. `thread` marks exchanges. Vectors that
+    other embedders made of the text as it was are gone.
     """
     for memory in memories:
         if memory.key and memory.status is Status.ACTIVE:
             _supersede(connection, memory)
     connection.executemany(_UPSERT, (_row(memory, thread) for memory in memories))
+    connection.executemany(
+        "DELETE FROM vec WHERE memory_id = ? AND embedder <> ?", ((memory.id, EMBEDDER) for memory in memories)
+    )
     connection.executemany(
         "INSERT INTO vec (memory_id, embedder, data) VALUES (?, ?, ?)"
         " ON CONFLICT (memory_id, embedder) DO UPDATE SET data = excluded.data",

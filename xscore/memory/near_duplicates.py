@@ -2,10 +2,10 @@
 
 Merging loses a text for good, so the rule is strict: two texts are duplicates when `memory.wording` makes of both the
 same words, in clauses that may have changed places, and one of the two may end in an afterthought that takes nothing
-back ("It was agreed on Monday."). A number, a name, a negation or any other word that only one of them has keeps them apart. Because equal words
-are demanded, candidates are found by a hash of the sorted words of a text and of its beginnings: each true pair shares
-one, so none is missed as a banded signature would miss some, and the work is linear. Trade-off: a synonym that
-`wording.txt` does not know is a miss, and never a false merge.
+back ("It was agreed on Monday."). A number, a name, a negation or any other word that only one of them has keeps them
+apart. Because equal words are demanded, candidates are found by a hash of the sorted words of a text and of its
+beginnings: each true pair shares one, so none is missed as a banded signature would miss some, and the work is linear.
+Trade-off: a synonym that `wording.txt` does not know is a miss, and never a false merge.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

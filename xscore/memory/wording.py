@@ -27,7 +27,8 @@ _TOKEN = re.compile(
 _CLAUSE = re.compile(r"[,;:.!?()\[\]\n–—]")
 _SENTENCE = re.compile(r"[.!?;](?=\s|$)|\n")
 _CODE = re.compile(r"`+([^`\n]+)`+")
-_NOT = re.compile(r"(?<=[a-z])n['’]t\b|(?<=\bcan)not\b", re.IGNORECASE)
+_CAN_NOT = re.compile(r"\bcan(?:['’]t|not)\b", re.IGNORECASE)
+_NOT = re.compile(r"(?<=[a-z])n['’]t\b", re.IGNORECASE)
 _IS = re.compile(r"\b(it|that|there|what|he|she)['’]s\b", re.IGNORECASE)
 _PLAIN = re.compile(r"[a-z]+")
 _MARKER_WORDS = "when whenever if because so while whilst after before since unless until although though for"
@@ -55,7 +56,7 @@ class Word:
 
 def words(text: str) -> list[Word]:
     """Return the words of a text that say something; all of them where only fillers are there."""
-    plain = _IS.sub(r"\1 is", _NOT.sub(" not", unicodedata.normalize("NFKC", text)))
+    plain = _IS.sub(r"\1 is", _NOT.sub(" not", _CAN_NOT.sub("can not", unicodedata.normalize("NFKC", text))))
     raw = list(_raw(plain, [match.span(1) for match in _CODE.finditer(plain)]))
     return list(_said(raw)) or raw
 

@@ -11,6 +11,7 @@ class Stage(StrEnum):
     JUDGE = "judge"
     PRIMARY = "primary"
     PROBE = "probe"
+    EMBED = "embed"
 
 
 class Finish(StrEnum):
