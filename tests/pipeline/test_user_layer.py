@@ -1,0 +1,140 @@
+"""The user's own memories take part in every turn, and what is judged of them stays in the user's store."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.conftest import settings_for
+from tests.servers.openai_server import OpenAIServer
+from xscore import database
+from xscore.cli.answer_page import routing, selection
+from xscore.errors import StoreError
+from xscore.memory import door
+from xscore.memory.user_store import open_user_store
+from xscore.pipeline.build import Pipeline
+from xscore.records import Kind, Layer, MemoryScope, Source, Turn
+from xscore.settings import Settings
+
+TASK = Turn(task="add a discount for regular customers")
+PREFERENCE = "Prefers xylophone-style commit messages for every discount"
+REASON = "regular customers care for zebra-coloured commits"
+
+
+def with_user(server: OpenAIServer, folder: Path, **judge: object) -> Settings:
+    """Settings whose user store lies in a folder of the test's own."""
+    settings = settings_for(server, max_usd="1", **judge)  # type: ignore[arg-type]  # any judge setting may be given
+    return settings.model_copy(update={"store": settings.store.model_copy(update={"user_data_dir": folder})})
+
+
+@pytest.fixture
+def user_dir(tmp_path: Path) -> Path:
+    """A user's data folder with one preference in it."""
+    folder = tmp_path / "mine"
+    folder.mkdir(mode=0o700)
+    connection = open_user_store(folder)
+    preference, _ = door.make(
+        layer=Layer.USER,
+        kind=Kind.PREFERENCE,
+        title="commit style",
+        text=PREFERENCE,
+        entity="user commit-style",
+        key="commit-style",
+        scope=MemoryScope.GLOBAL,
+        source=Source.EXPLICIT,
+        created_at=1.0,
+        updated_at=1.0,
+    )
+    with database.transaction(connection):
+        door.put(connection, [preference])
+    connection.close()
+    return folder
+
+
+def raw(folder: Path, name: str) -> bytes:
+    """All bytes of a database and its journals."""
+    return b"".join(file.read_bytes() for file in sorted(folder.glob(f"{name}*")))
+
+
+async def test_the_user_layer_is_judged_and_kept_apart(shop: Path, server: OpenAIServer, user_dir: Path) -> None:
+    """P07: the second turn pays nothing; text, reason and judgment are in the user's store and not in the project's."""
+    server.score = lambda memory, turn: (91, REASON) if "xylophone" in memory.text else (2, "no")
+    async with Pipeline.open(shop, with_user(server, user_dir)) as pipeline:
+        first = await pipeline.ask(TASK, answer=False)
+        again = await pipeline.ask(TASK, answer=False)
+        counts = [
+            connection.execute("SELECT count(*) FROM judgment").fetchone()[0]
+            for connection in pipeline.store.connections()
+        ]
+        used = pipeline.store.connections()[1].execute("SELECT access_count FROM memory").fetchone()[0]
+    assert [one.layer for one in first.selected] == ["user"] == [one.layer for one in again.selected]
+    assert first.selected[0].reason == REASON == again.selected[0].reason
+    assert "commit style" in selection(first)
+    assert (again.coverage.judged, again.coverage.cached) == (0, again.coverage.candidates)
+    assert counts == [first.coverage.candidates - 1, 1]
+    assert used == 2
+    here, own = raw(shop / ".xscore", "memory.db"), raw(user_dir, "user.db")
+    for word in (b"xylophone", b"zebra", b"commit style"):
+        assert word in own
+        assert word not in here
+
+
+async def test_oversized_memories_of_the_user_leave_nothing_behind(
+    shop: Path, server: OpenAIServer, user_dir: Path
+) -> None:
+    """P07: judged in parts, the parts' judgments too are the user's."""
+    connection = open_user_store(user_dir)
+    long, _ = door.make(
+        layer=Layer.USER,
+        kind=Kind.PREFERENCE,
+        title="long",
+        text="\n\n".join(f"paragraph {number} " + "words " * 100 for number in range(30)),
+        entity="user long",
+        source=Source.EXPLICIT,
+    )
+    with database.transaction(connection):
+        door.put(connection, [long])
+    connection.close()
+    async with Pipeline.open(shop, with_user(server, user_dir, pack_tokens=400)) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False)
+        here, own = (
+            connection.execute("SELECT count(*) FROM judgment").fetchone()[0]
+            for connection in pipeline.store.connections()
+        )
+        entries = pipeline.store.connection.execute("SELECT count(*) FROM content WHERE memories = 0").fetchone()[0]
+    assert answer.coverage.unjudged == 0
+    assert here == answer.coverage.candidates - 2
+    assert own > 5
+    assert entries == 0
+
+
+async def test_a_user_store_that_is_broken_does_not_stop_a_turn(
+    shop: Path, server: OpenAIServer, user_dir: Path
+) -> None:
+    """A11: the receipt names the layer; `strict` makes it an error."""
+    (user_dir / "user.db").write_bytes(b"nothing of the kind" * 50)
+    for journal in user_dir.glob("user.db-*"):
+        journal.unlink()
+    settings = with_user(server, user_dir)
+    async with Pipeline.open(shop, settings) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False)
+    assert answer.coverage.unjudged == 0
+    assert any("user layer took no part" in warning for warning in answer.warnings)
+    assert "not read" in routing(answer)
+    strict = settings.model_copy(update={"routing": settings.routing.model_copy(update={"strict": True})})
+    async with Pipeline.open(shop, strict) as pipeline:
+        with pytest.raises(StoreError, match="user layer"):
+            await pipeline.ask(TASK, answer=False)
+
+
+async def test_two_turns_at_once_share_the_judging_of_the_user_layer(
+    shop: Path, server: OpenAIServer, user_dir: Path
+) -> None:
+    """X05: claims hold in the user's store as well, so each candidate is paid for once."""
+    async with Pipeline.open(shop, with_user(server, user_dir)) as one:
+        await one.index()
+    settings = with_user(server, user_dir)
+    async with Pipeline.open(shop, settings) as one, Pipeline.open(shop, settings) as other:
+        answers = await asyncio.gather(one.ask(TASK, answer=False), other.ask(TASK, answer=False))
+    assert sum(answer.coverage.judged for answer in answers) == answers[0].coverage.candidates
+    assert all(answer.coverage.unjudged == 0 for answer in answers)
