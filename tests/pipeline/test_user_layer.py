@@ -23,7 +23,7 @@ REASON = "regular customers care for zebra-coloured commits"
 
 def with_user(server: OpenAIServer, folder: Path, **judge: object) -> Settings:
     """Settings whose user store lies in a folder of the test's own."""
-    settings = settings_for(server, max_usd="1", **judge)  # type: ignore[arg-type]  # any judge setting may be given
+    settings = settings_for(server, max_usd="1", **judge)
     return settings.model_copy(update={"store": settings.store.model_copy(update={"user_data_dir": folder})})
 
 
