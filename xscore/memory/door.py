@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from xscore import tokens
 from xscore.hashing import content_hash, memory_id
+from xscore.memory import rows
 from xscore.memory.redact import redact
 from xscore.memory.terms import EMBEDDER, term_vector
 from xscore.records import CodeFacts, Kind, Layer, Memory, MemoryScope, Particulars, Source, Status
@@ -114,8 +115,8 @@ def with_status(memory: Memory, status: Status) -> Memory:
 def put(connection: sqlite3.Connection, memories: Sequence[Memory], *, thread: str = "") -> None:
     """Upsert memories and their vectors. Call it inside `database.transaction`.
 
-    An active memory with the same layer, scope and key steps back as superseded. `thread` marks exchanges. Vectors that
-    other embedders made of the text as it was are gone.
+    An active or stale memory with the same layer, scope and key steps back as superseded. `thread` marks exchanges.
+    Vectors that other embedders made of the text as it was are gone.
     """
     for memory in memories:
         if memory.key and memory.status is Status.ACTIVE:
@@ -193,6 +194,13 @@ def _supersede(connection: sqlite3.Connection, memory: Memory) -> None:
         "UPDATE memory SET status = 'superseded', superseded_by = ?"
         " WHERE layer = ? AND scope = ? AND key = ? AND status = 'active' AND id <> ?",
         (memory.id, memory.layer, memory.scope, memory.key, memory.id),
+    )
+    known = (memory.layer, memory.scope, memory.key, memory.id)
+    stale = rows.memories(connection, "layer = ? AND scope = ? AND key = ? AND status = 'stale' AND id <> ?", known)
+    without_mark = [with_status(one, Status.SUPERSEDED) for one in stale]
+    connection.executemany(
+        "UPDATE memory SET status = 'superseded', superseded_by = ?, content_hash = ?, text_hash = ? WHERE id = ?",
+        [(memory.id, one.content_hash, one.text_hash, one.id) for one in without_mark],
     )
 
 

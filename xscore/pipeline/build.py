@@ -13,7 +13,7 @@ from typing import Self
 
 from xscore.cost_reports import ledger
 from xscore.indexer.index import index
-from xscore.memory import trust
+from xscore.memory import evidence, trust
 from xscore.memory.events import EventName, emit
 from xscore.memory.store import Store
 from xscore.memory.terms import EMBEDDER
@@ -201,4 +201,7 @@ def _index(store: Store, settings: Settings, observer: Observer, *, now: float) 
     changes = {"added": report.memories.added, "changed": report.memories.changed, "removed": report.memories.removed}
     if any(changes.values()):
         emit(store.connection, EventName.INDEXED, at=now, payload=changes)
+    broken = len(evidence.refresh(store.connection, store.root, now=now).stale)
+    if broken:
+        observer.note(f"memories gone stale, since the code they cite has changed: {broken} (`xscore memory audit`)")
     return report

@@ -1,0 +1,200 @@
+"""Questions to the links: files and entities, cycles, depth, names."""
+
+import time
+
+import pytest
+
+from tests.memory.conftest import function
+from xscore import database
+from xscore.errors import UsageError
+from xscore.hashing import file_id
+from xscore.memory import door, index_rows
+from xscore.memory.graph import Reached
+from xscore.memory.store import Store
+from xscore.records import Edge, FileStamp, IndexedFile, Kind, Layer, Memory, Relation, Source
+
+CALLS, IMPORTS, TESTS, REFERENCES = Relation.CALLS, Relation.IMPORTS, Relation.TESTS, Relation.REFERENCES
+
+
+def index(store: Store, files: dict[str, tuple[str, ...]]) -> dict[str, str]:
+    """Index files with these entities; `path::entity` -> id."""
+    memories = {path: tuple(function(name, path=path) for name in names) for path, names in files.items()}
+    indexed = [
+        IndexedFile(stamp=FileStamp(path, 1, 1, "h", "python"), memories=made, mentions=())
+        for path, made in memories.items()
+    ]
+    with database.transaction(store.connection):
+        index_rows.replace_files(store.connection, indexed, ())
+    return {f"{memory.path}::{memory.entity}": memory.id for made in memories.values() for memory in made}
+
+
+def tie(store: Store, *edges: tuple[str, Relation, str], path: str = "a.py") -> None:
+    """Write edges."""
+    rows = [(path, Edge(source, target, relation)) for source, relation, target in edges]
+    with database.transaction(store.connection):
+        index_rows.replace_edges(store.connection, [], rows)
+
+
+def names(found: tuple[Reached, ...]) -> list[tuple[str, int]]:
+    """Say what was reached, and how far it is."""
+    return [(one.path + ("::" + one.entity if one.entity else ""), one.distance) for one in found]
+
+
+def test_a_chain_is_followed_through_files(store: Store) -> None:
+    """A06: a call between entities ties their files; distance counts the steps."""
+    ids = index(store, {"a.py": ("f",), "b.py": ("g", "h"), "c.py": ("k",)})
+    tie(store, (ids["a.py::f"], CALLS, ids["b.py::g"]), (ids["b.py::h"], CALLS, ids["c.py::k"]))
+    assert names(store.graph.dependency_chain("a.py")) == [("b.py", 1), ("c.py", 2)]
+    assert names(store.graph.affected_files("c.py")) == [("b.py", 1), ("a.py", 2)]
+    assert names(store.graph.dependency_chain("a.py", depth=1)) == [("b.py", 1)]
+
+
+def test_an_entity_follows_its_own_calls_alone(store: Store) -> None:
+    """A06: asked for an entity, entities answer; what its file does elsewhere is not its business."""
+    ids = index(store, {"a.py": ("f",), "b.py": ("g", "h"), "c.py": ("k",)})
+    tie(store, (ids["a.py::f"], CALLS, ids["b.py::g"]), (ids["b.py::h"], CALLS, ids["c.py::k"]))
+    assert names(store.graph.dependency_chain("a.py::f")) == [("b.py::g", 1)]
+    assert names(store.graph.affected_files("c.py::k")) == [("b.py::h", 1)]
+    assert names(store.graph.affected_files(ids["b.py::g"])) == [("a.py::f", 1)]
+
+
+def test_a_class_stands_for_its_methods(store: Store) -> None:
+    """Asked for a class, what its methods call counts; a name that merely begins alike does not."""
+    ids = index(store, {"a.py": ("A", "A.run", "A_b", "f", "g")})
+    tie(store, (ids["a.py::A.run"], CALLS, ids["a.py::f"]), (ids["a.py::A_b"], CALLS, ids["a.py::g"]))
+    assert names(store.graph.dependency_chain("a.py::A")) == [("a.py::f", 1)]
+
+
+def test_a_cycle_ends(store: Store) -> None:
+    """A06: a cycle is walked once, at any depth, and never leads back to the start."""
+    ids = index(store, {"a.py": ("f",), "b.py": ("g",), "c.py": ("h",)})
+    tie(
+        store,
+        *((ids[one], CALLS, ids[other]) for one, other in (("a.py::f", "b.py::g"), ("b.py::g", "c.py::h"))),
+        (ids["c.py::h"], CALLS, ids["a.py::f"]),
+    )
+    assert names(store.graph.dependency_chain("a.py::f", depth=10**6)) == [("b.py::g", 1), ("c.py::h", 2)]
+    assert names(store.graph.dependency_chain("a.py", depth=10**6)) == [("b.py", 1), ("c.py", 2)]
+
+
+def test_a_self_loop_is_no_relation(store: Store) -> None:
+    """What calls itself is not related to itself, as an entity or as a file."""
+    ids = index(store, {"a.py": ("f", "g")})
+    tie(store, (ids["a.py::f"], CALLS, ids["a.py::f"]), (ids["a.py::f"], CALLS, ids["a.py::g"]))
+    assert names(store.graph.related_files("a.py")) == []
+    assert names(store.graph.related_files("a.py::f")) == [("a.py::g", 1)]
+
+
+def test_a_diamond_is_reached_by_its_shortest_side(store: Store) -> None:
+    """Two ways to one end make one answer, with the ties of both."""
+    index(store, {"a.py": (), "b.py": (), "c.py": (), "d.py": ()})
+    for one, other in ("ab", "ac", "bd", "cd"):
+        tie(store, (file_id(f"{one}.py"), IMPORTS, file_id(f"{other}.py")))
+    found = store.graph.dependency_chain("a.py")
+    assert names(found) == [("b.py", 1), ("c.py", 1), ("d.py", 2)]
+    assert found[-1].ties == 2
+    assert found[-1].via == file_id("b.py")
+
+
+def test_a_long_chain_is_walked_to_its_end(store: Store) -> None:
+    """A06: ten thousand files in a row are followed in seconds of CPU, with no recursion to run out of."""
+    many = 10_000
+    index(store, {f"f{i}.py": () for i in range(many)})
+    tie(store, *((file_id(f"f{i}.py"), IMPORTS, file_id(f"f{i + 1}.py")) for i in range(many - 1)))
+    began = time.process_time()
+    found = store.graph.dependency_chain("f0.py", depth=many)
+    assert time.process_time() - began < 4
+    assert (len(found), found[-1].path, found[-1].distance) == (many - 1, f"f{many - 1}.py", many - 1)
+
+
+def test_a_dense_cycle_costs_no_more_for_its_depth(store: Store) -> None:
+    """Where everything calls everything, a depth of a thousand costs what a depth of two costs."""
+    count = 60
+    ids = index(store, {f"f{i}.py": ("g",) for i in range(count)})
+    ends = list(ids.values())
+    tie(store, *((one, CALLS, other) for one in ends for other in ends))
+    began = time.process_time()
+    assert len(store.graph.dependency_chain("f0.py", depth=1_000)) == count - 1
+    assert time.process_time() - began < 1
+
+
+def test_a_test_depends_on_its_subject(store: Store) -> None:
+    """A06: a changed subject affects its tests; a document that names it is related, but not affected."""
+    ids = index(store, {"a.py": ("f",), "test_a.py": ("test_f",), "README.md": ("Top",)})
+    tie(store, (ids["test_a.py::test_f"], TESTS, ids["a.py::f"]), (ids["README.md::Top"], REFERENCES, ids["a.py::f"]))
+    assert names(store.graph.affected_files("a.py")) == [("test_a.py", 1)]
+    assert names(store.graph.related_files("a.py")) == [("README.md", 1), ("test_a.py", 1)]
+
+
+def test_the_context_of_a_file_sorts_its_neighbours(store: Store) -> None:
+    """A06: entities, dependencies, users, tests and mentions, each in its place."""
+    ids = index(store, {"a.py": ("f", "g"), "b.py": ("h",), "test_a.py": ("t",), "c.py": ("k",)})
+    said = decision()
+    with database.transaction(store.connection):
+        door.put(store.connection, [said])
+    tie(
+        store,
+        (ids["a.py::f"], CALLS, ids["b.py::h"]),
+        (ids["c.py::k"], CALLS, ids["a.py::g"]),
+        (ids["test_a.py::t"], TESTS, ids["a.py::f"]),
+        (said.id, REFERENCES, file_id("a.py")),
+    )
+    found = store.graph.file_context("a.py")
+    assert (found.path, found.language, found.entities) == ("a.py", "python", ("f", "g"))
+    assert [names(part) for part in (found.depends_on, found.used_by, found.tests)] == [
+        [("b.py", 1)],
+        [("c.py", 1)],
+        [("test_a.py", 1)],
+    ]
+    assert [(one.id, one.entity, one.kind) for one in found.mentioned_by] == [(said.id, "Retry twice", "decision")]
+
+
+def test_answers_have_one_order(store: Store) -> None:
+    """Nearest first, then the most tied, then by path; the order of writing changes nothing."""
+    ids = index(store, {"a.py": ("f",), "z.py": ("g", "h"), "b.py": ("k",)})
+    edges = [(ids["a.py::f"], CALLS, ids[name]) for name in ("b.py::k", "z.py::g", "z.py::h")]
+    tie(store, *edges)
+    first = store.graph.related_files("a.py")
+    store.connection.execute("DELETE FROM edge")
+    tie(store, *reversed(edges))
+    assert store.graph.related_files("a.py") == first
+    assert names(first) == [("z.py", 1), ("b.py", 1)]
+
+
+@pytest.mark.parametrize(
+    "path", ["with space.py", "quote'\".py", "50%25_done.py", "f_a.py", "m_a.py", "umlaut-ä.py", "a:b.py"]
+)
+def test_odd_paths_are_ends_like_others(store: Store, path: str) -> None:
+    """Percent signs, quotes and prefixes of ids in a path mislead nobody."""
+    index(store, {path: ("f",), "other.py": (), "50x25xdone.py": ()})
+    tie(store, (file_id("other.py"), IMPORTS, file_id(path)))
+    assert names(store.graph.affected_files(path)) == [("other.py", 1)]
+    assert names(store.graph.dependency_chain("other.py")) == [(path, 1)]
+    assert store.graph.file_context(path).entities == ("f",)
+
+
+def test_an_unknown_name_is_told_with_its_neighbours(store: Store) -> None:
+    """A name that nothing bears is an error that names what may be meant."""
+    index(store, {"src/net/retry.py": ("Retry.run",)})
+    for given, near in (("retry.py", "src/net/retry.py"), ("src/net/retry.py::run", "src/net/retry.py::Retry.run")):
+        with pytest.raises(UsageError) as caught:
+            store.graph.related_files(given)
+        assert near in caught.value.hint
+    with pytest.raises(UsageError, match="knows no `zzz`"):
+        store.graph.related_files("zzz")
+    with pytest.raises(UsageError, match="at least one step"):
+        store.graph.related_files("src/net/retry.py", depth=0)
+
+
+def decision() -> Memory:
+    """Make a decision."""
+    made, _ = door.make(
+        layer=Layer.GOVERNANCE,
+        kind=Kind.DECISION,
+        title="Retry twice",
+        text="We retry twice.",
+        entity="Retry twice",
+        source=Source.EXPLICIT,
+        updated_at=10.0,
+    )
+    return made
