@@ -16,6 +16,7 @@ from xscore.cli.options import (
     RESULT,
     ROUTING,
     SCOPE,
+    SESSION,
     Flags,
     options,
 )
@@ -25,7 +26,11 @@ from xscore.pipeline.receipt import to_json
 
 BUNDLE = {
     "format": click.option(
-        "--format", type=click.Choice(["xml", "markdown", "json"]), default="xml", show_default=True, help="Its form."
+        "--format",
+        type=click.Choice(["xml", "markdown", "json", "memory"]),
+        default="xml",
+        show_default=True,
+        help="Its form.",
     ),
     "max_tokens": click.option(
         "--max-tokens", metavar="N", type=COUNT, help="Token budget of the bundle: 8000 unless set."
@@ -41,7 +46,7 @@ JUDGE = {"judge": MODELS["judge"]}
 
 @click.command()
 @click.argument("task")
-@options(MOMENT, SCOPE, KEEPING, BUNDLE, JUDGE, JUDGING, LIMITS, EXPLAINING, ROUTING, RESULT, OUTPUT)
+@options(MOMENT, SESSION, SCOPE, KEEPING, BUNDLE, JUDGE, JUDGING, LIMITS, EXPLAINING, ROUTING, RESULT, OUTPUT)
 def context(task: str, flags: Flags) -> int:
     """Print the chosen context for TASK, and nothing else, on standard output.
 

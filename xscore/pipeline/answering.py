@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from xscore.cost_reports.duration import typical_latency_s
 from xscore.errors import CallTimedOut, UnreadableResponse
-from xscore.memory import turns
+from xscore.memory import checkpoints, turns, working_session
 from xscore.pipeline.fusion import Context
 from xscore.pipeline.parts import Parts
 from xscore.prompts.answer import answer_request, unknown_ids
-from xscore.prompts.conversation import Conversation
+from xscore.prompts.conversation import Conversation, checkpoint_block
 from xscore.providers.provider import Provider
 from xscore.providers.sdk_import import imported
-from xscore.records import Finish, Stage, Turn
+from xscore.records import Checkpoint, Finish, Stage, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ async def ask_primary(
     context: Context,
     *,
     within_s: float | None = None,
-    checkpoint: str = "",
+    checkpoint: Checkpoint | None = None,
 ) -> Answered:
     """Make the one call; the answer streams to the observer as it comes.
 
-    within_s: seconds for all attempts together, where the turn has a deadline. checkpoint: a saved state to go on from,
-    as text. Raises a leaf of ProviderError.
+    within_s: seconds for all attempts together, where the turn has a deadline. checkpoint: a saved state to go on
+    from. Raises a leaf of ProviderError.
     """
     try:
         async with asyncio.timeout(within_s):
@@ -54,7 +54,9 @@ async def ask_primary(
         ) from error
 
 
-async def _ask_primary(parts: Parts, provider: Provider, turn: Turn, context: Context, checkpoint: str) -> Answered:
+async def _ask_primary(
+    parts: Parts, provider: Provider, turn: Turn, context: Context, checkpoint: Checkpoint | None
+) -> Answered:
     assert parts.answerer is not None
     await imported(parts.answerer.provider)
     primary = parts.settings.primary
@@ -72,20 +74,35 @@ async def _ask_primary(parts: Parts, provider: Provider, turn: Turn, context: Co
         raise UnreadableResponse(
             f"{parts.answerer.model} declined or said nothing", hint="The bundle is given; try --model with another."
         )
-    return Answered(completion.text, tuple(_remarks(completion.text, completion.finish, context)))
+    return Answered(completion.text, tuple(_remarks(completion.text, completion.finish, context, checkpoint)))
 
 
-def _conversation(parts: Parts, turn: Turn, checkpoint: str) -> Conversation:
-    session = parts.settings.session
-    shown = turns.exchanges(parts.store.connection, turn.thread, limit=session.exchanges) if session.exchanges else ()
-    return Conversation(exchanges=shown, checkpoint=checkpoint, persona=session.persona)
+def with_checkpoint(context: Context, checkpoint: Checkpoint | None, *, form: str) -> str:
+    """Return the bundle as text with the checkpoint before it; a bundle as JSON stands alone."""
+    if checkpoint is None or form == "json":
+        return context.bundle.text
+    return f"{checkpoint_block(Conversation(checkpoint=checkpoints.render(checkpoint)))}\n\n{context.bundle.text}"
 
 
-def _remarks(text: str, finish: Finish, context: Context) -> list[str]:
+def _conversation(parts: Parts, turn: Turn, checkpoint: Checkpoint | None) -> Conversation:
+    """Gather what was said before; the summary only where it tells of more than the exchanges that are shown."""
+    settings, connection = parts.settings.session, parts.store.connection
+    shown = turns.exchanges(connection, turn.thread, limit=settings.exchanges) if settings.exchanges else ()
+    session = working_session.session(connection, turn.thread)
+    goes_back = session is not None and session.tasks > len(shown) + 1  # this turn is one of them
+    return Conversation(
+        exchanges=shown,
+        summary=session.summary if session is not None and goes_back else "",
+        checkpoint="" if checkpoint is None else checkpoints.render(checkpoint),
+        persona=settings.persona or ("" if checkpoint is None else checkpoint.persona),
+    )
+
+
+def _remarks(text: str, finish: Finish, context: Context, checkpoint: Checkpoint | None) -> list[str]:
     said = []
     if finish is Finish.LENGTH:
         said.append("the answer was cut at its output limit. Raise primary.max_output_tokens.")
-    unknown = unknown_ids(text, context.bundle.citable)
+    unknown = unknown_ids(text, {*context.bundle.citable, *(checkpoint.memory_ids if checkpoint else ())})
     if unknown:
         said.append(f"the answer cites memories that it was not shown: {', '.join(unknown)}")
     return said

@@ -50,7 +50,7 @@ class Wishes:
     answer: bool
     """One call to the answering model, where there is one."""
     bundle: str = ""
-    """`xml`, `markdown` or `json`: give the bundle in this form even when there is an answer."""
+    """`xml`, `markdown`, `json` or `memory`: give the bundle in this form even when there is an answer."""
     max_tokens: int | None = None
     all_scores: Path | None = None
     """One JSON line a candidate goes here."""
@@ -187,7 +187,14 @@ class _Course:
             return NO_CONTEXT
         with self.watch.stage("select"):
             form = self.wishes.bundle or "xml"
-            return fuse(self.parts, selection, form=form, max_tokens=self.wishes.max_tokens)
+            return fuse(
+                self.parts,
+                selection,
+                form=form,
+                max_tokens=self.wishes.max_tokens,
+                ceilings=self.opened.routing.plan.ceilings,
+                scope=self.opened.turn.scope,
+            )
 
     async def _answer(self, desk: Desk | None, context: Context, settled: Settled) -> str | None:
         if desk is None or not self._wants_answer() or self.interrupted or _nothing_judged(settled):

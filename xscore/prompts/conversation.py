@@ -34,7 +34,7 @@ class Conversation:
     checkpoint: str = ""
     """A saved state to go on from, as text."""
     persona: str = ""
-    """A name of `PERSONAS`; empty: plain."""
+    """A name of `PERSONAS`; any other: plain."""
     max_tokens: int = SESSION_TOKENS
 
 
@@ -43,7 +43,7 @@ NOTHING_BEFORE = Conversation()
 
 def with_persona(system: str, persona: str) -> str:
     """Return the system text with the sentence of this tone at its end."""
-    return f"{system}\n- {PERSONAS[persona]}" if persona else system
+    return f"{system}\n- {PERSONAS[persona]}" if persona in PERSONAS else system
 
 
 def session_block(conversation: Conversation) -> str:
