@@ -6,7 +6,14 @@ closed again changes nothing. No model is asked: the summary is taken from tasks
 
 from dataclasses import dataclass
 
+from xscore import database
+from xscore.errors import UsageError
+from xscore.learning import rows
+from xscore.learning.actions import ActionKind
+from xscore.learning.carrying import carry, summarise, summary_id
+from xscore.memory.session_digest import rebuild_summary
 from xscore.memory.store import Store
+from xscore.memory.working_session import mark_closed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,4 +34,22 @@ def close_session(store: Store, thread: str, *, now: float) -> Closed:
 
     Raises UsageError where there is no session of that name.
     """
-    raise NotImplementedError
+    connection = store.connection
+    with database.transaction(connection):
+        if connection.execute("SELECT 1 FROM session WHERE thread = ?", (thread,)).fetchone() is None:
+            raise UsageError(f"there is no session {thread}", hint="See `xscore session show` for the current one.")
+        mark_closed(connection, thread, now=now)
+        text = rebuild_summary(connection, thread).text
+        draft = rows.read(connection)
+        carry(draft, {thread})
+        summarise(draft, {thread}, told=lambda _: text, now=now)
+        rows.write(connection, draft, now=now)
+    carried = tuple(action.memory_ids[0] for action in draft.actions if action.kind is ActionKind.CARRY)
+    summary = summary_id(thread)
+    members = [id_ for id_, memory in draft.after.items() if draft.threads.get(id_) == thread and id_ != summary]
+    return Closed(
+        thread=thread,
+        carried=carried,
+        summary=summary if summary in draft.after else "",
+        exchanges=sum(draft.after[id_].kind == "exchange" for id_ in members),
+    )

@@ -4,13 +4,14 @@ It holds records and changes nothing in the store; `learning.writing` makes the 
 between before and after is written, not the actions, so that what is shown and what is done cannot differ in a rule.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from xscore.learning.actions import Action, ActionKind, Scope
 from xscore.learning.decay import last_seen
+from xscore.learning.retention import LIVE
 from xscore.memory import door
-from xscore.records import Memory, Status
+from xscore.records import Layer, Memory, Status
 
 Similar = Callable[[Mapping[str, str]], list[tuple[str, ...]]]
 """Texts by id -> groups of ids that say the same (`memory.near_duplicates`)."""
@@ -20,7 +21,11 @@ class Draft:
     """Memories by id, before and as planned, with the actions that lead there."""
 
     def __init__(
-        self, memories: Iterable[Memory], *, threads: Mapping[str, str] | None = None, faded_at: float = 0.0
+        self,
+        memories: Iterable[Memory] = (),
+        *,
+        threads: Mapping[str, str] | None = None,
+        faded_at: Mapping[str, float] | None = None,
     ) -> None:
         self.before = {memory.id: memory for memory in memories}
         self.after = dict(self.before)
@@ -31,8 +36,8 @@ class Draft:
         self.seen: dict[str, float] = {}
         """Memory id -> when it was last seen elsewhere, where that is known (unix seconds)."""
         self.actions: list[Action] = []
-        self.faded_at = faded_at
-        """When confidence was last made to fall: what fell is not counted twice."""
+        self.faded_at = dict(faded_at or {})
+        """Scope -> when confidence was last made to fall (unix seconds): what fell is not counted twice."""
 
     @property
     def erased(self) -> list[str]:
@@ -42,9 +47,14 @@ class Draft:
     @property
     def changed(self) -> list[Memory]:
         """Memories that are new or not what they were, those that step back first."""
-        live = frozenset({Status.ACTIVE, Status.STALE})
         found = [memory for id_, memory in self.after.items() if self.before.get(id_) != memory]
-        return sorted(found, key=lambda memory: (memory.status in live, memory.id))
+        return sorted(found, key=lambda memory: (memory.status in LIVE, memory.id))
+
+    def of(self, layers: Collection[Layer]) -> list[Memory]:
+        """Return the memories of these layers as they stand now, by id."""
+        return sorted(
+            (memory for memory in self.after.values() if memory.layer in layers), key=lambda memory: memory.id
+        )
 
     def last_seen(self, memory: Memory) -> float:
         """Return when a memory was last said, changed, used, or seen in a project (unix seconds)."""
@@ -54,15 +64,16 @@ class Draft:
         """Put these memories in the place of what they were, for this reason."""
         for memory in memories:
             self.after[memory.id] = memory
-        self._note(kind, scope, memories, why)
+        self.note(kind, scope, *memories, why=why)
 
     def erase(self, kind: ActionKind, scope: Scope, *memories: Memory, why: str) -> None:
         """Take these memories away, for this reason."""
         for memory in memories:
             self.after.pop(memory.id, None)
-        self._note(kind, scope, memories, why)
+        self.note(kind, scope, *memories, why=why)
 
-    def _note(self, kind: ActionKind, scope: Scope, memories: tuple[Memory, ...], why: str) -> None:
+    def note(self, kind: ActionKind, scope: Scope, *memories: Memory, why: str) -> None:
+        """Note an action that leaves the memories as they are."""
         title = memories[0].title if memories else ""
         self.actions.append(Action(kind, scope, tuple(memory.id for memory in memories), why, title))
 

@@ -5,7 +5,7 @@ made one. What a person said stays before what was inferred, then what has a key
 Trade-off: the others stay in the store, superseded, until they are pruned, so that nothing is lost by a comparison.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xscore.learning.actions import ActionKind, Scope
@@ -14,24 +14,31 @@ from xscore.learning.retention import LIVE, RECORDS, was_said
 from xscore.records import Layer, Memory
 
 
-def merge(draft: Draft, layers: Iterable[Layer], scope: Scope, *, similar: Similar) -> None:
-    """Merge what says the same in these layers."""
-    pools: dict[tuple[str, ...], list[Memory]] = {}
-    for memory in draft.after.values():
-        if memory.layer in layers and memory.status in LIVE and memory.kind not in RECORDS:
-            pools.setdefault((memory.layer, memory.scope, memory.kind, _place(memory)), []).append(memory)
-    for pool in (pools[name] for name in sorted(pools)):
-        by_id = {memory.id: memory for memory in sorted(pool, key=lambda memory: memory.id)}
-        groups = similar({id_: memory.text for id_, memory in by_id.items()}) if len(by_id) > 1 else []
-        for group in sorted(groups):
-            _merge_group(draft, scope, [by_id[id_] for id_ in group])
+def merge(draft: Draft, layers: Collection[Layer], scope: Scope, *, similar: Similar) -> None:
+    """Merge what says the same in these layers, until nothing does."""
+    while _merged(draft, layers, scope, similar):
+        pass
 
 
-def _merge_group(draft: Draft, scope: Scope, group: Sequence[Memory]) -> None:
+def _merged(draft: Draft, layers: Collection[Layer], scope: Scope, similar: Similar) -> bool:
+    pools: dict[tuple[str, ...], dict[str, Memory]] = {}
+    for memory in draft.of(layers):
+        if memory.status in LIVE and memory.kind not in RECORDS:
+            pool = (memory.layer, memory.scope, memory.kind, _place(memory))
+            pools.setdefault(pool, {})[memory.id] = memory
+    found = False
+    for name in sorted(pools):
+        by_id = pools[name]
+        for group in similar({id_: memory.text for id_, memory in by_id.items()}) if len(by_id) > 1 else []:
+            found |= _merge_group(draft, scope, [by_id[id_] for id_ in group])
+    return found
+
+
+def _merge_group(draft: Draft, scope: Scope, group: Sequence[Memory]) -> bool:
     if len({memory.key for memory in group if memory.key}) > 1:
         group = [memory for memory in group if not memory.key]
     if len(group) < 2:
-        return
+        return False
     best, *others = sorted(group, key=_clarity, reverse=True)
     occurrences = sum(memory.particulars.occurrences for memory in group)
     kept = replace(
@@ -44,6 +51,7 @@ def _merge_group(draft: Draft, scope: Scope, group: Sequence[Memory]) -> None:
     )
     why = f"{len(group)} say the same; seen {kept.evidence_count} times in all"
     draft.act(ActionKind.MERGE, scope, kept, *(superseded(memory, best.id) for memory in others), why=why)
+    return True
 
 
 def _clarity(memory: Memory) -> tuple[bool, bool, float, int, str]:

@@ -28,11 +28,11 @@ def fade(
     drifting: Collection[str] = (),
 ) -> None:
     """Let confidence fall for the days since it last did (L05). drifting: ids that fade faster, said or not (L09)."""
-    for memory in _of(draft, layers):
+    for memory in draft.of(layers):
         drifts = memory.id in drifting
         if memory.status not in LIVE or memory.kind in RECORDS or (was_said(memory) and not drifts):
             continue
-        days = days_since(max(draft.last_seen(memory), draft.faded_at), now)
+        days = days_since(max(draft.last_seen(memory), draft.faded_at.get(scope, 0.0)), now)
         rate = rules.decay_per_day * (rules.drift_rate if drifts else 1.0)
         fallen = decay(memory.confidence, days, rate)
         if fallen == memory.confidence:
@@ -44,7 +44,7 @@ def fade(
 
 def archive_weak(draft: Draft, scope: Scope, rules: MemorySettings) -> None:
     """Archive what was inferred of the user and is believed no more (L04)."""
-    for memory in _of(draft, (Layer.USER,)):
+    for memory in draft.of((Layer.USER,)):
         if memory.status in LIVE and memory.source is Source.INFERRED and memory.confidence < rules.weak_confidence:
             why = f"confidence {memory.confidence:.3f} is below {rules.weak_confidence:g}"
             draft.act(ActionKind.ARCHIVE, scope, _archived(memory), why=why)
@@ -52,7 +52,7 @@ def archive_weak(draft: Draft, scope: Scope, rules: MemorySettings) -> None:
 
 def retire(draft: Draft, layers: Collection[Layer], scope: Scope, rules: MemorySettings, *, now: float) -> None:
     """Drop, prune and archive what has long been unused (L03, L06)."""
-    for memory in _of(draft, layers):
+    for memory in draft.of(layers):
         days = (now - draft.last_seen(memory)) / SECONDS_PER_DAY
         if is_dropped(memory, days, rules):
             why = f"importance {memory.importance:g} is below {rules.drop_importance:g}, unused for {days:.0f} days"
@@ -67,15 +67,10 @@ def keep_to_caps(draft: Draft, layers: Iterable[Layer], scope: Scope, rules: Mem
     """Archive the least valuable of a layer that is over its rows or bytes (L11)."""
     for layer in layers:
         rows, size = rules.max_rows[layer.value], rules.max_bytes[layer.value]
-        for memory in over_cap(_of(draft, (layer,)), max_rows=rows, max_bytes=size):
+        for memory in over_cap(draft.of((layer,)), max_rows=rows, max_bytes=size):
             why = f"the {layer} layer is over its cap of {rows:,} rows or {size:,} bytes, and this is of least value"
             draft.act(ActionKind.ARCHIVE, scope, _archived(memory), why=why)
 
 
-def _of(draft: Draft, layers: Collection[Layer]) -> list[Memory]:
-    return sorted((m for m in draft.after.values() if m.layer in layers), key=lambda memory: memory.id)
-
-
 def _archived(memory: Memory) -> Memory:
     return door.with_status(memory, Status.ARCHIVED)
-

@@ -71,7 +71,11 @@ def count_observations(user: sqlite3.Connection, store_id: str, keys: Iterable[s
 
 def forget_observations(user: sqlite3.Connection, store_id: str, keys: Iterable[str]) -> int:
     """Remove what this store said about these keys, in a transaction that is open; return how many there were."""
-    project = project_name(store_id)
+    return forget_named(user, project_name(store_id), keys)
+
+
+def forget_named(user: sqlite3.Connection, project: str, keys: Iterable[str]) -> int:
+    """Remove what a project, by its name here, said about these keys."""
     gone = user.executemany(
         "DELETE FROM observation WHERE project = ? AND key = ?", [(project, key) for key in sorted(set(keys)) if key]
     )

@@ -1,0 +1,168 @@
+"""From projects to the user (L02, L09): what this one says is noted, what enough of them say becomes the user's own.
+
+Pure: observations and drafts in, drafts and notes out. What the user said themselves is never replaced by what was
+inferred, and what they erased for good never comes back. A choice made otherwise on purpose in this project is marked
+as an exception and left alone. Trade-off: only what has a key can be compared across projects.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from xscore.hashing import digest
+from xscore.learning.actions import ActionKind
+from xscore.learning.claims import VALUE_WORDS, normal, topic, value
+from xscore.learning.draft import Draft, superseded
+from xscore.learning.drift import is_drifting
+from xscore.learning.feedback import Signal, moved
+from xscore.learning.promotion import Promotion, promotions
+from xscore.learning.retention import LIVE, was_said
+from xscore.memory import door
+from xscore.memory.observations import Observation
+from xscore.records import Kind, Layer, Memory, MemoryScope, Source, Status
+from xscore.settings import MemorySettings
+
+COMPARED = frozenset({Kind.TECH_STACK, Kind.DECISION, Kind.CONVENTION, Kind.PATTERN, Kind.PREFERENCE})
+"""Kinds of which what holds in several projects says something of their user."""
+_OF_THE_REPOSITORY = (Layer.PROJECT, Layer.GOVERNANCE)
+_NAMED = frozenset({Kind.TECH_STACK, Kind.DECISION, Kind.PREFERENCE})
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What the user's store is to note of this project."""
+
+    project: str
+    new: tuple[Observation, ...]
+    ended: tuple[str, ...]
+    """Keys of which the project says nothing any more."""
+    observed: tuple[Observation, ...]
+    """All projects' observations, once that is done."""
+    projects: Mapping[str, float]
+    """All projects, this one seen now."""
+
+
+def note(
+    repository: Draft,
+    user: Draft,
+    known: Sequence[Observation],
+    *,
+    project: str,
+    projects: Mapping[str, float],
+    now: float,
+) -> Noted:
+    """Compare what this project says with what was noted of it; the actions stand in the user's draft."""
+    said = {each.key: each for each in known if each.project == project}
+    saying = {memory.key: memory for memory in sorted(_comparable(repository), key=_weight)}
+    new = tuple(
+        Observation(project, key, str(memory.kind), value(memory), now)
+        for key, memory in sorted(saying.items())
+        if key not in said or (said[key].kind, said[key].value) != (str(memory.kind), value(memory))
+    )
+    ended = tuple(sorted(said.keys() - saying.keys()))
+    for each in new:
+        user.note(ActionKind.OBSERVE, "user", saying[each.key], why=f"{each.key}: {each.value}")
+    for key in ended:
+        user.note(ActionKind.OBSERVE, "user", why=f"{key}: this project says nothing of it any more")
+    kept = [each for each in known if each.project != project or each.key not in {*ended, *(one.key for one in new)}]
+    return Noted(project, new, ended, (*kept, *new), {**projects, project: max(now, projects.get(project, now))})
+
+
+def promote(user: Draft, noted: Noted, rules: MemorySettings, *, forgotten: Collection[str], now: float) -> None:
+    """Make what enough projects say the user's. forgotten: ids that were erased and must not come back."""
+    for found in promotions(noted.observed, len(noted.projects), rules):
+        memory = _of_the_user(found, now=now)
+        about = [each for each in user.of((Layer.USER,)) if topic(each.key) == topic(found.key)]
+        same = [each for each in about if normal(value(each)) == normal(found.value)]
+        live = [each for each in about if each.status in LIVE]
+        why = f"{found.key}: {found.value}, in {found.projects} of {found.of} projects (support {found.support:.2f})"
+        agreeing = next((each for each in same if each.status in LIVE), None)
+        if agreeing is not None:
+            _confirm(user, agreeing, found, rules, why)
+        elif memory.id not in forgotten and not any(map(was_said, live)) and _is_news(same, found):
+            stepping_back = [superseded(each, memory.id) for each in live]
+            user.act(ActionKind.PROMOTE, "user", memory, *stepping_back, why=why)
+
+
+def see(user: Draft, noted: Noted) -> None:
+    """A preference is seen wherever a project that says the same is."""
+    for memory in user.of((Layer.USER,)):
+        claimed = normal(value(memory))
+        for each in noted.observed:
+            if memory.key and topic(each.key) == topic(memory.key) and normal(each.value) == claimed:
+                user.seen[memory.id] = max(user.seen.get(memory.id, 0.0), noted.projects.get(each.project, 0.0))
+
+
+def drifting(user: Draft, noted: Noted, rules: MemorySettings) -> set[str]:
+    """Return the ids of preferences that the latest projects do without."""
+    return {
+        memory.id
+        for memory in user.of((Layer.USER,))
+        if memory.key
+        and is_drifting(memory.key, value(memory), noted.observed, noted.projects, latest=rules.drift_projects)
+    }
+
+
+def mark_exceptions(repository: Draft, user: Draft) -> None:
+    """Mark what this project chose on purpose, and otherwise than its user does."""
+    preferences = {topic(each.key): each for each in user.of((Layer.USER,)) if each.key and each.status in LIVE}
+    for memory in _comparable(repository):
+        preference = preferences.get(topic(memory.key))
+        if preference is None or not was_said(memory) or memory.particulars.exception_of == preference.id:
+            continue
+        if normal(value(memory)) == normal(value(preference)):
+            continue
+        marked = replace(memory, particulars=replace(memory.particulars, exception_of=preference.id))
+        reason = memory.particulars.rationale or "chosen explicitly"
+        why = f"{value(memory)} here, {value(preference)} usually: {reason}"
+        repository.act(ActionKind.EXCEPT, "user", marked, why=why)
+
+
+def _comparable(repository: Draft) -> list[Memory]:
+    return [
+        memory
+        for memory in repository.of(_OF_THE_REPOSITORY)
+        if memory.key and memory.kind in COMPARED and memory.status is Status.ACTIVE
+    ]
+
+
+def _weight(memory: Memory) -> tuple[bool, float, str]:
+    """The last one counts where several speak of a key: what was decided, then the latest."""
+    return (memory.kind is Kind.DECISION, memory.updated_at, memory.id)
+
+
+def _confirm(user: Draft, memory: Memory, found: Promotion, rules: MemorySettings, why: str) -> None:
+    """Further projects adopt what is known already."""
+    further = found.projects - memory.evidence_count
+    if further <= 0:
+        return
+    confidence = memory.confidence
+    for _ in range(0 if was_said(memory) else further):
+        confidence = moved(confidence, Signal.ADOPTION, rules.feedback)  # type: ignore[arg-type]  # its keys are signals
+    grown = replace(memory, evidence_count=found.projects, confidence=confidence)
+    user.act(ActionKind.PROMOTE, "user", grown, why=why)
+
+
+def _is_news(same: Sequence[Memory], found: Promotion) -> bool:
+    """What was archived as too weak comes back only with more projects than it had then."""
+    return all(each.status is Status.SUPERSEDED or found.projects > each.evidence_count for each in same)
+
+
+def _of_the_user(found: Promotion, *, now: float) -> Memory:
+    named = found.kind in _NAMED and len(found.value.split()) <= VALUE_WORDS
+    kind = Kind.PATTERN if found.kind == Kind.PATTERN else Kind.PREFERENCE
+    memory, _ = door.make(
+        layer=Layer.USER,
+        kind=kind,
+        title=f"{found.key}: {found.value}",
+        text=f"Usually uses {found.value}." if named else found.value,
+        entity=f"user > {found.key}",
+        ordinal=int(digest("promoted", topic(found.key), normal(found.value))[:15], 16),
+        key=found.key,
+        scope=MemoryScope.GLOBAL,
+        confidence=found.confidence,
+        evidence_count=found.projects,
+        source=Source.INFERRED,
+        created_at=now,
+        updated_at=now,
+    )
+    return memory
