@@ -6,6 +6,7 @@ looked for, and there git is given up after `TIMEOUT_S`.
 """
 
 import os
+import re
 import subprocess
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
@@ -26,6 +27,13 @@ _OPENED = tuple(
     """.split()  # noqa: SIM905  read as a list of names
 )
 """What git opens at a root without a look: of a pipe or a device it would wait for an end that never comes."""
+
+DETACHED = "detached HEAD"
+"""Stands for the branch where none is checked out; no branch can have a blank in its name."""
+_BEGAN_FROM = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
+_RENAMED = re.compile(rb"\tBranch: renamed refs/heads/(.+) to refs/heads/(.+)$", re.MULTILINE)
+_REFLOG_BYTES = 65_536
+_COMMIT = re.compile("[0-9a-f]{40}|[0-9a-f]{64}")
 
 
 def ask_git(root: Path, *arguments: str) -> bytes | None:
@@ -104,3 +112,44 @@ def branch(git_dir: Path) -> str:
     except (OSError, UnicodeDecodeError):
         return ""
     return head.removeprefix("ref: refs/heads/")
+
+
+def working_branch(git_dir: Path) -> str:
+    """Name the branch that is worked on, by reading files: of a rebase or bisect under way, the one it began from."""
+    named = branch(git_dir)
+    if not _COMMIT.fullmatch(named):
+        return named
+    for file in _BEGAN_FROM:
+        began = _small_text(git_dir / file).strip().removeprefix("refs/heads/")
+        if began and not _COMMIT.fullmatch(began) and began != DETACHED:
+            return began
+    return DETACHED
+
+
+def earlier_names(git_dir: Path, name: str) -> tuple[str, ...]:
+    """Return what a branch was called before it was renamed, latest first, by its reflog."""
+    shared = _small_text(git_dir / "commondir").strip()
+    log = (git_dir / shared if shared else git_dir) / "logs" / "refs" / "heads" / name
+    found: list[str] = []
+    wanted = name
+    for old, new in reversed(_RENAMED.findall(_small_bytes(log))):
+        if new.decode("utf-8", "surrogateescape") == wanted:
+            wanted = old.decode("utf-8", "surrogateescape")
+            found.append(wanted)
+    return tuple(found)
+
+
+def _small_text(file: Path) -> str:
+    return _small_bytes(file).decode("utf-8", "surrogateescape")
+
+
+def _small_bytes(file: Path) -> bytes:
+    """Read the end of a file of git's; nothing where it is none, or no regular one."""
+    try:
+        if not file.is_file():
+            return b""
+        with file.open("rb") as opened:
+            opened.seek(max(0, file.stat().st_size - _REFLOG_BYTES))
+            return opened.read()
+    except (OSError, ValueError):
+        return b""

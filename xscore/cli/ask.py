@@ -6,7 +6,21 @@ from xscore.cli import answer_page
 from xscore.cli.failures import INTERRUPTED
 from xscore.cli.moment import BEGAN
 from xscore.cli.opening import in_pipeline, read_settings
-from xscore.cli.options import JUDGING, KEEPING, LIMITS, MODELS, MOMENT, OUTPUT, RESULT, ROUTING, SCOPE, Flags, options
+from xscore.cli.options import (
+    JUDGING,
+    KEEPING,
+    LIMITS,
+    MODELS,
+    MOMENT,
+    OUTPUT,
+    PERSONA,
+    RESULT,
+    ROUTING,
+    SCOPE,
+    SESSION,
+    Flags,
+    options,
+)
 from xscore.cli.progress import Watch
 from xscore.cli.terminal import Terminal, echo, print_json
 from xscore.pipeline.receipt import to_json
@@ -23,7 +37,7 @@ ANSWER = {
 
 @click.command()
 @click.argument("task")
-@options(MOMENT, SCOPE, KEEPING, MODELS, JUDGING, LIMITS, ANSWER, ROUTING, RESULT, OUTPUT)
+@options(MOMENT, SESSION, PERSONA, SCOPE, KEEPING, MODELS, JUDGING, LIMITS, ANSWER, ROUTING, RESULT, OUTPUT)
 def ask(task: str, flags: Flags) -> int:
     """Judge every memory of this repository against TASK, then answer once with what matters.
 

@@ -37,6 +37,7 @@ OVERRIDES: dict[str, tuple[str, ...]] = {
     "reasons": ("judge.reasons",),
     "tests": ("judge.tests",),
     "max_tokens": ("bundle.max_tokens",),
+    "persona": ("session.persona",),
     "task_type": ("routing.task_type",),
     "strict": ("routing.strict",),
 }
@@ -82,6 +83,15 @@ MOMENT: dict[str, Option] = {
         help="A recently opened file, newest first. Repeatable.",
     ),
     "no_git": click.option("--no-git", is_flag=True, help="Do not ask git for the files, the diff and recent changes."),
+}
+SESSION: dict[str, Option] = {
+    "fresh": click.option("--fresh", is_flag=True, help="Begin a new working session on this branch."),
+    "checkpoint": click.option("--checkpoint", metavar="NAME", help="Go on from this checkpoint."),
+}
+PERSONA: dict[str, Option] = {
+    "persona": click.option(
+        "--persona", type=click.Choice(["concise", "playful", "formal"]), help="Tone of the answer: plain unless set."
+    ),
 }
 SCOPE: dict[str, Option] = {
     "path": click.option(
@@ -200,6 +210,8 @@ class Flags:
             file=file,
             line=line,
             recent=tuple(self.given["recent"]),
+            fresh=bool(self.given.get("fresh")),
+            checkpoint=self.given.get("checkpoint") or "",
             scope=Scope(
                 tuple(map(as_listed, self.given["path"])), tuple(self.given["kind"]), tuple(self.given["layer"])
             ),

@@ -12,8 +12,9 @@ import click
 
 from xscore.cli.figures import best_so_far, binding, counted, dollars, seconds, standing
 from xscore.cli.safe_text import one_line
+from xscore.cli.session_words import taken_up
 from xscore.cli.terminal import Terminal
-from xscore.records import Estimate, JudgeEstimate, Progress
+from xscore.records import Estimate, JudgeEstimate, Progress, SessionInfo
 
 if TYPE_CHECKING:
     from xscore.cli.board import Board
@@ -74,6 +75,11 @@ class Watch:
     def note(self, message: str) -> None:
         """Something the user should know."""
         self._terminal.note(message, say=self._board.above if self._board else None)
+
+    def session(self, session: SessionInfo) -> None:
+        """Tell what was worked on before the break; under --json the receipt tells it."""
+        if session.resumed and not self._terminal.as_json:
+            self.note(taken_up(session, now=time.time()))
 
     def answer_text(self, piece: str) -> None:
         """A piece of the answer arrived; a reader who left does not stop a call that is being paid for."""

@@ -27,6 +27,11 @@ from xscore.records import Checkpoint, SessionEntry
 NAME_CHARS = 64
 NOTE_CHARS = 2_000
 MOST_NOTES = 20
+_FORGET_NAME = (
+    "DELETE FROM checkpoint WHERE name = ?",
+    "UPDATE turn SET moment = json_set(moment, '$.checkpoint', '') WHERE json_extract(moment, '$.checkpoint') = ?",
+    "UPDATE receipt SET body = json_set(body, '$.checkpoint', '') WHERE json_extract(body, '$.checkpoint') = ?",
+)
 _LISTS = frozenset(field.name for field in fields(SessionEntry) if "tuple" in str(field.type))
 
 
@@ -78,6 +83,11 @@ def load(connection: sqlite3.Connection, name: str) -> Checkpoint:
     raise UsageError(f"there is no checkpoint `{name}`", hint=said)
 
 
+def is_saved(connection: sqlite3.Connection, name: str) -> bool:
+    """Whether there is a checkpoint of this name."""
+    return connection.execute("SELECT 1 FROM checkpoint WHERE name = ?", (_name(name),)).fetchone() is not None
+
+
 def checkpoints(connection: sqlite3.Connection) -> list[Checkpoint]:
     """Return all checkpoints, newest first."""
     rows = connection.execute("SELECT name, created_at, payload FROM checkpoint ORDER BY created_at DESC, name")
@@ -92,9 +102,16 @@ def delete(store: Store, name: str, *, patience_s: float = 5.0) -> bool:
     """
     gone = load(store.connection, name)
     with database.transaction(store.connection):
-        store.connection.execute("DELETE FROM checkpoint WHERE name = ?", (gone.name,))
+        for sql in _FORGET_NAME:
+            store.connection.execute(sql, (gone.name,))
         mark_unclean(store.connection)
-    told = [*gone.notes, *gone.goals, *gone.pending, *(f"{entry.task}\n{entry.outcome}" for entry in gone.entries)]
+    told = [
+        gone.name,
+        *gone.notes,
+        *gone.goals,
+        *gone.pending,
+        *(f"{entry.task}\n{entry.outcome}" for entry in gone.entries),
+    ]
     return clean(store.connection, store.path, lines_of(told), patience_s=patience_s)
 
 

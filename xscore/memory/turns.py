@@ -91,6 +91,7 @@ def begin_turn(
         "file": file,
         "line": turn.line,
         "recent": recent,
+        "checkpoint": turn.checkpoint,
         "scope": {"paths": paths, "kinds": turn.scope.kinds, "layers": turn.scope.layers},
     }
     task = redact(turn.task).text
@@ -177,6 +178,7 @@ def _past(row: tuple[str, str, str, str, str, str, float, str, str, str]) -> Pas
         file=known.get("file", ""),
         line=known.get("line", 0),
         recent=tuple(known.get("recent", ())),
+        checkpoint=str(known.get("checkpoint", "")),
         scope=Scope(**scope),
     )
     return PastTurn(

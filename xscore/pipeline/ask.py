@@ -15,17 +15,18 @@ from xscore.cache.keys import judge_key
 from xscore.errors import NoUsableModel, ProviderError, StoreError, UsageError, XscoreError
 from xscore.memory import turns
 from xscore.pipeline import account, kept
-from xscore.pipeline.answering import answer_s, ask_primary
+from xscore.pipeline.answering import answer_s, ask_primary, with_checkpoint
 from xscore.pipeline.closing import Ended, close_account
 from xscore.pipeline.deadline import Deadline
 from xscore.pipeline.fusion import NO_CONTEXT, Context, fuse
 from xscore.pipeline.judging import NoJudge, Settled, Watched, forgive, settle
-from xscore.pipeline.opening import Opened, confirm, open_turn
+from xscore.pipeline.opening import Opened, confirm, missing, open_turn
 from xscore.pipeline.parts import Desk, Parts
 from xscore.pipeline.ranking import Ranking, rank
 from xscore.pipeline.receipt import discreet, to_json
 from xscore.pipeline.score_file import check_place, write_scores
 from xscore.pipeline.stopwatch import Stopwatch
+from xscore.processes import life
 from xscore.records import (
     Answer,
     Cause,
@@ -72,6 +73,7 @@ async def run_turn(parts: Parts, turn: Turn, wishes: Wishes) -> Answer:
         turn_key=opened.key,
         judge=judge_key(parts.judge.identity),
         now=parts.clock(),
+        life=life(),
     )
     course = _Course(parts, replace(opened, turn=replace(opened.turn, id=turn_id)), wishes, watch, deadline)
     try:
@@ -91,7 +93,7 @@ class _Course:
         if deadline is not None and self._wants_answer():
             deadline = deadline.with_answer(answer_s(parts))
         self.deadline = deadline
-        self.warnings = [*parts.warnings, *_missing(opened)]
+        self.warnings = [*parts.warnings, *missing(opened)]
         self.interrupted = False
         self.primary_failed = False
 
@@ -203,7 +205,10 @@ class _Course:
         with self.watch.stage("primary"):
             try:
                 within_s = self.deadline.left_s() if self.deadline else None
-                answered = await ask_primary(self.parts, desk.primary(), self.opened.turn, context, within_s=within_s)
+                asked, saved = self.opened.turn, self.opened.checkpoint
+                answered = await ask_primary(
+                    self.parts, desk.primary(), asked, context, within_s=within_s, checkpoint=saved
+                )
             except asyncio.CancelledError:
                 self.interrupted = True
                 forgive(asyncio.current_task())
@@ -226,7 +231,7 @@ class _Course:
             reasons=self._reasons((*selection.kept, *selection.near_misses)),
             titles=self._titles((*selection.kept, *selection.near_misses)),
             answer=text,
-            bundle=context.bundle.text if show else None,
+            bundle=with_checkpoint(context, self.opened.checkpoint, form=self.wishes.bundle) if show else None,
             warnings=tuple(dict.fromkeys(self.warnings)),
             interrupted=self.interrupted,
             primary_failed=self.primary_failed,
@@ -280,11 +285,6 @@ class _Course:
 
 def _of_user(answer: Answer) -> list[str]:
     return [memory.id for memory in answer.selected if memory.layer == Layer.USER]
-
-
-def _missing(opened: Opened) -> list[str]:
-    """Name the layers that could not be read: the turn goes on without them, and says so."""
-    return [f"the {one.layer} layer took no part: {one.problem}" for one in opened.routing.layers if one.problem]
 
 
 def _deadline(parts: Parts, started: float) -> Deadline | None:

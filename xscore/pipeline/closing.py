@@ -55,6 +55,8 @@ def close_account(
     return Answer(
         turn_id=opened.turn.id,
         continues=opened.turn.continues,
+        session=opened.session,
+        checkpoint=opened.checkpoint.name if opened.checkpoint else "",
         task=opened.turn.task,
         scope=opened.turn.scope,
         threshold=threshold,

@@ -14,6 +14,7 @@ from xscore import database
 from xscore.cache.keys import judge_key
 from xscore.errors import UsageError
 from xscore.memory import turns
+from xscore.memory.checkpoints import is_saved
 from xscore.memory.turns import PastTurn
 from xscore.paths import native
 from xscore.pipeline import kept
@@ -73,6 +74,9 @@ def _judge_named(past: PastTurn) -> str:
 
 def _still_there(parts: Parts, turn: Turn) -> Turn:
     """Name the files of the turn by their whole path, from wherever it goes on; those that are gone are left out."""
+    if turn.checkpoint and not is_saved(parts.store.connection, turn.checkpoint):
+        parts.observer.note(f"gone since turn {turn.id}, and left out: checkpoint {turn.checkpoint}")
+        turn = replace(turn, checkpoint="")
     named = dict.fromkeys([*([turn.file] if turn.file else []), *turn.recent])
     found = {name: path for name in named if (path := parts.root.path / native(name)).exists()}
     gone = [name for name in named if name not in found]

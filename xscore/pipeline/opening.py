@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from xscore.cache.keys import judge_key, turn_key
 from xscore.errors import StoreError, UsageError
-from xscore.git import branch
-from xscore.memory.working_session import session_thread
+from xscore.git import earlier_names, working_branch
+from xscore.memory import checkpoints
+from xscore.memory.working_session import take_up
 from xscore.pipeline import kept
 from xscore.pipeline.context import complete
 from xscore.pipeline.parts import Parts
@@ -17,8 +18,9 @@ from xscore.pipeline.pool import Pool, gather
 from xscore.pipeline.routing import plan
 from xscore.pipeline.seats import answer_estimate
 from xscore.pipeline.stopwatch import Stopwatch
+from xscore.processes import life
 from xscore.prompts.judge import turn_block
-from xscore.records import Estimate, IndexReport, LayerReport, Routing, Turn
+from xscore.records import Checkpoint, Estimate, IndexReport, LayerReport, Routing, SessionInfo, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +32,24 @@ class Opened:
     pool: Pool
     index: IndexReport
     routing: Routing
+    session: SessionInfo
+    checkpoint: Checkpoint | None
 
 
 def open_turn(parts: Parts, turn: Turn, watch: Stopwatch) -> Opened:
     """Bring the index up to date, complete the turn, and look up what is known. Sends nothing."""
     settings, judge = parts.settings, parts.judge
     now = parts.clock()
+    checkpoint = checkpoints.load(parts.store.connection, turn.checkpoint) if turn.checkpoint else None
     parts.observer.stage("index")
     with watch.stage("index"):
         report = parts.index()
         ready = complete(turn, parts.root, use_git=settings.index.git, now=now)
     parts.observer.stage("pool")
     with watch.stage("pool"):
-        place = branch(parts.root.git_dir) if parts.root.git_dir else ""
-        thread = turn.thread or session_thread(parts.store.connection, branch=place, now=now)
+        session = session_of(parts, turn, now=now)
         fetched = parts.store.fetch(
-            tests=settings.judge.tests, thread=thread, deadline_s=settings.routing.deadline_ms / 1000
+            tests=settings.judge.tests, thread=session.thread, deadline_s=settings.routing.deadline_ms / 1000
         )
         _refuse_what_is_missing(fetched.layers, strict=settings.routing.strict)
         routing = Routing(plan(ready, routing=settings.routing, bundle=settings.bundle), fetched.layers)
@@ -53,7 +57,24 @@ def open_turn(parts: Parts, turn: Turn, watch: Stopwatch) -> Opened:
         key = turn_key(turn_block(ready, context=settings.judge.context))
         known = kept.known(parts.store, key, judge_key(judge.identity)) if judge.is_model else {}
         pool = gather(fetched.candidates, ready.scope, known)
-    return Opened(replace(ready, thread=thread), key, pool, report, routing)
+    ready = replace(ready, thread=session.thread, checkpoint=checkpoint.name if checkpoint else "")
+    return Opened(ready, key, pool, report, routing, session, checkpoint)
+
+
+def session_of(parts: Parts, turn: Turn, *, now: float) -> SessionInfo:
+    """Take up the working session of the turn, or of the branch that is checked out, and tell of a break."""
+    place = working_branch(parts.root.git_dir) if parts.root.git_dir else ""
+    session = take_up(
+        parts.store.connection,
+        branch=place,
+        now=now,
+        fresh=turn.fresh,
+        thread=turn.thread,
+        renamed_from=earlier_names(parts.root.git_dir, place) if parts.root.git_dir else (),
+        life=life(),
+    )
+    parts.observer.session(session)
+    return session
 
 
 def _refuse_what_is_missing(layers: Sequence[LayerReport], *, strict: bool) -> None:
@@ -63,6 +84,11 @@ def _refuse_what_is_missing(layers: Sequence[LayerReport], *, strict: bool) -> N
             raise StoreError(
                 f"the {layer.layer} layer cannot be read: {layer.problem}", hint="Leave --strict out to go on without."
             )
+
+
+def missing(opened: Opened) -> list[str]:
+    """Name the layers that could not be read: the turn goes on without them, and says so."""
+    return [f"the {one.layer} layer took no part: {one.problem}" for one in opened.routing.layers if one.problem]
 
 
 def confirm(parts: Parts, opened: Opened, *, answers: bool) -> None:

@@ -25,11 +25,12 @@ def to_json(record: object) -> dict[str, Json]:
 def discreet(answer: Answer) -> Answer:
     """Return the receipt as the repository's store keeps it.
 
-    Without the bundle, and without words about the user's own memories: those stay in the user's store.
+    Without the bundle, what was asked before, and words about the user's own memories: those stay in their store.
     """
     return replace(
         answer,
         bundle=None,
+        session=replace(answer.session, last_task="") if answer.session else None,
         selected=tuple(map(_discreet, answer.selected)),
         near_misses=tuple(map(_discreet, answer.near_misses)),
     )

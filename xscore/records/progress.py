@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Protocol
 
 from xscore.records.reports import Estimate, JudgeEstimate
+from xscore.records.session import SessionInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,10 @@ class Observer(Protocol):
         """Something the user should know."""
         ...
 
+    def session(self, session: SessionInfo) -> None:
+        """This working session goes on."""
+        ...
+
     def answer_text(self, piece: str) -> None:
         """A piece of the answer arrived."""
         ...
@@ -81,6 +86,9 @@ class Silent:
         """Say nothing."""
 
     def note(self, message: str) -> None:
+        """Say nothing."""
+
+    def session(self, session: SessionInfo) -> None:
         """Say nothing."""
 
     def answer_text(self, piece: str) -> None:

@@ -7,6 +7,7 @@ from xscore.errors import BrokenReceipt
 from xscore.records.calls import Traffic, Usage
 from xscore.records.routing import Routing
 from xscore.records.selection import Boost
+from xscore.records.session import SessionInfo
 from xscore.records.turn import Scope
 
 
@@ -146,6 +147,10 @@ class Answer:
     """The plan of the bundle, and what each layer gave; None of an answer that was made without a pool."""
     traffic: Traffic = field(default_factory=Traffic)
     """Limits that the judge's host stated, and how many calls were in flight when."""
+    session: SessionInfo | None = None
+    """How the working session was taken up; its task is not kept in the store with the receipt."""
+    checkpoint: str = ""
+    """Name of the checkpoint that it went on from; empty: none."""
     continues: str = ""
     """The turn that this one finished; empty: it stands for itself."""
     excluded_files: int = 0

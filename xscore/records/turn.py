@@ -41,7 +41,11 @@ class Turn:
     """The uncommitted change, redacted; shown to the answering model."""
     changed: tuple[ChangedFile, ...] = ()
     thread: str = ""
-    """The working session this turn belongs to; its own exchanges are not candidates."""
+    """The working session this turn belongs to; its own exchanges are not candidates. Empty: that of the branch."""
+    fresh: bool = False
+    """Begin a new working session on this branch; exchanges of the one before are candidates then."""
+    checkpoint: str = ""
+    """Name of a checkpoint to go on from: the answering model is shown it."""
     id: str = ""
     """`t_…`, dealt when the turn begins."""
     continues: str = ""
