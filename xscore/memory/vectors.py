@@ -49,12 +49,6 @@ class Vectors:
         best = sorted(zip(rows, scores, strict=True), key=lambda pair: (-pair[1], self.ids[pair[0]]))
         return [(self.ids[row], score) for row, score in best[:k]]
 
-    def likeness(self, query: "Matrix") -> dict[str, float]:
-        """Return the cosine of every memory with the query."""
-        if not self.ids:
-            return {}
-        return dict(zip(self.ids, (self.rows @ unit(query)[0]).tolist(), strict=True))
-
 
 def unit(rows: "Matrix") -> "Matrix":
     """Return float32 rows of length 1; a row of zeros stays as it is."""

@@ -104,6 +104,9 @@ class _Desk:
         )
         return self._retrying(self.judging)
 
+    def embedding(self, provider: Provider) -> Provider:
+        return self._retrying(Limited(self._metered(provider), budget=self.budget, price_of=self.price_of))
+
     def halt(self) -> None:
         if self.judging is not None:
             self.judging.halt()

@@ -9,8 +9,9 @@ from contextlib import suppress
 from secrets import token_hex
 
 from xscore.cache import capabilities
-from xscore.errors import BudgetExhausted, NoUsableModel, ProviderError, UnknownModel
+from xscore.errors import BudgetExhausted, NoUsableModel, ProviderError, UnknownModel, UsageError
 from xscore.pipeline import model_checks as checks
+from xscore.pipeline.embedding import in_words
 from xscore.pipeline.model_checks import Model
 from xscore.pipeline.parts import JudgeCalls, Parts
 from xscore.pipeline.probe import Probed, find_out, known_of
@@ -29,7 +30,7 @@ async def diagnose(parts: Parts, *, probe: bool) -> Diagnosis:
     calls = parts.judge.calls
     if probe:
         probed = await _probe(parts, calls) if calls else [_nothing_to_probe(parts)]
-    findings = [_root(parts), _store(parts), *_judge(parts, calls), *probed, *_answerer(parts)]
+    findings = [_root(parts), _store(parts), *_judge(parts, calls), *probed, *_answerer(parts), _embedder(parts)]
     if probe and parts.answerer is not None:
         findings.extend(await _listed(parts))
     return Diagnosis(findings=(*findings, _budget(parts)))
@@ -112,6 +113,13 @@ def _answerer(parts: Parts) -> Iterator[Finding]:
         yield checks.capability(model, known, now=parts.clock())
     else:
         yield model.line("capability", "answers in plain text, for which nothing need be found out")
+
+
+def _embedder(parts: Parts) -> Finding:
+    try:
+        return Finding("embedder", True, in_words(parts.settings))
+    except (UsageError, ProviderError) as error:
+        return Finding("embedder", False, error.message, error.hint)
 
 
 async def _listed(parts: Parts) -> list[Finding]:

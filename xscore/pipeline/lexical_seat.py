@@ -1,10 +1,14 @@
-"""The seat of the judge without a model: costs nothing, sends nothing, keeps no scores."""
+"""The seat of the judge without a model: costs nothing, sends nothing, keeps no scores.
 
-from dataclasses import dataclass
+Where the user has set an embedder, likeness of meaning adds to the words; if a host makes the vectors, it is sent text.
+"""
+
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from xscore.memory.store import Store
 from xscore.memory.terms import EMBEDDER
+from xscore.pipeline.embedding import TERMS, label, likeness
 from xscore.pipeline.parts import Desk
 from xscore.pipeline.pool import Pool
 from xscore.records import Estimate, JudgeEstimate, JudgeIdentity, Turn
@@ -20,9 +24,14 @@ class LexicalSeat:
 
     settings: Settings
     store: Store
-    identity: JudgeIdentity = LEXICAL_IDENTITY
     is_model: bool = False
     calls: None = None
+
+    @property
+    def identity(self) -> JudgeIdentity:
+        """The judge's; where an embedder adds likeness it is another judge."""
+        embedder = label(self.settings)
+        return LEXICAL_IDENTITY if embedder == TERMS else replace(LEXICAL_IDENTITY, model=f"bm25-1+{embedder}")
 
     @property
     def threshold(self) -> float:
@@ -30,8 +39,15 @@ class LexicalSeat:
         return self.settings.selection.lexical_threshold
 
     async def open(self, desk: Desk, turn: Turn, pool: Pool, turn_key: str) -> Judge:
-        """Return the judge; it needs nothing of the desk."""
-        return LexicalJudge(lambda: self.store.vectors(EMBEDDER), reasons_from=self.settings.judge.reasons_from)
+        """Return the judge; it needs the desk only for likeness of meaning, where an embedder is set."""
+        meaning = await likeness(turn, self.settings, store=self.store, desk=desk)
+        return LexicalJudge(
+            lambda: self.store.vectors(EMBEDDER),
+            reasons_from=self.settings.judge.reasons_from,
+            likeness=meaning.cosines,
+            identity=self.identity,
+            remarks=meaning.remarks,
+        )
 
     def close(self) -> None:
         """Keep nothing: there is no host."""

@@ -20,6 +20,7 @@ from xscore.memory.pack_slots import save_slots, slots
 from xscore.memory.store import Store
 from xscore.memory.terms import EMBEDDER
 from xscore.pipeline import planning, probe
+from xscore.pipeline.embedding import likeness
 from xscore.pipeline.parts import Desk, JudgeCalls
 from xscore.pipeline.pool import Pool
 from xscore.providers.catalog import declared
@@ -33,6 +34,7 @@ from xscore.scorer.draft import Drafts, JudgeModel
 from xscore.scorer.fanout import workers_for
 from xscore.scorer.judge import Judge
 from xscore.scorer.lexical import priors
+from xscore.scorer.likeness import fused
 from xscore.scorer.model_judge import ModelJudge
 from xscore.scorer.packs import assign, profile
 from xscore.scorer.side_by_side import SideBySide
@@ -107,19 +109,25 @@ class ModelSeat:
         return replace(self, drafts=replace(self.drafts, model=replace(model, prefix_ttl_s=ttl_s)))
 
     async def _judge(self, desk: Desk, wrapped: Provider, turn: Turn, pool: Pool, turn_key: str) -> Judge:
+        words = priors(turn, pool.candidates, lambda: self.store.vectors(EMBEDDER))
+        meaning = await likeness(turn, self.settings, store=self.store, desk=desk)
         judge = partial(
             ModelJudge,
             wrapped,
             self.drafts,
             texts=self.texts,
             slots=self.slots(pool),
-            priors=priors(turn, pool.candidates, lambda: self.store.vectors(EMBEDDER)),
+            priors=fused(words, meaning.cosines),
             known_parts=lambda hashes: {part: pool.known[part] for part in hashes if part in pool.known},
             concurrency=workers_for(self.concurrency),
             context=self.settings.judge.context,
             halt=desk.halt,
         )
-        here = judge(write=desk.writer(turn_key, self.identity), claims=desk.claims(turn_key, self.identity))
+        here = judge(
+            write=desk.writer(turn_key, self.identity),
+            claims=desk.claims(turn_key, self.identity),
+            remarks=meaning.remarks,
+        )
         if not any(miss.layer is Layer.USER for miss in pool.misses):
             return here
         write, claims = await desk.of_user(turn_key, self.identity)

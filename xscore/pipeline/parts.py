@@ -56,6 +56,10 @@ class Desk(Protocol):
         """
         ...
 
+    def embedding(self, provider: Provider) -> Provider:
+        """Return a connected provider of embeddings, with retries, budget and ledger around it."""
+        ...
+
     def halt(self) -> None:
         """Have the judge's calls that wait for their turn not be sent; those in flight go on."""
         ...

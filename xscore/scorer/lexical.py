@@ -14,6 +14,7 @@ from typing import Final
 from xscore.memory.terms import EMBEDDER, FILE, FOLDER, NAME, OWNER, query_terms
 from xscore.records import Candidate, Cause, JudgeIdentity, Judgment, Turn, Unjudged
 from xscore.scorer.evidence import Evidence, WeighedTerm, weigh
+from xscore.scorer.likeness import lifted
 from xscore.scorer.mentions import Found, Mentions, mentions, named, without_frames
 
 Vectors = Callable[[], Iterable[tuple[str, bytes]]]
@@ -50,13 +51,24 @@ REASON_WORDS = 6
 class LexicalJudge:
     """Scores memories by shared words. `is_model` is False: every output says that no model judged."""
 
-    identity = IDENTITY
     is_model = False
     elsewhere: frozenset[str] = frozenset()
 
-    def __init__(self, vectors: Vectors, *, reasons_from: float = 0.3) -> None:
+    def __init__(
+        self,
+        vectors: Vectors,
+        *,
+        reasons_from: float = 0.3,
+        likeness: Mapping[str, float] | None = None,
+        identity: JudgeIdentity = IDENTITY,
+        remarks: tuple[str, ...] = (),
+    ) -> None:
+        """likeness: cosine with the task by memory id, of an embedder that the identity names; None: words alone."""
+        self.identity = identity
         self._vectors = vectors
         self._reasons_from = reasons_from
+        self._likeness = likeness or {}
+        self._remarks = remarks
 
     async def judge(self, turn: Turn, candidates: Sequence[Candidate]) -> AsyncIterator[Judgment | Unjudged]:
         """Yield one judgment for each candidate, best first; a reason from `reasons_from` up."""
@@ -64,15 +76,15 @@ class LexicalJudge:
             yield judgment
 
     def remarks(self) -> tuple[str, ...]:
-        """Say nothing: it has no replies."""
-        return ()
+        """Say what there was to say before it began: it has no replies."""
+        return self._remarks
 
     def stop(self, cause: Cause) -> None:
         """Do nothing: it has finished before anyone can ask."""
 
     def judgments(self, turn: Turn, candidates: Sequence[Candidate]) -> Iterator[Judgment]:
         """Return the same without a loop of events. A content hash that several candidates share is judged once."""
-        scored = _Scored(turn, candidates, self._vectors)
+        scored = _Scored(turn, candidates, self._vectors, self._likeness)
         seen: set[str] = set()
         for row in scored.order():
             candidate, score = candidates[row], scored.scores[row]
@@ -91,14 +103,21 @@ def priors(turn: Turn, candidates: Sequence[Candidate], vectors: Vectors) -> dic
 class _Scored:
     """A pool scored against one turn."""
 
-    def __init__(self, turn: Turn, candidates: Sequence[Candidate], vectors: Vectors) -> None:
+    def __init__(
+        self, turn: Turn, candidates: Sequence[Candidate], vectors: Vectors, likeness: Mapping[str, float] | None = None
+    ) -> None:
         self.candidates = candidates
+        self.likeness = likeness or {}
         self.terms = _terms(turn)
         self.evidence = weigh(candidates, dict(vectors()), self.terms)
         found = mentions(turn.task, turn.errors)
         self.named: Mapping[str, Found] = named(found, candidates) if found != Mentions() else {}
-        self.scores = _scores(self.evidence, candidates, self.named)
+        words = _scores(self.evidence, candidates, self.named)
+        self.scores = [lifted(score, self._cosine(row)) for row, score in enumerate(words)] if self.likeness else words
         self._hits: dict[int, list[int]] | None = None
+
+    def _cosine(self, row: int) -> float:
+        return self.likeness.get(self.candidates[row].id, 0.0)
 
     def order(self) -> list[int]:
         """Rows, best first; equals in the order of the pool."""
@@ -113,6 +132,8 @@ class _Scored:
         said = list(self.named[self.candidates[row].id].words[:2]) if self.candidates[row].id in self.named else []
         for field, words in sorted(fields.items(), key=lambda item: _FIELD_ORDER.index(item[0])):
             said.append(f"{field} {', '.join(words[:REASON_WORDS])}")
+        if lifted(0.0, self._cosine(row)) > 0:
+            said.append(f"likeness {self._cosine(row):.2f}")
         return "; ".join(said)
 
     def _hits_of(self, row: int) -> list[int]:

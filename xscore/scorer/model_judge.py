@@ -72,11 +72,12 @@ class ModelJudge:
         concurrency: int = 32,
         context: str = "task",
         halt: Callable[[], None] = lambda: None,
+        remarks: tuple[str, ...] = (),
     ) -> None:
         """Slots: memory id -> pack and position, of the whole pool. priors: memory id -> lexical prior, 0..1.
 
         claims: None where no other process can be at work on the same store. halt: has the provider send nothing more,
-        also of what waits within it.
+        also of what waits within it. remarks: what there was to say before it began.
         """
         self.identity = drafts.identity(provider=provider.name, host=provider.host)
         self.faults = Faults()
@@ -87,11 +88,12 @@ class ModelJudge:
         self._concurrency, self._context = concurrency, context
         self._claims = claims or Alone()
         self._stop = Stop(halt)
+        self._remarks = remarks
 
     def remarks(self) -> tuple[str, ...]:
-        """Say what was wrong with replies so far, for the receipt's warnings."""
+        """Say what was wrong so far, with replies above all, for the receipt's warnings."""
         said = self.faults.in_words()
-        return (f"the judge's replies needed mending: {said}",) if said else ()
+        return (*self._remarks, *((f"the judge's replies needed mending: {said}",) if said else ()))
 
     def stop(self, cause: Cause) -> None:
         """Send nothing more; what is in flight still settles, and the rest is yielded as unjudged with this cause."""
