@@ -31,8 +31,6 @@ class ActionKind(StrEnum):
     """The user's store notes what this project says about a key, or that it says it no more."""
     PROMOTE = "promote"
     """What holds in enough projects becomes the user's (L02)."""
-    EMBED = "embed"
-    """Vectors of the configured embedder are made for memories that changed (B11)."""
 
 
 @dataclass(frozen=True, slots=True)

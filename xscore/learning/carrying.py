@@ -14,6 +14,7 @@ from xscore.learning.actions import ActionKind
 from xscore.learning.draft import Draft, superseded
 from xscore.learning.retention import LIVE, was_said
 from xscore.memory import door
+from xscore.memory.spoken import words_of
 from xscore.records import Kind, Layer, Memory, MemoryScope, Particulars, Source, Status
 
 CARRIED = frozenset(
@@ -78,7 +79,7 @@ def _of_the_project(noted: Memory, thread: str) -> Memory:
         text=noted.text,
         path=noted.path,
         entity=noted.entity,
-        ordinal=int(digest("carried", noted.key, noted.text)[:15], 16),
+        ordinal=int(digest("said", noted.key, words_of(noted))[:15], 16),
         language=noted.language,
         particulars=replace(noted.particulars, session=thread),
         key=noted.key,

@@ -11,8 +11,8 @@ from xscore.errors import UsageError
 from xscore.learning import rows
 from xscore.learning.actions import ActionKind
 from xscore.learning.carrying import carry, summarise, summary_id
+from xscore.memory.databases import Databases
 from xscore.memory.session_digest import rebuild_summary
-from xscore.memory.store import Store
 from xscore.memory.working_session import mark_closed
 
 
@@ -29,7 +29,7 @@ class Closed:
     """Exchanges that the summary stands for."""
 
 
-def close_session(store: Store, thread: str, *, now: float) -> Closed:
+def close_session(store: Databases, thread: str, *, now: float) -> Closed:
     """Close a working session and keep what it learned. now: Unix seconds.
 
     Raises UsageError where there is no session of that name.

@@ -21,9 +21,9 @@ from xscore.learning.draft import Draft
 from xscore.learning.merging import merge
 from xscore.learning.upkeep import archive_weak, fade, keep_to_caps, retire
 from xscore.memory import erasure, observations
+from xscore.memory.databases import Databases
 from xscore.memory.near_duplicates import near_duplicates
 from xscore.memory.session_digest import summary_of
-from xscore.memory.store import Store
 from xscore.records import Layer, Source
 from xscore.settings import MemorySettings
 
@@ -48,7 +48,7 @@ class _Work:
 
 
 def consolidate(
-    store: Store,
+    store: Databases,
     settings: MemorySettings,
     *,
     now: float,
@@ -78,7 +78,7 @@ def consolidate(
 
 
 def _time_and_learning(
-    store: Store, settings: MemorySettings, wanted: Sequence[Scope], *, now: float, dry_run: bool
+    store: Databases, settings: MemorySettings, wanted: Sequence[Scope], *, now: float, dry_run: bool
 ) -> _Work:
     user = store.user_connection(make=not dry_run and "user" in wanted and _says_something(store))
     with _both(store.connection, user, dry_run=dry_run):
@@ -97,7 +97,7 @@ def _time_and_learning(
 
 
 def _users_share(
-    store: Store, user: sqlite3.Connection | None, work: _Work, settings: MemorySettings, *, now: float
+    store: Databases, user: sqlite3.Connection | None, work: _Work, settings: MemorySettings, *, now: float
 ) -> None:
     draft = work.user
     noted = work.noted = users_share.note(
@@ -118,7 +118,9 @@ def _users_share(
     users_share.mark_exceptions(work.repository, draft)
 
 
-def _write(store: Store, user: sqlite3.Connection | None, work: _Work, wanted: Sequence[Scope], *, now: float) -> None:
+def _write(
+    store: Databases, user: sqlite3.Connection | None, work: _Work, wanted: Sequence[Scope], *, now: float
+) -> None:
     rows.write(store.connection, work.repository, now=now)
     rows.mark_faded(store.connection, [scope for scope in wanted if scope != "user"], now=now)
     if user is not None and work.noted is not None:
@@ -127,7 +129,7 @@ def _write(store: Store, user: sqlite3.Connection | None, work: _Work, wanted: S
         rows.mark_faded(user, ["user"], now=now)
 
 
-def _erase(store: Store, work: _Work, gone: Sequence[str], *, now: float, dry_run: bool) -> list[Action]:
+def _erase(store: Databases, work: _Work, gone: Sequence[str], *, now: float, dry_run: bool) -> list[Action]:
     """Erase, and tell of the answers that go along because they were made with what goes."""
     if not gone:
         return []
@@ -149,7 +151,7 @@ def _erase(store: Store, work: _Work, gone: Sequence[str], *, now: float, dry_ru
 
 
 def _summaries_and_caps(
-    store: Store, work: _Work, settings: MemorySettings, wanted: Sequence[Scope], *, now: float, dry_run: bool
+    store: Databases, work: _Work, settings: MemorySettings, wanted: Sequence[Scope], *, now: float, dry_run: bool
 ) -> list[Action]:
     user = store.user_connection()
     with _both(store.connection, user if "user" in wanted else None, dry_run=dry_run):
@@ -180,7 +182,7 @@ class _Told:
         return summary_of(self.connection, thread).text
 
 
-def _says_something(store: Store) -> bool:
+def _says_something(store: Databases) -> bool:
     """Whether there is anything of this project to note of its user; else no store is made for them."""
     kinds = ", ".join(f"'{kind}'" for kind in sorted(users_share.COMPARED))
     found = store.connection.execute(

@@ -1,16 +1,25 @@
 """What people make of a memory moves its confidence (L08): accepted, rejected, adopted, overridden; bounded 0..1.
 
-An inferred memory starts at `memory.inferred_confidence` (0.6). The amounts are settings (`memory.feedback`): accept
+An inferred memory starts at `memory.inferred_confidence` (0.6). A signal also counts as having been seen. The amounts are settings (`memory.feedback`): accept
 +0.10, adoption +0.05, reject −0.20, override −0.30. Trade-off: a plain sum rather than a model of trust, so that
 anybody can work out in their head where a memory stands.
 """
 
+import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from xscore.memory.store import Store
+from xscore import database
+from xscore.errors import NothingMatched, UsageError
+from xscore.memory import rows
+from xscore.memory.databases import Databases
+from xscore.memory.events import EventName, emit
+from xscore.records import Kind, Memory, Source
+from xscore.settings.layers import SignalName
+
+ADOPTABLE = frozenset({Kind.PREFERENCE, Kind.PATTERN, Kind.CONVENTION})
 
 
 class Signal(StrEnum):
@@ -39,22 +48,55 @@ class Moved:
     evidence_count: int
 
 
-def moved(confidence: float, signal: Signal, amounts: Mapping[str, float]) -> float:
+def moved(confidence: float, signal: Signal, amounts: Mapping[SignalName, float]) -> float:
     """Return the confidence after a signal, bounded 0..1. amounts: `settings.memory.feedback`."""
-    return min(1.0, max(0.0, confidence + amounts[signal]))
+    return min(1.0, max(0.0, confidence + amounts[signal.value]))
 
 
-def give_feedback(store: Store, memory_id: str, signal: Signal, *, amounts: Mapping[str, float], now: float) -> Moved:
+def give_feedback(store: Databases, memory_id: str, signal: Signal, *, now: float) -> Moved:
     """Move one memory of the repository's store, or of the user's. now: Unix seconds.
 
-    Raises UsageError for an id that no memory has, and for memories of the index, which are what the file says.
+    Raises NothingMatched, and UsageError for memories of the index, which are what their file says.
     """
-    raise NotImplementedError
+    for connection in store.connections():
+        with database.transaction(connection):
+            found = rows.memories(connection, "id = ?", (memory_id,))
+            if found:
+                return _move(connection, found[0], signal, store.settings.feedback, now)
+    raise NothingMatched(f"no memory is {memory_id}", hint="`xscore memory list` shows the ids.")
 
 
-def adopted(connection: sqlite3.Connection, ids: Iterable[str], *, amounts: Mapping[str, float], now: float) -> int:
+def adopted(
+    connection: sqlite3.Connection, ids: Iterable[str], *, amounts: Mapping[SignalName, float], now: float
+) -> int:
     """Count preferences, patterns and conventions among these as adopted, in a transaction that is open.
 
-    Returns how many; others are left alone.
+    amounts: `settings.memory.feedback`. Returns how many; others are left alone.
     """
-    raise NotImplementedError
+    kinds = json.dumps(sorted(ADOPTABLE))
+    done = connection.execute(
+        "UPDATE memory SET confidence = max(0, min(1, confidence + ?)), accessed_at = max(accessed_at, ?)"
+        " WHERE source <> 'index' AND kind IN (SELECT value FROM json_each(?))"
+        " AND id IN (SELECT value FROM json_each(?))",
+        (amounts["adoption"], now, kinds, json.dumps(sorted(set(ids)))),
+    )
+    return done.rowcount
+
+
+def _move(
+    connection: sqlite3.Connection, memory: Memory, signal: Signal, amounts: Mapping[SignalName, float], now: float
+) -> Moved:
+    if memory.source is Source.INDEX:
+        raise UsageError(
+            f"{memory.id} is what {memory.path} says: there is nothing to accept or reject",
+            hint="Edit the file; for a choice of yours, `xscore memory add` it.",
+        )
+    after = moved(memory.confidence, signal, amounts)
+    evidence = memory.evidence_count + (signal in (Signal.ACCEPT, Signal.ADOPTION))
+    connection.execute(
+        "UPDATE memory SET confidence = ?, evidence_count = ?, accessed_at = max(accessed_at, ?) WHERE id = ?",
+        (after, evidence, now, memory.id),
+    )
+    payload = {"feedback": str(signal), "confidence": round(after, 6)}
+    emit(connection, EventName.UPDATED, at=now, subject=memory.id, payload=payload)
+    return Moved(memory.id, memory.title, signal, memory.confidence, after, evidence)

@@ -20,7 +20,7 @@ from xscore.records import Memory
 
 _MOVED = (
     "UPDATE memory SET status = ?, content_hash = ?, text_hash = ?, superseded_by = ?, confidence = ?, importance = ?,"
-    " evidence_count = ?, key = ?, attrs = json_patch(attrs, ?) WHERE id = ?"
+    " evidence_count = ?, key = ?, updated_at = ?, source = ?, attrs = json_patch(attrs, ?) WHERE id = ?"
 )
 _FADED = "faded_at:"
 
@@ -81,7 +81,7 @@ def _moved(memory: Memory) -> tuple[object, ...]:
     said = door.facts_to_json(memory.facts, memory.particulars)
     state = (memory.status, memory.content_hash, memory.text_hash, memory.superseded_by)
     weight = (memory.confidence, memory.importance, memory.evidence_count)
-    return (*state, *weight, memory.key, said, memory.id)
+    return (*state, *weight, memory.key, memory.updated_at, memory.source, said, memory.id)
 
 
 def _tie(connection: sqlite3.Connection, summary: str, exchanges: Collection[str]) -> None:

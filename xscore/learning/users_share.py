@@ -18,6 +18,7 @@ from xscore.learning.promotion import Promotion, promotions
 from xscore.learning.retention import LIVE, was_said
 from xscore.memory import door
 from xscore.memory.observations import Observation
+from xscore.memory.spoken import entity_of
 from xscore.records import Kind, Layer, Memory, MemoryScope, Source, Status
 from xscore.settings import MemorySettings
 
@@ -137,7 +138,7 @@ def _confirm(user: Draft, memory: Memory, found: Promotion, rules: MemorySetting
         return
     confidence = memory.confidence
     for _ in range(0 if was_said(memory) else further):
-        confidence = moved(confidence, Signal.ADOPTION, rules.feedback)  # type: ignore[arg-type]  # its keys are signals
+        confidence = moved(confidence, Signal.ADOPTION, rules.feedback)
     grown = replace(memory, evidence_count=found.projects, confidence=confidence)
     user.act(ActionKind.PROMOTE, "user", grown, why=why)
 
@@ -150,13 +151,14 @@ def _is_news(same: Sequence[Memory], found: Promotion) -> bool:
 def _of_the_user(found: Promotion, *, now: float) -> Memory:
     named = found.kind in _NAMED and len(found.value.split()) <= VALUE_WORDS
     kind = Kind.PATTERN if found.kind == Kind.PATTERN else Kind.PREFERENCE
+    text = f"Usually uses {found.value}." if named else found.value
     memory, _ = door.make(
         layer=Layer.USER,
         kind=kind,
         title=f"{found.key}: {found.value}",
-        text=f"Usually uses {found.value}." if named else found.value,
-        entity=f"user > {found.key}",
-        ordinal=int(digest("promoted", topic(found.key), normal(found.value))[:15], 16),
+        text=text,
+        entity=entity_of(Layer.USER, found.key),
+        ordinal=int(digest("said", found.key, text)[:15], 16),
         key=found.key,
         scope=MemoryScope.GLOBAL,
         confidence=found.confidence,
