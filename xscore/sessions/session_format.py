@@ -16,7 +16,7 @@ State = Mapping[str, object]
 """What a reader must know to go on in the middle of a file; plain JSON."""
 
 
-class UnreadableSession(Exception):  # noqa: N818  it never leaves this room: it becomes a line of the report
+class UnreadableSession(Exception):  # not of the XscoreError tree: the report says what it means
     """A file that is not what its format says; nothing of what was just read is kept."""
 
     def __init__(self, line: int, expected: str) -> None:
@@ -42,7 +42,7 @@ class SessionFile:
     certain: bool = False
     """Its very place says that it belongs to the repository; else the folder recorded in it must."""
     whole: bool = False
-    """It is one JSON document, handed over as one line."""
+    """It is one JSON array, handed over an element a line, and read anew whenever it changes."""
     cwd: str = ""
     """The folder it was found to speak of, where it is not in every record."""
 
@@ -59,6 +59,8 @@ class Line:
     """Without its line end."""
     is_cut: bool = False
     """It is too long, and this is only its beginning."""
+    is_open: bool = False
+    """It has no line end yet: its agent may be writing it just now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,147 @@
+"""Aider: `.aider.chat.history.md` in the root of the repository, Markdown for people.
+
+`# aider chat started at …` opens a session, `#### ` is what the person said, `> ` what the tool said, all else the
+model. Within a fence all of these are content; only a later session's head ends a fence that was never closed.
+Trade-offs: there is one time a session, so its exchanges are a second apart; how a command ended is not told.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+from xscore.hashing import digest
+from xscore.sessions.conversation import Conversation
+from xscore.sessions.exchange import Exchange
+from xscore.sessions.session_format import Line, Mark, Places, SessionFile, State, UnreadableSession
+
+ORIGIN = "aider"
+FILE = ".aider.chat.history.md"
+MAX_ANSWER_CHARS = 256_000
+_HEAD = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
+_FENCE = re.compile(r"(`{3,})[^`]*\Z")
+_SPOKEN = re.compile(r"/(?:ask|code|architect|context)\s+(.+)", re.DOTALL)
+"""Commands that say something to the model; all others speak to Aider."""
+_EDITED = "Applied edit to "
+
+
+class Aider:
+    """The format."""
+
+    origin = ORIGIN
+
+    def find(self, places: Places) -> Iterator[SessionFile]:
+        """The one file there is."""
+        path = places.root / FILE
+        if path.is_file():
+            yield SessionFile(path, ORIGIN, certain=True, cwd=str(places.root))
+
+    def cwd_of(self, head: bytes) -> list[str]:
+        """None is recorded."""
+        return []
+
+    def reader(self, file: SessionFile, state: State) -> "AiderReader":
+        """Begin to read."""
+        return AiderReader(file.cwd, state)
+
+
+class AiderReader:
+    """Reads the history."""
+
+    def __init__(self, cwd: str, state: State) -> None:
+        self._talk = Conversation(ORIGIN)
+        self._cwd = cwd
+        self._session = str(state.get("session") or "")
+        self._ordinal = int(str(state.get("ordinal") or 0))
+        self._asking: list[str] = []
+        self._mark: Mark | None = None
+        """Of the first line of what is being asked."""
+        self._answer: list[str] = []
+        self._answer_chars = 0
+        self._fence = ""
+
+    def take(self, line: Line) -> Exchange | None:
+        """Read a line."""
+        text = line.data.decode("utf-8", "replace").removeprefix("\ufeff")
+        head = _HEAD.match(text)
+        if head and (not self._fence or head[1] > self._session):
+            return self._begin(head[1], line)
+        if self._fence:
+            if text.rstrip() and not text.strip().strip("`") and len(text.strip()) >= len(self._fence):
+                self._fence = ""
+            return self._add(text)
+        if text.startswith("####"):
+            return self._hear(text, line)
+        ended = self._ask()
+        if text.startswith("> ") or text.rstrip() == ">":
+            self._note(text[2:].strip())
+            return ended
+        opening = _FENCE.match(text)
+        self._fence = opening[1] if opening else ""
+        if not self._session and text.strip():
+            raise UnreadableSession(line.number, "expected `# aider chat started at YYYY-MM-DD HH:MM:SS` first")
+        self._add(text)
+        return ended
+
+    def rest(self) -> Exchange | None:
+        """End the last exchange."""
+        return self._ask() or self._close()
+
+    def mark(self) -> Mark | None:
+        """Where the open exchange began, or what is being asked."""
+        return self._mark or self._talk.mark
+
+    def state(self) -> State:
+        """Session, and how many questions it had."""
+        return {"session": self._session, "ordinal": self._ordinal}
+
+    def _begin(self, started: str, line: Line) -> Exchange | None:
+        try:
+            datetime.fromisoformat(started)
+        except ValueError as error:
+            raise UnreadableSession(line.number, f"expected a time in the head of a session ({error})") from error
+        ended = self._ask() or self._close()
+        self._close()
+        self._session, self._ordinal, self._fence = started, 0, ""
+        return ended
+
+    def _hear(self, text: str, line: Line) -> None:
+        if not self._session:
+            raise UnreadableSession(line.number, "expected `# aider chat started at YYYY-MM-DD HH:MM:SS` first")
+        if self._mark is None:
+            self._mark = Mark(line.offset, line.number, self.state())
+        self._asking.append(text[4:].strip())
+
+    def _ask(self) -> Exchange | None:
+        """Open the exchange that was asked for, now that all its lines are there; return the one before."""
+        if self._mark is None:
+            return None
+        asked, mark = "\n".join(self._asking).strip(), self._mark
+        self._asking, self._mark = [], None
+        ended = self._close()
+        self._ordinal += 1
+        spoken = _SPOKEN.fullmatch(asked) if asked.startswith("/") else None
+        if asked.startswith("/") and spoken is None:
+            return ended
+        self._talk.ask(
+            spoken[1] if spoken else asked,
+            identity=digest("aider exchange", self._session, str(self._ordinal), asked),
+            session=self._session,
+            at=datetime.fromisoformat(self._session).timestamp() + self._ordinal,
+            cwd=self._cwd,
+            mark=mark,
+        )
+        return ended
+
+    def _note(self, told: str) -> None:
+        if told.startswith(_EDITED):
+            self._talk.touch(told.removeprefix(_EDITED))
+
+    def _add(self, text: str) -> None:
+        if self._answer_chars < MAX_ANSWER_CHARS:
+            self._answer.append(text)
+            self._answer_chars += len(text) + 1
+
+    def _close(self) -> Exchange | None:
+        self._talk.answer("\n".join(self._answer))
+        self._answer, self._answer_chars = [], 0
+        return self._talk.close()

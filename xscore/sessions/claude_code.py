@@ -1,0 +1,180 @@
+"""Claude Code: `${CLAUDE_CONFIG_DIR:-~/.claude}/projects/<slug>/<uuid>.jsonl`, a record a line.
+
+A folder's slug is its path with every other character as `-`, so it is never believed: each record's `cwd` is. One line
+holds one block of a message and partial lines repeat, so the last text counts. Resumed sessions copy their history with
+the `uuid` of each record, by which copies are told. Sub-agents (`isSidechain`), tool results, summaries and whatever
+else is no one's words are skipped, most of it unparsed.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from xscore.sessions.conversation import Conversation
+from xscore.sessions.exchange import Exchange
+from xscore.sessions.json_lines import (
+    folders_in,
+    needed,
+    needed_moment,
+    object_in,
+    objects_in,
+    record_of,
+    text_in,
+    texts_of,
+)
+from xscore.sessions.session_format import Line, Mark, Places, SessionFile, State, UnreadableSession
+
+ORIGIN = "claude-code"
+_SMALL_BYTES = 4096
+"""A tool result up to this size may hold words of a person beside it and is parsed."""
+_FAILED = re.compile(rb'"is_error"\s*:\s*true')
+_KNOWN = (b'"summary"', b'"system"', b'"file-history-snapshot"', b'"queue-operation"', b'"progress"', b'"attachment"')
+_EDITS = {"Edit": "file_path", "Write": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
+_REFUSED = ("The user doesn't want to proceed", "The user doesn't want to take this action", "Permission to use")
+"""A command that was never run has not failed."""
+
+
+class ClaudeCode:
+    """The format."""
+
+    origin = ORIGIN
+
+    def find(self, places: Places) -> Iterator[SessionFile]:
+        """Every log of every project; those whose folder spells this root are read to be sure."""
+        chosen = places.environ.get("CLAUDE_CONFIG_DIR")
+        projects = (Path(chosen) if chosen else places.home / ".claude") / "projects"
+        own = slug(str(places.root))
+        for folder in _entries(projects):
+            if not folder.is_dir(follow_symlinks=False):
+                continue
+            for file in _entries(Path(folder.path)):
+                if file.name.endswith((".jsonl", ".jsonl.zst")):
+                    yield SessionFile(Path(file.path), ORIGIN, certain=folder.name == own)
+
+    def cwd_of(self, head: bytes) -> list[str]:
+        """The folders that the first records name."""
+        return folders_in(head)
+
+    def reader(self, file: SessionFile, state: State) -> "ClaudeCodeReader":
+        """Begin to read."""
+        return ClaudeCodeReader(known=bool(state.get("known")))
+
+
+def slug(path: str) -> str:
+    """Name a project's folder as Claude Code does."""
+    return re.sub(r"[^A-Za-z0-9]", "-", path)
+
+
+def _entries(folder: Path) -> list["os.DirEntry[str]"]:
+    try:
+        with os.scandir(folder) as found:
+            return sorted(found, key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+class ClaudeCodeReader:
+    """Reads one log."""
+
+    def __init__(self, *, known: bool = False) -> None:
+        self._talk = Conversation(ORIGIN)
+        self._is_known = known
+        self._lines = 0
+
+    def take(self, line: Line) -> Exchange | None:
+        """Read a record."""
+        data = line.data
+        self._lines += bool(data)
+        if line.is_cut:
+            return self._overlong(data)
+        if b'"tool_result"' in data:
+            if (
+                len(data) > _SMALL_BYTES
+                and not _FAILED.search(data)
+                and not any(call in data for call in self._talk.awaited)
+            ):
+                return None
+        elif b'"user"' not in data and b'"assistant"' not in data:
+            self._is_known = self._is_known or any(word in data for word in _KNOWN)
+            return None
+        record = record_of(line)
+        if record is None or record.get("isSidechain"):
+            return None
+        match record.get("type"):
+            case "user":
+                return self._user(record, line)
+            case "assistant":
+                self._assistant(record, line)
+            case str():
+                self._is_known = self._is_known or any(word in data for word in _KNOWN)
+        return None
+
+    def rest(self) -> Exchange | None:
+        """End the last exchange; a file of nothing but unknown records is refused."""
+        if self._lines and not self._is_known:
+            raise UnreadableSession(1, 'expected records of Claude Code, with `"type": "user"` or `"assistant"`')
+        return self._talk.close()
+
+    def mark(self) -> Mark | None:
+        """Where the open exchange began."""
+        return self._talk.mark
+
+    def state(self) -> State:
+        """Whether any record was known."""
+        return {"known": self._is_known}
+
+    def _overlong(self, head: bytes) -> None:
+        """A person's line that cannot be read ends the exchange; a tool's is passed over."""
+        if b'"tool_result"' not in head and b'"assistant"' not in head:
+            self._talk.drop()
+
+    def _user(self, record: dict[str, Any], line: Line) -> Exchange | None:
+        message = _message(record, line)
+        content = message["content"]
+        identity = needed(record, "uuid", line, "a user record")
+        at = needed_moment(record, "timestamp", line, "a user record")
+        session = needed(record, "sessionId", line, "a user record")
+        cwd = needed(record, "cwd", line, "a user record")
+        self._is_known = True
+        for block in objects_in(message, "content"):
+            if block.get("type") == "tool_result":
+                self._result(block)
+        if record.get("isMeta") or record.get("isCompactSummary"):
+            return None
+        mark = Mark(line.offset, line.number, {"known": True})
+        text = texts_of(content, "text")
+        branch = text_in(record, "gitBranch")
+        return self._talk.ask(text, identity=identity, session=session, at=at, cwd=cwd, branch=branch, mark=mark)
+
+    def _assistant(self, record: dict[str, Any], line: Line) -> None:
+        message = _message(record, line)
+        at = needed_moment(record, "timestamp", line, "an assistant record")
+        self._is_known = True
+        if record.get("isApiErrorMessage"):
+            return
+        self._talk.answer(texts_of(message["content"], "text"), at=at)
+        for block in objects_in(message, "content"):
+            if block.get("type") == "tool_use":
+                self._tool(block)
+
+    def _tool(self, block: dict[str, Any]) -> None:
+        name, given = text_in(block, "name"), object_in(block, "input")
+        if name in _EDITS:
+            self._talk.touch(text_in(given, _EDITS[name]))
+        elif name == "Bash":
+            self._talk.run(text_in(block, "id"), text_in(given, "command"))
+
+    def _result(self, block: dict[str, Any]) -> None:
+        output = texts_of(block.get("content"), "text")
+        if not output.startswith(_REFUSED):
+            self._talk.end(text_in(block, "tool_use_id"), failed=block.get("is_error") is True, output=output)
+
+
+def _message(record: dict[str, Any], line: Line) -> dict[str, Any]:
+    """The message of a record, its content text or blocks. Raises UnreadableSession."""
+    message = record.get("message")
+    if not isinstance(message, dict) or not isinstance(message.get("content"), str | list):
+        raise UnreadableSession(line.number, "expected `message` with `content` as text or blocks")
+    return message
