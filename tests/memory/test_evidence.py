@@ -121,6 +121,19 @@ def test_a_file_written_a_moment_ago_is_not_believed_by_its_time(store: Store) -
     assert refresh(store, now).stale == (memory.id,)
 
 
+def put_there(how: str, file: Path, away: Path) -> None:
+    """Put something else in the place of a file."""
+    match how:
+        case "folder":
+            file.mkdir()
+        case "link":
+            file.symlink_to(away)
+        case "pipe":
+            os.mkfifo(file)
+        case "binary":
+            file.write_bytes(b"\0" * 40)
+
+
 @pytest.mark.parametrize("how", ["deleted", "renamed", "folder", "link", "pipe", "binary", "behind a link"])
 def test_a_file_that_is_no_more_breaks_its_citations(store: Store, how: str) -> None:
     """Deleted, renamed, or something else in its place: the code is not there, until it is back."""
@@ -134,13 +147,7 @@ def test_a_file_that_is_no_more_breaks_its_citations(store: Store, how: str) -> 
         os.utime(file, ns=(1, 1))
     else:
         file.rename(away)
-        replace = {
-            "folder": file.mkdir,
-            "link": lambda: file.symlink_to(away),
-            "pipe": lambda: os.mkfifo(file),
-            "binary": lambda: file.write_bytes(b"\0" * 40),
-        }
-        replace.get(how, lambda: None)()
+        put_there(how, file, away)
     assert refresh(store).stale == (memory.id,)
     before = store.connection.total_changes
     refresh(store)

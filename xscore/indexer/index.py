@@ -20,7 +20,7 @@ from xscore.hashing import digest, file_digest
 from xscore.indexer import admission, discovery
 from xscore.indexer.intake import Intake
 from xscore.indexer.survey import Survey, survey
-from xscore.memory import index_rows
+from xscore.memory import index_rows, mention_links
 from xscore.paths import Root
 from xscore.records import Excluded, ExcludedCounts, FileCounts, FileStamp, IndexReport, MemoryCounts
 
@@ -160,6 +160,7 @@ def _link(connection: sqlite3.Connection) -> None:
             (path, edge) for path in sorted(stated) for edge in links.edges_of(path, mentions.get(path, ()), known)
         ]
         index_rows.replace_edges(connection, paths, edges)
+        mention_links.relink(connection, None if due.everything else due.names)
         index_rows.write_meta(connection, _TOTALS, "")
 
 

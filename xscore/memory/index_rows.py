@@ -149,8 +149,8 @@ def imports(connection: sqlite3.Connection) -> dict[str, list[Mention]]:
 
 
 def paths_mentioning(connection: sqlite3.Connection, names: Iterable[str]) -> set[str]:
-    """Files that mention any of these names."""
-    query = "SELECT DISTINCT path FROM mention WHERE name = ?"
+    """Files that mention any of these names; remembered memories are tied by `mention_links`."""
+    query = "SELECT DISTINCT path FROM mention WHERE name = ? AND path <> ''"
     return {row[0] for name in names for row in connection.execute(query, (name,))}
 
 
@@ -170,7 +170,7 @@ def replace_edges(
 
 
 def totals(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """Indexed memories by kind and by language, and edges by relation. Reads every row: keep it until a change."""
+    """Indexed memories by kind and language, edges of files by relation. Reads every row: keep it until a change."""
     by_kind: dict[str, int] = {}
     by_language: dict[str, int] = {}
     for kind, language, count in connection.execute(
@@ -178,7 +178,8 @@ def totals(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[str, in
     ):
         by_kind[kind] = by_kind.get(kind, 0) + count
         by_language[language] = by_language.get(language, 0) + count
-    edges = dict(connection.execute("SELECT relation, count(*) FROM edge GROUP BY relation").fetchall())
+    counted = connection.execute("SELECT relation, count(*) FROM edge WHERE path <> '' GROUP BY relation")
+    edges = dict(counted.fetchall())
     return dict(sorted(by_kind.items())), dict(sorted(by_language.items())), edges
 
 
