@@ -24,10 +24,19 @@ COMMANDS: dict[str, Entry] = {
     "status": Entry("xscore.cli.status", "status", "What the store of this repository holds."),
     "doctor": Entry("xscore.cli.doctor", "doctor", "Check keys, hosts, store and settings; --probe makes one call."),
     "memory": Entry("xscore.cli.memory", "memory", "What is remembered beside code: list, add, change, erase, learn."),
+    "session": Entry(
+        "xscore.cli.session", "session", "The working session of this branch: show, resume, close, fresh."
+    ),
+    "checkpoint": Entry(
+        "xscore.cli.checkpoint", "checkpoint", "Named snapshots of the session: save, load, list, delete."
+    ),
     "trust": Entry("xscore.cli.trust", "trust", "Accept a store made elsewhere, or set it aside and rebuild."),
     "config": Entry("xscore.cli.config", "config", "Show every effective setting and where it came from."),
     "completion": Entry("xscore.cli.completion", "completion", "Print the completion script of a shell."),
 }
 
-MEMORY_COMMANDS: dict[str, Entry] = {}
+MEMORY_COMMANDS: dict[str, Entry] = {
+    "delete": Entry("xscore.cli.memory_delete", "delete", "Erase memories by ID for good, and prove it with --verify."),
+    "wipe": Entry("xscore.cli.memory_wipe", "wipe", "Erase all memories of a layer, scope or kind."),
+}
 """Of `xscore memory`."""

@@ -45,14 +45,15 @@ def entries(connection: sqlite3.Connection, thread: str, *, limit: int = ENTRIES
         rows += [row for row in connection.execute(_FIRST, (thread, 1)).fetchall() if row not in rows]
     latest = {row[1]: row for row in reversed(rows)}
     turns = sorted(latest.values(), key=rows.index, reverse=True)
-    known = _exchanges(connection, [exchange_id(row[1]) for row in turns])
-    named = _names(connection, {link for _, said in known.values() for link in said.get("links", ())})
+    texts = _exchanges(connection, [exchange_id(row[1]) for row in turns])
     with database.making_sense("a turn"):
-        return [
-            _entry(row, known.get(exchange_id(row[1])), named)
+        told = [
+            (row, json.loads(row[3]), texts.get(exchange_id(row[1])))
             for row in turns
-            if not row[5] or exchange_id(row[1]) in known
+            if not row[5] or exchange_id(row[1]) in texts
         ]
+        named = _names(connection, {link for _, moment, _ in told for link in moment.get("links", ())})
+        return [_entry(row, moment, text, named) for row, moment, text in told]
 
 
 def summary_of(connection: sqlite3.Connection, thread: str) -> SessionSummary:
@@ -76,14 +77,13 @@ def rebuild_summary(connection: sqlite3.Connection, thread: str) -> SessionSumma
     return summary
 
 
-def _exchanges(connection: sqlite3.Connection, ids: list[str]) -> dict[str, tuple[str, Mapping[str, Any]]]:
-    """Memory id -> text and particulars, of the exchanges that are there."""
+def _exchanges(connection: sqlite3.Connection, ids: list[str]) -> dict[str, str]:
+    """Memory id -> text, of the exchanges that are there."""
     found = connection.execute(
-        f"SELECT id, text, attrs FROM memory WHERE kind = 'exchange' AND id {_AMONG}",  # noqa: S608  ours
+        f"SELECT id, text FROM memory WHERE kind = 'exchange' AND id {_AMONG}",  # noqa: S608  ours
         (json.dumps(ids),),
-    ).fetchall()
-    with database.making_sense("an exchange"):
-        return {identifier: (text, dict(json.loads(attrs))) for identifier, text, attrs in found}
+    )
+    return dict(found.fetchall())
 
 
 def _names(connection: sqlite3.Connection, ids: set[str]) -> dict[str, str]:
@@ -95,19 +95,16 @@ def _names(connection: sqlite3.Connection, ids: set[str]) -> dict[str, str]:
 
 
 def _entry(
-    row: tuple[Any, ...], exchange: tuple[str, Mapping[str, Any]] | None, named: Mapping[str, str]
+    row: tuple[Any, ...], moment: Mapping[str, Any], exchange: str | None, named: Mapping[str, str]
 ) -> SessionEntry:
-    turn_id, turn_key, task, moment, state, _ = row
-    text, said = exchange or ("", {})
-    known = json.loads(moment)
-    files = [known.get("file", ""), *known.get("recent", ()), *said.get("paths", ())]
+    turn_id, turn_key, task, _, state, _ = row
     return entry_of(
         turn_id=turn_id,
         exchange=exchange_id(turn_key) if exchange else "",
         task=task,
-        answer=text.partition("\n\nAnswer: ")[2],
+        answer=(exchange or "").partition("\n\nAnswer: ")[2],
         state=state,
-        errors=known.get("errors", ""),
-        files=files,
-        names={link: named[link] for link in said.get("links", ()) if link in named},
+        errors=moment.get("errors", ""),
+        files=[moment.get("file", ""), *moment.get("recent", ()), *moment.get("paths", ())],
+        names={link: named[link] for link in moment.get("links", ()) if link in named},
     )

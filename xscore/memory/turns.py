@@ -131,8 +131,9 @@ def finish_turn(
         )
         count_use(connection, verdict.accepted, now=now)
         _tell(connection, turn_id, verdict, now)
+        named = _named(connection, turn_id, clean, verdict.accepted)
         if clean:
-            _remember(connection, turn_id, clean, verdict.accepted, now)
+            _remember(connection, turn_id, clean, named, now)
         thread = connection.execute("SELECT thread FROM turn WHERE id = ?", (turn_id,)).fetchone()[0]
         rebuild_summary(connection, thread)
 
@@ -199,9 +200,9 @@ def _tell(connection: sqlite3.Connection, turn_id: str, verdict: Verdict, now: f
     emit(connection, EventName.DECISION, at=now, subject=turn_id, payload=decision)
 
 
-def _remember(connection: sqlite3.Connection, turn_id: str, answer: str, kept: Sequence[str], now: float) -> None:
-    thread, turn_key, task, moment = connection.execute(
-        "SELECT thread, turn_key, task, moment FROM turn WHERE id = ?", (turn_id,)
+def _remember(connection: sqlite3.Connection, turn_id: str, answer: str, named: Particulars, now: float) -> None:
+    thread, turn_key, task = connection.execute(
+        "SELECT thread, turn_key, task FROM turn WHERE id = ?", (turn_id,)
     ).fetchone()
     title = task.strip().splitlines()[0][:_TITLE_CHARS] if task.strip() else "(no task)"
     memory, _ = door.make(
@@ -210,7 +211,7 @@ def _remember(connection: sqlite3.Connection, turn_id: str, answer: str, kept: S
         title=title,
         text=f"Task: {task}\n\nAnswer: {answer}",
         ordinal=exchange_ordinal(turn_key),
-        particulars=_named(connection, f"{task}\n{answer}", kept, json.loads(moment)),
+        particulars=named,
         key=turn_key,
         scope=MemoryScope.SESSION,
         source=Source.EXPLICIT,
@@ -222,16 +223,21 @@ def _remember(connection: sqlite3.Connection, turn_id: str, answer: str, kept: S
     emit(connection, EventName.UPDATED if known else EventName.STORED, at=now, subject=memory.id)
 
 
-def _named(connection: sqlite3.Connection, said: str, kept: Sequence[str], moment: Mapping[str, Any]) -> Particulars:
-    """Which of the kept memories the words name, and which files."""
+def _named(connection: sqlite3.Connection, turn_id: str, answer: str, kept: Sequence[str]) -> Particulars:
+    """Note with a turn which of the kept memories, and which files, its task and answer name."""
+    task, known = connection.execute("SELECT task, moment FROM turn WHERE id = ?", (turn_id,)).fetchone()
+    moment, said = json.loads(known), f"{task}\n{answer}"
     found = connection.execute(
         "SELECT id, path, entity FROM memory WHERE id IN (SELECT value FROM json_each(?)) ORDER BY path, start_line",
         (json.dumps(list(kept)),),
     ).fetchall()
     links = [identifier for identifier, _, entity in found if is_named(identifier, entity, said)]
     paths = [path for identifier, path, _ in found if path and (identifier in links or path in said)]
-    opened = [name for name in (moment.get("file", ""), *moment.get("recent", ())) if name]
-    return Particulars(links=tuple(links), paths=tuple(dict.fromkeys([*opened, *paths])))
+    opened = [name for name in (moment["file"], *moment["recent"]) if name]
+    named = Particulars(links=tuple(links), paths=tuple(dict.fromkeys([*opened, *paths])))
+    moment |= {"links": named.links, "paths": named.paths}
+    connection.execute("UPDATE turn SET moment = ? WHERE id = ?", (json.dumps(moment, ensure_ascii=False), turn_id))
+    return named
 
 
 def exchanges(connection: sqlite3.Connection, thread: str, *, limit: int = 3) -> Sequence[Memory]:

@@ -120,9 +120,12 @@ def session(connection: sqlite3.Connection, thread: str) -> WorkingSession | Non
     return next(iter(_sessions(connection, "thread = ?", thread)), None)
 
 
-def current(connection: sqlite3.Connection, *, branch: str) -> WorkingSession | None:
+def current(connection: sqlite3.Connection, *, branch: str, renamed_from: Sequence[str] = ()) -> WorkingSession | None:
     """Return the session that the next turn on this branch would go on with; None: it would open one."""
-    return next(iter(_sessions(connection, _GOES_ON, redact(branch).text)), None)
+    named = redact(branch).text
+    known = connection.execute("SELECT 1 FROM session WHERE branch = ?", (named,)).fetchone()
+    names = [named] if known else [redact(name).text for name in renamed_from]
+    return next((found for name in names for found in _sessions(connection, _GOES_ON, name)), None)
 
 
 def sessions(connection: sqlite3.Connection, *, limit: int = 50) -> list[WorkingSession]:
