@@ -11,7 +11,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xscore import database
@@ -19,7 +19,9 @@ from xscore.memory import user_store
 from xscore.memory.databases import Databases
 from xscore.memory.erasure_files import clean, is_unclean, mark_unclean, remove, strays_with
 from xscore.memory.erasure_plan import Plan, plan, texts_of
-from xscore.memory.erasure_rows import carry_out, forget_observations
+from xscore.memory.erasure_rows import carry_out, remove_observations
+from xscore.memory.erasure_scan import lines_of, with_halves
+from xscore.memory.observations import project_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,8 @@ class Erasure:
     """Superseded memories that led to one of them, and stay unless they are named too."""
     asides: tuple[str, ...] = ()
     """Set-aside damaged stores and scratch files that held the text, removed; relative to the store's folder."""
+    is_finished: bool = False
+    """Whether an earlier erasure was completed by this one: it had been cut short before the files were clean."""
     is_clean: bool = True
     """Whether the files hold nothing of it any more; False: another process kept the journal from being emptied."""
 
@@ -67,7 +71,7 @@ def preview(store: Databases, ids: Collection[str]) -> Erasure:
         own, users = _plans(store, user, ids)
         done = carry_out(store.connection, own, now=0.0, forget=False)
         if user is not None:
-            done["observations"] = forget_observations(user, own, by_key=False)
+            done["observations"] = remove_observations(user, own, project=project_name(store.store_id))
             done.update(_carry_out_users(user, users, now=0.0, forget=False))
     strays = tuple(_named(store, place) for place in _strays(store, own, users))
     return _erasure(own, users, ids, done, asides=strays)
@@ -83,13 +87,14 @@ def erase(
     completed by the next. Raises UsageError for memories of the index: exclude their file instead; StoreError.
     """
     user = store.user_connection()
+    is_finished = any(is_unclean(connection) for connection in (store.connection, user) if connection is not None)
     own, users = _plans(store, user, ids)
     places = _strays(store, own, users)
     remove(places)
     done = Counter[str]()
     if user is not None and own.memories:  # first, while the memories still say what to look for
         with database.transaction(user):
-            done["observations"] = forget_observations(user, own, by_key=False)
+            done["observations"] = remove_observations(user, own, project=project_name(store.store_id))
             mark_unclean(user)
     if own.ids:
         with database.transaction(store.connection):
@@ -102,7 +107,13 @@ def erase(
             mark_unclean(user)
     is_clean = _cleaned(store, user, own.lines.all | users.lines.all, patience_s)
     gone = tuple(_named(store, place) for place in places)
-    return _erasure(own, users, ids, done, asides=gone, is_clean=is_clean)
+    return replace(_erasure(own, users, ids, done, asides=gone), is_finished=is_finished, is_clean=is_clean)
+
+
+def wording(store: Databases, ids: Collection[str]) -> frozenset[str]:
+    """Return the telling lines of what `erase` would remove, for `erasure_proof`; ask before it is gone."""
+    own, users = _plans(store, store.user_connection(), ids)
+    return with_halves(lines_of(texts_of([own, users])))
 
 
 def _plans(store: Databases, user: sqlite3.Connection | None, ids: Collection[str]) -> tuple[Plan, Plan]:
@@ -117,7 +128,7 @@ def _plans(store: Databases, user: sqlite3.Connection | None, ids: Collection[st
 def _carry_out_users(user: sqlite3.Connection, users: Plan, *, now: float, forget: bool) -> Counter[str]:
     if not users.memories:
         return Counter()
-    noted = forget_observations(user, users, by_key=True)
+    noted = remove_observations(user, users, project=None)
     return carry_out(user, users, now=now, forget=forget) + Counter(observations=noted)
 
 
@@ -143,16 +154,15 @@ def _named(store: Databases, place: Path) -> str:
     return str(place.relative_to(store.path.parent) if place.is_relative_to(store.path.parent) else place)
 
 
-def _erasure(
-    own: Plan, users: Plan, ids: Collection[str], done: Counter[str], *, asides: tuple[str, ...], is_clean: bool = True
-) -> Erasure:
+def _erasure(own: Plan, users: Plan, ids: Collection[str], done: Counter[str], *, asides: tuple[str, ...]) -> Erasure:
     gone = own.memories.keys() | users.memories.keys()
     return Erasure(
         ids=tuple(sorted(gone)),
         missing=tuple(sorted(set(ids) - gone)),
         earlier=tuple(sorted({*own.earlier, *users.earlier})),
         asides=asides,
-        is_clean=is_clean,
+        is_clean=True,
+        is_finished=False,
         **done,
     )
 

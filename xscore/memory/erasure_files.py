@@ -40,7 +40,7 @@ def strays(store_dir: Path) -> list[Path]:
 def strays_with(store_dir: Path, lines: Iterable[str]) -> list[Path]:
     """Name those that hold one of the lines. Raises StoreError for one that cannot be read."""
     held = {file for place in strays(store_dir) for file in _files(place)}
-    guilty = search(held, lines)
+    guilty = search(held, with_halves(lines))
     return [place for place in strays(store_dir) if not guilty.keys().isdisjoint(_files(place))]
 
 
@@ -62,9 +62,9 @@ def files_of(path: Path) -> list[Path]:
 
 
 def search(files: Iterable[Path], lines: Iterable[str]) -> dict[Path, set[str]]:
-    """Return which of the lines, or halves of them, stand in which of these files. Raises StoreError."""
+    """Return which of the lines stand in which of these files. Raises StoreError."""
     try:
-        return found_in_files(files, with_halves(lines))
+        return found_in_files(files, lines)
     except OSError as error:
         raise StoreError(f"the files cannot be searched: {error}", hint="Check their permissions.") from error
 
@@ -106,7 +106,7 @@ def empty_journal(connection: sqlite3.Connection, patience_s: float) -> bool:
 
 
 def _leftovers(connection: sqlite3.Connection, path: Path, lines: frozenset[str]) -> bool:
-    found = search(files_of(path), lines)
+    found = search(files_of(path), with_halves(lines))
     held = set[str]().union(*found.values())
     return bool(held - still_said(connection, held, tasks=True))
 

@@ -15,7 +15,7 @@ from typing import Any
 from xscore.memory.erasure_plan import AMONG, Plan
 from xscore.memory.events import EventName, emit
 
-_ID = re.compile(r"m_[0-9a-f]{20}")
+_ID = re.compile(r"\b[mt]_[0-9a-f]{16,20}\b")
 _TELLING_NOTHING = frozenset({"id", "layer", "kind", "scope", "status", "language", "outcome", "cause"})
 """Fields of an entry that stay when it is stripped."""
 _MADE_WITH = frozenset({"answer", "bundle"})
@@ -56,15 +56,15 @@ def carry_out(connection: sqlite3.Connection, plan: Plan, *, now: float, forget:
     return done
 
 
-def forget_observations(connection: sqlite3.Connection, plan: Plan, *, by_key: bool) -> int:
-    """Remove what the user's store noted of the plan's memories: by what it says, and of its own by key as well."""
-    own = {memory.key for memory in plan.memories.values() if memory.key} if by_key else set[str]()
+def remove_observations(connection: sqlite3.Connection, plan: Plan, *, project: str | None) -> int:
+    """Remove what the user's store noted of these memories: by key, and by what it says, of a project or of all."""
+    keys = {memory.key for memory in plan.memories.values() if memory.key}
     said = {memory.text for memory in plan.memories.values()}
     noted = connection.execute("SELECT project, key, value FROM observation").fetchall()
     gone = [
-        (project, key)
-        for project, key, value in noted
-        if key in own or value in said or plan.lines.found_in(value) or plan.lines.found_in(_unescaped(value))
+        (where, key)
+        for where, key, value in noted
+        if project in (None, where) and (key in keys or value in said or plan.lines.found_in(value))
     ]
     connection.executemany("DELETE FROM observation WHERE project = ? AND key = ?", gone)
     return len(gone)
@@ -161,8 +161,8 @@ def _rewrite(
 
 
 def _speaks(body: str, plan: Plan) -> bool:
-    """Whether a JSON text names an id that goes, or says a line of what goes."""
-    if not plan.ids.isdisjoint(_ID.findall(body)):
+    """Whether a JSON text names a memory or an answer that goes, or says a line of what goes."""
+    if not (plan.ids | plan.turns).isdisjoint(_ID.findall(body)):
         return True
     return bool(plan.lines) and any(plan.lines.found_in(said) for said in _strings(json.loads(body)))
 
@@ -183,7 +183,7 @@ def _stripped(value: Any, plan: Plan, *, is_theirs: bool = False) -> Any:
 
 
 def _without(value: Any, plan: Plan) -> Any:
-    """Leave out erased ids and their entries, and empty every string that says a line of one."""
+    """Leave out erased ids, entries of erased memories and answers, and each string that says a line of one."""
     if isinstance(value, dict):
         return {name: _without(inner, plan) for name, inner in value.items() if name not in plan.ids}
     if isinstance(value, list):
@@ -192,9 +192,9 @@ def _without(value: Any, plan: Plan) -> Any:
 
 
 def _is_theirs(value: Any, plan: Plan) -> bool:
-    return (
-        (value.get("id") if isinstance(value, dict) else value) in plan.ids if isinstance(value, str | dict) else False
-    )
+    if isinstance(value, dict):
+        return value.get("id") in plan.ids or value.get("turn_id") in plan.turns or value.get("id") in plan.turns
+    return isinstance(value, str) and value in plan.ids
 
 
 def _strings(value: Any) -> Iterable[str]:
@@ -203,10 +203,3 @@ def _strings(value: Any) -> Iterable[str]:
     elif isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from _strings(inner)
-
-
-def _unescaped(value: str) -> str:
-    try:
-        return "\n".join(_strings(json.loads(value)))
-    except ValueError:
-        return ""
