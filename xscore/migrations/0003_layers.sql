@@ -57,7 +57,19 @@ CREATE TABLE session_file (                     -- a file of past sessions that 
     read_to     INTEGER NOT NULL,               -- bytes that were read to the end of an exchange
     head_hash   TEXT NOT NULL,                  -- of its first bytes: another file at the same path is read anew
     note        TEXT NOT NULL DEFAULT '',       -- why nothing was taken of it; empty: it was read
+    state       TEXT NOT NULL DEFAULT '{}' CHECK (json_valid(state)),  -- what a reader must know to go on there
     imported_at REAL NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE occurrence (                       -- happenings of a failure that were counted, by digest: none counts twice
+    id        TEXT PRIMARY KEY,
+    memory_id TEXT NOT NULL REFERENCES memory (id) ON DELETE CASCADE
+) WITHOUT ROWID;
+CREATE INDEX occurrence_by_memory ON occurrence (memory_id);
+
+CREATE TABLE repository_map (                   -- what an index held when a snapshot was taken elsewhere, or earlier
+    id   TEXT PRIMARY KEY,                      -- g_ and a digest of the body
+    body TEXT NOT NULL CHECK (json_valid(body))
 ) WITHOUT ROWID;
 
 CREATE TABLE forgotten (                        -- ids that were erased and must not come back by an import

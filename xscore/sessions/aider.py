@@ -68,9 +68,11 @@ class AiderReader:
         if self._fence:
             if text.rstrip() and not text.strip().strip("`") and len(text.strip()) >= len(self._fence):
                 self._fence = ""
-            return self._add(text)
+            self._add(text)
+            return None
         if text.startswith("####"):
-            return self._hear(text, line)
+            self._hear(text, line)
+            return None
         ended = self._ask()
         if text.startswith("> ") or text.rstrip() == ">":
             self._note(text[2:].strip())

@@ -88,7 +88,8 @@ class ClaudeCodeReader:
         data = line.data
         self._lines += bool(data)
         if line.is_cut:
-            return self._overlong(data)
+            self._overlong(data)
+            return None
         if b'"tool_result"' in data:
             if (
                 len(data) > _SMALL_BYTES

@@ -72,8 +72,9 @@ def lines_of(path: Path, file: BinaryIO, *, offset: int = 0, number: int = 1) ->
             size, ended = _skip_line(source, size)
         else:
             ended = data.endswith(b"\n")
-        yield Line(number, offset, data.rstrip(b"\r\n"), is_cut, not ended)
-        offset += size
+        end = offset + size
+        yield Line(number, offset, data.rstrip(b"\r\n"), is_cut, not ended, end if ended else offset)
+        offset = end
         number += 1
 
 

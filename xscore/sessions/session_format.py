@@ -61,6 +61,8 @@ class Line:
     """It is too long, and this is only its beginning."""
     is_open: bool = False
     """It has no line end yet: its agent may be writing it just now."""
+    end: int = 0
+    """Byte where the next one begins; its own beginning while it has no line end."""
 
 
 @dataclass(frozen=True, slots=True)
