@@ -12,7 +12,6 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from xscore import database
 from xscore.memory import door, rows
