@@ -61,6 +61,6 @@ def in_store(work: "Callable[[Store], T]", settings: "Loaded", *, start: Path = 
         find_root(start.resolve()),
         user_data_dir=user_data_dir(chosen.store.user_data_dir),
         trust_it=chosen.store.trust,
-        user_learning=chosen.memory.user_learning,
+        settings=chosen.memory,
     ) as store:
         return work(store)

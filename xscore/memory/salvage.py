@@ -78,6 +78,8 @@ def salvage(damaged: Path, target: sqlite3.Connection) -> Salvaged:
         for table in _TABLES:
             table.carry(reader, target, found)
         _memories(reader, target, found)
+        for table in _OF_MEMORIES:
+            table.carry(reader, target, found)
         found.places = reader.places
     return found
 
@@ -202,4 +204,9 @@ _TABLES = (
     _Table("spending", "bills", "turn_id", TEXTS, _check_spending),
     _Table("checkpoint", "checkpoints", "name", TEXTS, lambda row: _moment(row["created_at"])),
     _Table("event", "events", "id", NUMBERS, _check_event),
+    _Table("forgotten", "ids that stay erased", "memory_id", TEXTS, lambda row: _moment(row["at"])),
+    _Table("muted", "muted keys", "key", TEXTS, lambda row: _moment(row["at"])),
+    _Table("repository_map", "repository maps", "id", TEXTS, lambda row: None),
 )
+_OF_MEMORIES = (_Table("occurrence", "occurrences", "id", TEXTS, lambda row: None),)
+"""They hang on a memory, and go where it could not be kept."""

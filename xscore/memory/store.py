@@ -16,6 +16,8 @@ from xscore.memory import door, rows, turns
 from xscore.memory.databases import Databases
 from xscore.memory.graph import Graph
 from xscore.memory.layers import Fetched, Tests, fetch
+from xscore.memory.registry import Registry
+from xscore.memory.said_layers import GovernanceLayer, ProjectLayer, UserLayer
 from xscore.records import Candidate, Edge, Memory, StoreStatus
 
 _HASH: Mapping[Tests, str] = {"cards": "content_hash", "full": "text_hash"}
@@ -30,6 +32,26 @@ class Store(Databases):
     def graph(self) -> Graph:
         """Questions to the links between files, entities and memories."""
         return Graph(self.connection)
+
+    @property
+    def project(self) -> ProjectLayer:
+        """What holds in this repository, and the decisions that made it so."""
+        return ProjectLayer(self)
+
+    @property
+    def user(self) -> UserLayer:
+        """What is yours in every repository. Its methods raise UsageError where `memory.user_learning` is off."""
+        return UserLayer(self)
+
+    @property
+    def governance(self) -> GovernanceLayer:
+        """The decisions, newest first."""
+        return GovernanceLayer(self)
+
+    @property
+    def registry(self) -> Registry:
+        """Query, register, update and remove memories of every layer, by rules and no model."""
+        return Registry(self)
 
     def pool(self, *, tests: Tests = "cards", thread: str = "") -> tuple[Candidate, ...]:
         """Return every active or stale memory of all layers, once for each content, in the order of path and line."""

@@ -79,7 +79,8 @@ class Pipeline:
                 root,
                 user_data_dir=data_dir,
                 trust_it=chosen.store.trust,
-                user_learning=chosen.memory.user_learning,
+                settings=chosen.memory,
+                clock=clock,
             )
         ) as store:
             yield cls(_parts(store, chosen, loaded, observer or Silent(), clock))

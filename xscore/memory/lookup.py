@@ -1,0 +1,80 @@
+"""Memories by exact id, and those of chosen layers, kinds and states, for listings and exports.
+
+An id is taken whole or not at all: a prefix that fits one memory today fits two tomorrow, and deleting goes by ids too.
+It ranks nothing. Trade-off: a listing reads whole memories, since most of them are shown.
+"""
+
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from xscore.errors import NothingMatched
+from xscore.memory import rows
+from xscore.memory.databases import Databases
+from xscore.records import Kind, Layer, Memory, MemoryScope, Status
+
+LIVE = (Status.ACTIVE, Status.STALE)
+_SHOWN = 10
+"""Ids that a hint lists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which memories are meant; what is empty leaves nothing out."""
+
+    layers: Collection[Layer] = ()
+    """Empty: every layer, and of it what does not come from the index."""
+    kinds: Collection[Kind] = ()
+    scopes: Collection[MemoryScope] = ()
+    statuses: Collection[Status] = LIVE
+
+    @property
+    def where(self) -> tuple[str, tuple[str, ...]]:
+        """The condition in SQL, and its parameters."""
+        chosen = {"layer": self.layers, "kind": self.kinds, "scope": self.scopes, "status": self.statuses}
+        asked = {column: json.dumps(sorted(values)) for column, values in chosen.items() if values}
+        parts = [f"{column} IN (SELECT value FROM json_each(?))" for column in asked]  # noqa: S608  column names are ours
+        if not self.layers:
+            parts.append("source <> 'index'")
+        return " AND ".join(parts), tuple(asked.values())
+
+
+def chosen(store: Databases, choice: Choice) -> list[Memory]:
+    """Return the memories that are meant: by layer, then the newest first."""
+    where, values = choice.where
+    found = [memory for connection in store.connections() for memory in rows.memories(connection, where, values)]
+    order = list(Layer)
+    return sorted(found, key=lambda memory: (order.index(memory.layer), -memory.updated_at, memory.id))
+
+
+def exactly(store: Databases, identifier: str) -> Memory:
+    """Return the memory with this very id. Raises NothingMatched, whose hint lists the ids that begin so."""
+    (memory,) = all_of(store, [identifier])
+    return memory
+
+
+def all_of(store: Databases, ids: Iterable[str]) -> list[Memory]:
+    """Return the memories with these very ids, in this order. Raises NothingMatched where one is missing."""
+    wanted = list(dict.fromkeys(ids))
+    found = {
+        memory.id: memory
+        for connection in store.connections()
+        for memory in rows.memories(connection, "id IN (SELECT value FROM json_each(?))", (json.dumps(wanted),))
+    }
+    missing = [identifier for identifier in wanted if identifier not in found]
+    if missing:
+        raise NothingMatched(f"no memory has the id {', '.join(missing)}", hint=_ids_that_begin_so(store, missing[0]))
+    return [found[identifier] for identifier in wanted]
+
+
+def _ids_that_begin_so(store: Databases, prefix: str) -> str:
+    """Say which ids were perhaps meant."""
+    if len(prefix) < len("m_") + 1:
+        return "`xscore memory list` shows the ids."
+    query = "SELECT id FROM memory WHERE substr(id, 1, ?) = ? ORDER BY id LIMIT ?"
+    asked = (len(prefix), prefix, _SHOWN + 1)
+    begin = sorted(row[0] for connection in store.connections() for row in connection.execute(query, asked).fetchall())
+    if not begin:
+        return "`xscore memory list` shows the ids."
+    more = ", …" if len(begin) > _SHOWN else ""
+    return f"Ids are given whole. These begin so: {', '.join(begin[:_SHOWN])}{more}"

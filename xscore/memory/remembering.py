@@ -1,0 +1,287 @@
+"""Keep what is said: the same words twice are one memory, the same key is one active memory, an edit keeps the id.
+
+Every change goes through the door and leaves its events, in one transaction. It does not erase (`memory.erasure`) and
+does not touch what comes from files. Trade-off: words are compared as they were written, so the same thing in other
+words is another memory, until consolidation merges them.
+"""
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from xscore import database
+from xscore.errors import UsageError
+from xscore.memory import door, evidence, rows
+from xscore.memory.databases import Databases
+from xscore.memory.events import EventName, emit
+from xscore.memory.lookup import exactly
+from xscore.memory.mention_links import link_mentions
+from xscore.memory.spoken import entity_of, layer_of, readable, said_beside, spoken, tail, title_of, words_of
+from xscore.records import Became, Citation, Kind, Layer, Memory, Particulars, Remembered, Source, Statement, Status
+
+_SAME_WORDS = "layer = ? AND kind = ? AND source <> 'index' AND (id = ? OR substr(text, 1, length(?)) = ?)"
+_ATTEMPTS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What is to be different about a memory; None leaves a thing as it is."""
+
+    text: str | None = None
+    """Its words, without reasons and alternatives."""
+    title: str | None = None
+    key: str | None = None
+    because: str | None = None
+    alternatives: tuple[str, ...] | None = None
+    links: tuple[str, ...] | None = None
+    resolution: str | None = None
+    importance: float | None = None
+    confidence: float | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to be different."""
+        return all(getattr(self, name) is None for name in self.__slots__)
+
+
+def remember(
+    store: Databases, statement: Statement, *, citations: Iterable[Citation] = (), now: float | None = None
+) -> Remembered:
+    """Keep a statement in the database of its layer. now: Unix seconds; None: by the store's clock.
+
+    Raises UsageError for what cannot be kept: no words, a layer that is off, a citation in the user's own store.
+    """
+    cited = tuple(citations)
+    layer = layer_of(statement)
+    if layer is Layer.USER and cited:
+        raise UsageError(
+            "a memory of yours cannot cite a repository's code",
+            hint="Say it of this project: `--layer project`, or without --cite.",
+        )
+    connection = store.home_of(layer)
+    with database.transaction(connection):
+        return remember_within(connection, statement, citations=cited, now=store.moment(now))
+
+
+def remember_within(
+    connection: sqlite3.Connection,
+    statement: Statement,
+    *,
+    now: float,
+    citations: tuple[Citation, ...] = (),
+    known: Particulars | None = None,
+) -> Remembered:
+    """Keep a statement; call it inside a transaction of its layer's database.
+
+    known: particulars that are not a statement's to say, such as an origin.
+    """
+    made, _ = spoken(statement, said_beside(statement, known), now=now)
+    before = _same(connection, made)
+    if before is not None:
+        said = said_beside(statement, _merged(before.particulars, known))
+        made, redacted = spoken(statement, said, now=now)
+        memory = _again(before, made, renewed=bool(citations))
+        if statement.title:
+            memory = replace(memory, title=made.title)
+    else:
+        made, redacted = _free(connection, statement, said_beside(statement, known), now=now)
+        memory = made
+    superseded = write(connection, memory, before=before, now=now)
+    if citations:
+        evidence.attach(connection, memory.id, citations)
+    became = Became.REPEATED if before is not None else Became.STORED
+    return Remembered(memory=memory, became=became, superseded=superseded, redacted=redacted)
+
+
+def change(
+    store: Databases,
+    memory_id: str,
+    wanted: Change,
+    *,
+    citations: Iterable[Citation] = (),
+    now: float | None = None,
+) -> Remembered:
+    """Change a memory; it keeps its id and history, and where its text changes it is judged anew.
+
+    Another key makes it speak of another thing: that is a new memory, which supersedes the old one.
+    Raises NothingMatched, and UsageError for memories of the index.
+    """
+    before = exactly(store, memory_id)
+    if before.source is Source.INDEX:
+        raise UsageError(
+            f"{memory_id} is what {before.path} says", hint="Edit the file; the next run has it as it is then."
+        )
+    connection, moment, cited = store.home_of(before.layer), store.moment(now), tuple(citations)
+    with database.transaction(connection):
+        after, redacted = _changed(before, wanted, now=moment, renewed=bool(cited))
+        if before.key and after.key != before.key:
+            return _moved(connection, before, after, redacted, citations=cited, now=moment)
+        superseded = write(connection, after, before=before, now=moment)
+        _set_weight(connection, after)
+        if cited:
+            evidence.attach(connection, after.id, cited)
+    return Remembered(memory=after, became=Became.UPDATED, superseded=superseded, redacted=redacted)
+
+
+def write(connection: sqlite3.Connection, memory: Memory, *, before: Memory | None, now: float) -> tuple[str, ...]:
+    """Put a memory and tell what happened; return the ids of those whose place it took.
+
+    before: the memory as it was; None: it is new. Call it inside a transaction.
+    """
+    superseded = _in_its_place(connection, memory)
+    thread = "" if before is None else _thread(connection, memory.id)
+    door.put(connection, [memory], thread=thread)
+    payload = {"layer": memory.layer, "kind": memory.kind, "source": memory.source}
+    name = EventName.STORED if before is None else EventName.UPDATED
+    emit(connection, name, at=now, subject=memory.id, payload=payload)
+    for identifier in superseded:
+        emit(connection, EventName.UPDATED, at=now, subject=identifier, payload={"superseded_by": memory.id})
+    if before is None and memory.kind is Kind.DECISION:
+        emit(connection, EventName.DECISION, at=now, subject=memory.id)
+    is_new_text = before is None or before.text != memory.text
+    if is_new_text and memory.layer is not Layer.USER:
+        link_mentions(connection, [memory.id])
+    return superseded
+
+
+def _same(connection: sqlite3.Connection, made: Memory) -> Memory | None:
+    """Find the memory that has these very words, whatever its state; active ones first."""
+    words = words_of(made)
+    found = rows.memories(connection, _SAME_WORDS, (made.layer, made.kind, made.id, words, words))
+    same = [memory for memory in found if words_of(memory) == words and made.key in ("", memory.key)]
+    return min(same, key=lambda memory: (memory.status is not Status.ACTIVE, memory.id), default=None)
+
+
+def _again(before: Memory, made: Memory, *, renewed: bool) -> Memory:
+    """Return the memory after the same was said once more: it is active again, and better founded."""
+    status = Status.STALE if before.status is Status.STALE and not renewed else Status.ACTIVE
+    explicit = Source.EXPLICIT in (before.source, made.source)
+    entity = before.entity
+    merged = replace(
+        made,
+        id=before.id,
+        key=before.key,
+        entity=entity,
+        title=before.title,
+        importance=before.importance,
+        confidence=max(before.confidence, made.confidence),
+        evidence_count=before.evidence_count + made.evidence_count,
+        source=Source.EXPLICIT if explicit else before.source,
+        created_at=before.created_at,
+        accessed_at=before.accessed_at,
+        access_count=before.access_count,
+    )
+    return door.with_status(merged, status)
+
+
+def _free(connection: sqlite3.Connection, statement: Statement, said: Particulars, *, now: float) -> tuple[Memory, int]:
+    """Make the memory under an id that no other words have."""
+    for attempt in range(_ATTEMPTS):
+        made, redacted = spoken(statement, said, now=now, attempt=attempt)
+        if not connection.execute("SELECT 1 FROM memory WHERE id = ?", (made.id,)).fetchone():
+            return made, redacted
+    raise UsageError(
+        "these words were remembered and rewritten too often", hint="Update the memory that you mean, by its id."
+    )
+
+
+def _merged(before: Particulars, known: Particulars | None) -> Particulars:
+    """Return what was known, and where it was silent what is known now."""
+    if known is None:
+        return before
+    names = Particulars.__slots__
+    return Particulars(**{name: getattr(before, name) or getattr(known, name) for name in names})
+
+
+def _changed(before: Memory, wanted: Change, *, now: float, renewed: bool) -> tuple[Memory, int]:
+    """Return the memory as it is wanted, through the door again, with the id it had; and the secrets taken out."""
+    said = _said_anew(before.particulars, wanted)
+    words = words_of(before) if wanted.text is None else readable(wanted.text)
+    if not words:
+        raise UsageError("a memory cannot be without words", hint="To be rid of it: `xscore memory delete ID`.")
+    key = before.key if wanted.key is None else readable(wanted.key)
+    was_first_line = before.title == title_of(words_of(before))
+    title = title_of(words) if was_first_line else before.title
+    named_by_key = before.entity == entity_of(before.layer, before.key)
+    made, redacted = door.make(
+        layer=before.layer,
+        kind=before.kind,
+        title=title if wanted.title is None else readable(wanted.title) or title_of(words),
+        text=words + tail(said),
+        path=before.path,
+        entity=entity_of(before.layer, key) if named_by_key else before.entity,
+        particulars=said,
+        key=key,
+        scope=before.scope,
+        importance=before.importance if wanted.importance is None else wanted.importance,
+        confidence=before.confidence if wanted.confidence is None else wanted.confidence,
+        evidence_count=before.evidence_count,
+        source=before.source,
+        status=Status.ACTIVE if renewed and before.status is Status.STALE else before.status,
+        updated_at=now,
+    )
+    kept = ("id", "superseded_by", "created_at", "accessed_at", "access_count", "facts", "start_line", "end_line")
+    return replace(made, **{name: getattr(before, name) for name in kept}), redacted
+
+
+def _said_anew(known: Particulars, wanted: Change) -> Particulars:
+    def one(new: str | None, old: str) -> str:
+        return old if new is None else readable(new)
+
+    def several(new: tuple[str, ...] | None, old: tuple[str, ...]) -> tuple[str, ...]:
+        return old if new is None else tuple(filter(None, map(readable, new)))
+
+    return replace(
+        known,
+        rationale=one(wanted.because, known.rationale),
+        resolution=one(wanted.resolution, known.resolution),
+        alternatives=several(wanted.alternatives, known.alternatives),
+        links=several(wanted.links, known.links),
+    )
+
+
+def _moved(
+    connection: sqlite3.Connection,
+    before: Memory,
+    after: Memory,
+    redacted: int,
+    *,
+    citations: tuple[Citation, ...],
+    now: float,
+) -> Remembered:
+    """Keep a memory under its new key as a new one, and let the old one step back."""
+    statement = Statement(
+        text=words_of(after),
+        kind=after.kind,
+        layer=after.layer,
+        title=after.title,
+        key=after.key,
+        importance=after.importance,
+        confidence=after.confidence,
+        source=after.source,
+    )
+    cited = citations or evidence.citations(connection, [before.id]).get(before.id, ())
+    told = remember_within(connection, statement, now=now, citations=tuple(cited), known=after.particulars)
+    stepped_back = replace(door.with_status(before, Status.SUPERSEDED), superseded_by=told.memory.id)
+    write(connection, stepped_back, before=before, now=now)
+    return replace(told, superseded=(*told.superseded, before.id), redacted=redacted)
+
+
+def _set_weight(connection: sqlite3.Connection, memory: Memory) -> None:
+    """Set what the door keeps as it was."""
+    connection.execute("UPDATE memory SET importance = ? WHERE id = ?", (memory.importance, memory.id))
+
+
+def _in_its_place(connection: sqlite3.Connection, memory: Memory) -> tuple[str, ...]:
+    if not memory.key or memory.status is not Status.ACTIVE:
+        return ()
+    found = connection.execute(
+        "SELECT id FROM memory WHERE layer = ? AND scope = ? AND key = ? AND status = 'active' AND id <> ? ORDER BY id",
+        (memory.layer, memory.scope, memory.key, memory.id),
+    )
+    return tuple(identifier for (identifier,) in found.fetchall())
+
+
+def _thread(connection: sqlite3.Connection, identifier: str) -> str:
+    (thread,) = connection.execute("SELECT thread FROM memory WHERE id = ?", (identifier,)).fetchone()
+    return str(thread)
