@@ -38,5 +38,11 @@ COMMANDS: dict[str, Entry] = {
 MEMORY_COMMANDS: dict[str, Entry] = {
     "delete": Entry("xscore.cli.memory_delete", "delete", "Erase memories by ID for good, and prove it with --verify."),
     "wipe": Entry("xscore.cli.memory_wipe", "wipe", "Erase all memories of a layer, scope or kind."),
+    "consolidate": Entry(
+        "xscore.cli.memory_consolidate", "consolidate", "Merge, promote, fade, archive; --dry-run says why."
+    ),
+    "feedback": Entry("xscore.cli.memory_feedback", "feedback", "Say that a memory is right, wrong, or overridden."),
+    "suggest": Entry("xscore.cli.memory_suggest", "suggest", "What you usually do and this project says nothing of."),
+    "mute": Entry("xscore.cli.memory_mute", "mute", "Suggest nothing of a key any more."),
 }
 """Of `xscore memory`."""

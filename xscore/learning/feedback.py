@@ -1,8 +1,8 @@
 """What people make of a memory moves its confidence (L08): accepted, rejected, adopted, overridden; bounded 0..1.
 
-An inferred memory starts at `memory.inferred_confidence` (0.6). A signal also counts as having been seen. The amounts are settings (`memory.feedback`): accept
-+0.10, adoption +0.05, reject −0.20, override −0.30. Trade-off: a plain sum rather than a model of trust, so that
-anybody can work out in their head where a memory stands.
+An inferred memory starts at `memory.inferred_confidence` (0.6). The amounts are settings (`memory.feedback`): accept
++0.10, adoption +0.05, reject −0.20, override −0.30. The first two count as having been seen. Trade-off: a plain sum
+rather than a model of trust, so that anybody can work out in their head where a memory stands.
 """
 
 import json
@@ -92,10 +92,11 @@ def _move(
             hint="Edit the file; for a choice of yours, `xscore memory add` it.",
         )
     after = moved(memory.confidence, signal, amounts)
-    evidence = memory.evidence_count + (signal in (Signal.ACCEPT, Signal.ADOPTION))
+    agrees = signal in (Signal.ACCEPT, Signal.ADOPTION)
+    evidence = memory.evidence_count + agrees
     connection.execute(
         "UPDATE memory SET confidence = ?, evidence_count = ?, accessed_at = max(accessed_at, ?) WHERE id = ?",
-        (after, evidence, now, memory.id),
+        (after, evidence, now if agrees else 0.0, memory.id),
     )
     payload = {"feedback": str(signal), "confidence": round(after, 6)}
     emit(connection, EventName.UPDATED, at=now, subject=memory.id, payload=payload)

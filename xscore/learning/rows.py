@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from xscore.learning.actions import Scope
 from xscore.learning.draft import Draft
 from xscore.learning.users_share import Noted
-from xscore.memory import door, rows
+from xscore.memory import door, remembering, rows
 from xscore.memory.events import EventName, emit
 from xscore.memory.observations import forget_named, observe, see_project
 from xscore.records import Memory
@@ -50,8 +50,7 @@ def write(connection: sqlite3.Connection, draft: Draft, *, now: float) -> None:
     for memory in draft.changed:
         known = draft.before.get(memory.id)
         if known is None or known.text != memory.text:
-            door.put(connection, [memory], thread=draft.threads.get(memory.id, ""))
-            emit(connection, EventName.UPDATED if known else EventName.STORED, at=now, subject=memory.id)
+            _put(connection, memory, known, thread=draft.threads.get(memory.id, ""), now=now)
         else:
             connection.execute(_MOVED, _moved(memory))
     for summary, exchanges in draft.members.items():
@@ -75,6 +74,14 @@ def write_notes(user: sqlite3.Connection, noted: Noted, *, now: float) -> None:
     see_project(user, noted.project, now=now)
     observe(user, noted.new)
     forget_named(user, noted.project, noted.ended)
+
+
+def _put(connection: sqlite3.Connection, memory: Memory, known: Memory | None, *, thread: str, now: float) -> None:
+    if thread:  # a summary stays with its session
+        door.put(connection, [memory], thread=thread)
+        emit(connection, EventName.UPDATED if known else EventName.STORED, at=now, subject=memory.id)
+    else:
+        remembering.write(connection, memory, before=known, now=now)
 
 
 def _moved(memory: Memory) -> tuple[object, ...]:

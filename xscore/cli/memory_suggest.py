@@ -1,0 +1,41 @@
+"""`xscore memory suggest`: what you usually do and this project has said nothing of."""
+
+import click
+
+from xscore.cli.figures import counted
+from xscore.cli.opening import in_store, read_settings
+from xscore.cli.options import OUTPUT, Flags, options
+from xscore.cli.safe_text import one_line
+from xscore.cli.terminal import echo, print_json
+from xscore.learning.suggestions import Suggestions
+from xscore.learning.suggestions import suggest as look
+from xscore.pipeline.receipt import to_json
+
+
+@click.command()
+@options(OUTPUT)
+def suggest(flags: Flags) -> None:
+    """Say what you usually do that nothing here speaks of yet; `xscore memory mute KEY` silences a key.
+
+    Nothing is applied: `xscore memory add` what holds here too.
+    """
+    terminal = flags.terminal
+    loaded = read_settings()
+    at_least = loaded.settings.memory.inferred_confidence
+    found = in_store(lambda store: look(store, at_least=at_least), loaded)
+    if terminal.as_json:
+        print_json(to_json(found))
+    else:
+        echo(page(found))
+
+
+def page(found: Suggestions) -> str:
+    """The sentence, then one line each."""
+    if not found.suggestions:
+        return "nothing to suggest"
+    lines = [
+        f"{one_line(each.key):<20} {one_line(each.value)}"
+        f"  (confidence {each.confidence:.2f}, in {counted(each.evidence_count, 'place')})"
+        for each in found.suggestions
+    ]
+    return "\n".join([one_line(found.text), "", *lines])
