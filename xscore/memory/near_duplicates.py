@@ -97,7 +97,10 @@ def _beginnings(found: list[Word]) -> Iterator[list[Word]]:
 
 
 def _afterthought(sentence: Sequence[Word]) -> bool:
-    plain = all(word.key.isalpha() and TAKES_BACK.isdisjoint((word.spelled, word.key)) for word in sentence)
+    plain = all(
+        word.key.removesuffix("+ed").isalpha() and TAKES_BACK.isdisjoint((word.spelled, word.key.removesuffix("+ed")))
+        for word in sentence
+    )
     return plain and sentence[0].spelled in POINTS_BACK
 
 
@@ -112,14 +115,15 @@ def _reordered(first: Sequence[Word], second: Sequence[Word]) -> bool:
     if all(_equal(one, other) for one, other in zip(first, second, strict=True)):
         return True
     free_first, free_second = set(range(len(first))), set(range(len(second)))
+    bound: list[bool] = []
     while free_first:
         start, other, length = _longest(first, second, free_first, free_second)
-        begins = first[start].clause and second[other].clause if length else False
-        if length < SHORTEST_CLAUSE or not begins:
+        if length < SHORTEST_CLAUSE:
             return False
+        bound.append(first[start].clause and second[other].clause)
         free_first -= set(range(start, start + length))
         free_second -= set(range(other, other + length))
-    return True
+    return all(bound) or (len(bound) == 2 and any(bound))  # two: a clause came to the front, perhaps without its comma
 
 
 def _longest(

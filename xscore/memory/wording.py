@@ -47,7 +47,7 @@ class Word:
     spelled: str
     """As written, in lower case."""
     code: bool
-    """It stood between backticks, so that its spelling matters."""
+    """It stood between backticks or is part of a dotted name, so that its spelling matters."""
     clause: bool
     """A clause begins with it."""
     sentence: int
@@ -69,8 +69,15 @@ def _raw(text: str, code: list[tuple[int, int]]) -> Iterator[Word]:
         spelled, start = match[0].lower(), match.start()
         span = bisect_right(starts, start) - 1
         clause = not end or bool(_CLAUSE.search(text, end, start)) or spelled in _MARKERS
-        yield Word(_key(spelled), spelled, span >= 0 and start < code[span][1], clause, bisect_left(ends, start))
+        is_code = (span >= 0 and start < code[span][1]) or _is_dotted(text, start, match.end())
+        yield Word(_key(spelled), spelled, is_code, clause, bisect_left(ends, start))
         end = match.end()
+
+
+def _is_dotted(text: str, start: int, end: int) -> bool:
+    """Whether a dot, slash or colon binds the word to another without a space."""
+    before = start >= 2 and text[start - 1] in "./:" and text[start - 2].isalnum()
+    return before or (text[end : end + 1] in tuple("./:") and text[end + 1 : end + 2].isalnum())
 
 
 def _said(raw: list[Word]) -> Iterator[Word]:
@@ -95,18 +102,27 @@ def _longest(found: Iterable[tuple[Phrase, Phrase]], raw: list[Word], at: int) -
 
 @lru_cache(maxsize=1 << 14)
 def _key(word: str) -> str:
-    """Return the stem of a word and its group; a word with a digit, an underscore or a foreign letter as it is."""
+    """Return the stem of a word or its group, the past kept apart (`used`).
+
+    A word with a digit, an underscore or a foreign letter stays as it is.
+    """
     if not _PLAIN.fullmatch(word):
         return word
-    stemmed = stem(word)
-    return _groups().get(stemmed, stemmed)
+    stemmed, groups = stem(word), _groups()
+    if not word.endswith("ed") or len(word) < 4:
+        return groups.get(stemmed, stemmed)
+    stemmed = word[:-1] if stemmed == word and word[:-1] in groups else stemmed  # `used`, too short to be stemmed
+    return f"{groups.get(stemmed, stemmed)}+ed"
 
 
 @cache
 def _groups() -> dict[str, str]:
     """Return the group of each single word, by stem."""
     return {
-        stem(one): stem(name) for name, members in _table() for one in members if " " not in one and " " not in name
+        stem(one): stem(name)
+        for name, members in _table()
+        for one in (name, *members)
+        if " " not in one and " " not in name
     }
 
 
