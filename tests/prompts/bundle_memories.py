@@ -1,8 +1,22 @@
 """Memories to make bundles of."""
 
+from dataclasses import replace
+
 from xscore.hashing import content_hash, memory_id
 from xscore.prompts.bundle_entry import BundleEntry
-from xscore.records import Candidate, CodeFacts, Judgment, Kind, Layer, Memory, Origin, Ranked
+from xscore.records import (
+    Candidate,
+    CodeFacts,
+    Judgment,
+    Kind,
+    Layer,
+    Memory,
+    Origin,
+    Particulars,
+    Ranked,
+    Source,
+    Status,
+)
 
 NOW = 1_000_000_000.0
 HEADER = "import os\nfrom pathlib import Path"
@@ -44,13 +58,40 @@ def memory(
     )
 
 
+def said(
+    text: str,
+    *,
+    kind: Kind = Kind.CONVENTION,
+    layer: Layer = Layer.PROJECT,
+    days: float = 3.0,
+    source: Source = Source.EXPLICIT,
+    status: Status = Status.ACTIVE,
+    confidence: float = 1.0,
+    title: str = "",
+    **particulars: object,
+) -> Memory:
+    """A memory that someone said, so many days before NOW."""
+    made = memory(f"said {text}", text, path="", kind=kind, layer=layer, start_line=0, confidence=confidence)
+    return replace(
+        made,
+        entity="",
+        title=title or text.split("\n", maxsplit=1)[0][:60],
+        end_line=0,
+        source=source,
+        status=status,
+        updated_at=NOW - days * 86_400,
+        created_at=NOW - days * 86_400,
+        particulars=Particulars(**particulars),  # type: ignore[arg-type]  # any of its fields
+    )
+
+
 def entry(chosen: Memory, score: float, *, header: str = HEADER, below: bool = False) -> BundleEntry:
     """A memory chosen with a score."""
     candidate = Candidate(
         chosen.id, chosen.content_hash, chosen.layer, chosen.kind, chosen.path, chosen.entity, 1, 2, "", 1, 0.0
     )
     ranked = Ranked(candidate, Judgment(chosen.content_hash, score), Origin.JUDGED, (), score)
-    return BundleEntry(chosen, ranked, header if chosen.kind is not Kind.DOC else "", below)
+    return BundleEntry(chosen, ranked, header if chosen.path and chosen.kind is not Kind.DOC else "", below)
 
 
 CLASS = memory(

@@ -51,7 +51,7 @@ def caption(piece: Piece) -> str:
     if told:
         words.append(f"({escape(told)})")
     if memory.kind not in CODE_KINDS:
-        words.append(_named_beside(memory))
+        words.append(heading(piece))
     if memory.start_line:
         words.append(f"lines {memory.start_line}-{memory.end_line}")
     if piece.below_threshold:
@@ -90,17 +90,17 @@ def place(memory: Memory) -> str:
     return escape(found or memory.title or memory.entity)
 
 
+def heading(piece: Piece) -> str:
+    """Return the place, unless that is a title which says no more than the text."""
+    memory = piece.memory
+    title = one_line(memory.title).rstrip("…")
+    repeats = piece.settles or one_line(memory.text[: 4 * len(title) + 80]).startswith(title)
+    return "" if repeats and not memory.path else place(memory)
+
+
 def one_line(text: str) -> str:
     """Collapse every run of blanks."""
     return " ".join(well_formed(text).split())
-
-
-def _named_beside(memory: Memory) -> str:
-    """The place, unless that is a title which the text begins with anyway."""
-    if memory.path:
-        return place(memory)
-    title = " ".join(memory.title.split()).rstrip("…")
-    return "" if " ".join(memory.text[: 4 * len(title) + 80].split()).startswith(title) else place(memory)
 
 
 def _ids(ids: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ Trade-off: numbers are easier to follow than ids, so both stand there, and a lin
 
 from collections.abc import Sequence
 
-from xscore.prompts.bundle_piece import CODE_KINDS, Layout, Piece, omissions, one_line, place, remarks
+from xscore.prompts.bundle_piece import CODE_KINDS, Layout, Piece, heading, omissions, one_line, remarks
 from xscore.prompts.fences import block
 
 HEADING = "## Semantic Memory Context"
@@ -36,7 +36,8 @@ def _memory(number: int, piece: Piece) -> str:
     below = " (below the threshold)" if piece.below_threshold else ""
     said = remarks(piece)
     beside = f"[{memory.id}]" + (f" {said}" if said else "")
-    parts = [f"[{number}] ({memory.kind.value}, {score}) {one_line(place(memory))}{lines}{below}", one_line(beside)]
+    first = f"[{number}] ({memory.kind.value}, {score}) {heading(piece)}{lines}{below}"
+    parts = [one_line(first), one_line(beside)]
     if piece.header:
         parts.append(block(piece.header, memory.language))
     parts.append(block(piece.text.strip("\n"), memory.language if memory.kind in CODE_KINDS else "text"))
