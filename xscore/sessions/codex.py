@@ -82,7 +82,7 @@ class CodexReader:
         self._lane = str(state.get("lane") or _WIRE)
         self._session = str(state.get("session") or "")
         self._cwd = str(state.get("cwd") or "")
-        self._branch = str(state.get("branch") or "")
+        self._branch = ""
         self._chain = str(state.get("chain") or "")
         self._is_agent = bool(state.get("agent"))
         self._is_known = bool(state)
@@ -123,7 +123,6 @@ class CodexReader:
             "lane": self._lane,
             "session": self._session,
             "cwd": self._cwd,
-            "branch": self._branch,
             "chain": self._chain,
             "agent": self._is_agent,
         }

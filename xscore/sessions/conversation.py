@@ -69,14 +69,14 @@ class Conversation:
         ended = self.close()
         asked = Exchange(
             origin=self._origin,
-            session=session,
+            session=plain(session),
             identity=identity,
             asked=words,
             answered="",
             at=at,
             ended_at=at,
-            cwd=cwd,
-            branch=branch,
+            cwd=plain(cwd),
+            branch=plain(branch),
         )
         self._draft = _Draft(asked, mark, ended_at=at)
         return ended

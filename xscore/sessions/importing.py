@@ -1,10 +1,35 @@
-"""Import the past sessions of a repository: find the files, read what is new, remember each exchange once."""
+"""Import the past sessions of a repository: find the files, read what is new, remember each exchange once.
 
-from collections.abc import Collection
+A file that cannot be read as its format says is refused with the line and what was expected there; nothing that was
+just read of it is kept, and the others go on. It neither runs by itself nor follows an agent at work. Trade-off: what
+an agent is saying at the moment is taken as far as it goes, and renewed by the next import.
+"""
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
 
 from xscore.memory.store import Store
-from xscore.sessions.report import ImportReport
-from xscore.sessions.session_format import Places
+from xscore.sessions import bookmarks, lines
+from xscore.sessions.bookmarks import READERS, Bookmark
+from xscore.sessions.exchange import Exchange
+from xscore.sessions.formats import FORMATS
+from xscore.sessions.keeping import kept
+from xscore.sessions.place import Place
+from xscore.sessions.report import ImportReport, Refused
+from xscore.sessions.session_format import (
+    Line,
+    Mark,
+    Places,
+    Reader,
+    SessionFile,
+    SessionFormat,
+    UnreadableSession,
+)
+from xscore.sessions.shelving import Shelf
+
+_START = Mark(0, 1, {})
 
 
 def import_sessions(
@@ -15,9 +40,180 @@ def import_sessions(
     origins: Collection[str] = (),
     since: float = 0.0,
     dry_run: bool = False,
+    pattern_at: int = 3,
 ) -> ImportReport:
     """Take the exchanges of all agents, or of some, into the store.
 
-    now, since: Unix seconds. dry_run: read and count, write nothing.
+    now, since: Unix seconds. dry_run: read and count, write nothing. pattern_at: occurrences that make a failure a
+    pattern. Raises StoreError.
     """
-    raise NotImplementedError
+    shelf = Shelf(store.connection, now=now, dry_run=dry_run, pattern_at=pattern_at)
+    work = _Import(store, places, shelf, now=now, since=since)
+    for format_ in FORMATS.values():
+        if not origins or format_.origin in origins:
+            for file in format_.find(places):
+                work.file(format_, file)
+    shelf.put_away()
+    return work.report(dry_run=dry_run)
+
+
+@dataclass(slots=True)
+class _Opened:
+    """A file that is being read."""
+
+    file: SessionFile
+    name: str
+    info: os.stat_result
+    head_hash: str
+    known: Bookmark | None
+
+
+class _Import:
+    """One import: reads file after file, and keeps the account."""
+
+    def __init__(self, store: Store, places: Places, shelf: Shelf, *, now: float, since: float) -> None:
+        self._connection, self._places, self._shelf = store.connection, places, shelf
+        self._place = Place(store.root)
+        self._now, self._since = now, since
+        self._files = self._unchanged = self._bytes = self._elsewhere = 0
+        self._refused: list[Refused] = []
+        self._notes: list[str] = []
+
+    def file(self, format_: SessionFormat, file: SessionFile) -> None:
+        """Read one file, if it is of this repository and not as it was."""
+        name = bookmarks.name_of(file.path, self._places.home)
+        try:
+            info = file.path.lstat()
+            known = bookmarks.load(self._connection, name)
+            if info.st_mtime < self._since or not (known or self._is_ours(format_, file)):
+                return
+            self._files += 1
+            if known and self._is_as_it_was(known, info):
+                self._unchanged += 1
+                self._refuse_again(known)
+                return
+            with lines.opened(file.path) as stream:
+                seen = _Opened(file, name, os.fstat(stream.fileno()), "", known)
+                seen.head_hash = bookmarks.head_hash(stream, seen.info.st_size)
+                self._read(format_, seen, stream)
+        except UnreadableSession as error:
+            self._refused.append(Refused(name, file.origin, str(error)))
+        except OSError as error:
+            self._refused.append(Refused(name, file.origin, f"it cannot be read: {error.strerror}"))
+
+    def report(self, *, dry_run: bool) -> ImportReport:
+        """Add up."""
+        counts = self._shelf.counts
+        named = ("added", "updated", "known", "forgotten", "failures", "links")
+        told = {name: counts[name] for name in named}
+        return ImportReport(
+            dry_run=dry_run,
+            files=self._files,
+            unchanged=self._unchanged,
+            bytes_read=self._bytes,
+            exchanges=sum(counts[name] for name in named[:4]) + self._elsewhere,
+            elsewhere=self._elsewhere,
+            secrets_redacted=counts["secrets"],
+            by_origin=dict(sorted(self._shelf.by_origin.items())),
+            refused=tuple(self._refused),
+            notes=tuple(self._notes),
+            **told,
+        )
+
+    def _is_ours(self, format_: SessionFormat, file: SessionFile) -> bool:
+        if file.certain:
+            return True
+        folders = [file.cwd] if file.cwd else format_.cwd_of(lines.head(file.path))
+        return any(map(self._place.holds, folders))
+
+    def _is_as_it_was(self, known: Bookmark, info: os.stat_result) -> bool:
+        return (
+            (known.size, known.mtime_ns) == (info.st_size, info.st_mtime_ns)
+            and known.is_current
+            and known.since <= self._since
+        )
+
+    def _refuse_again(self, known: Bookmark) -> None:
+        if known.note:
+            self._refused.append(Refused(known.path, known.origin, known.note))
+
+    def _read(self, format_: SessionFormat, seen: _Opened, stream: BinaryIO) -> None:
+        start = self._start(seen, stream)
+        self._bytes += max(0, seen.info.st_size - start.offset)
+        reader = format_.reader(seen.file, start.state)
+        line = None
+        try:
+            for line in self._lines(seen, stream, start):
+                exchange = reader.take(line)
+                if exchange is not None:
+                    self._keep(exchange)
+                if self._shelf.is_full:
+                    start = reader.mark() or _after(line, reader)
+                    self._shelf.put_away(self._bookmark(seen, start))
+            stop = reader.mark() or (_after(line, reader) if line else start)
+            exchange = reader.rest()
+        except (UnreadableSession, OSError) as error:
+            self._refuse(seen, start, str(error))
+            return
+        if exchange is not None:
+            self._keep(exchange)
+        if line is not None and line.is_open and not seen.file.whole and not _is_whole(line):
+            self._notes.append(f"{seen.name}: its last line is only half written; the next import reads it")
+        self._shelf.finish(self._bookmark(seen, stop))
+
+    def _start(self, seen: _Opened, stream: BinaryIO) -> Mark:
+        """Go on where the last import stopped, if the file only grew and was read by the same rules."""
+        known = seen.known
+        if known is None or seen.file.whole or not known.is_current or known.since > self._since:
+            return _START
+        if seen.info.st_size < known.size or not bookmarks.is_same_file(stream, known):
+            return _START
+        number, state = known.state.get("line"), known.state.get("reader")
+        return Mark(known.read_to, number if isinstance(number, int) else 1, state if isinstance(state, dict) else {})
+
+    def _lines(self, seen: _Opened, stream: BinaryIO, start: Mark) -> Iterator[Line]:
+        if seen.file.whole:
+            yield from lines.elements_of(stream)
+            return
+        too_long = 0
+        for line in lines.lines_of(seen.file.path, stream, offset=start.offset, number=start.number):
+            too_long += line.is_cut
+            yield line
+        if too_long:
+            limit = lines.MAX_LINE_BYTES >> 20
+            self._notes.append(f"{seen.name}: {too_long:,} lines of more than {limit} MiB were left out")
+
+    def _keep(self, exchange: Exchange) -> None:
+        if exchange.ended_at < self._since or not self._place.holds(exchange.cwd):
+            self._elsewhere += 1
+        else:
+            self._shelf.add(kept(exchange, self._place, now=self._now))
+
+    def _refuse(self, seen: _Opened, start: Mark, reason: str) -> None:
+        """Drop what was just read, and remember the refusal, so that the file is not read again until it changes."""
+        self._shelf.discard()
+        if start.number > 1:
+            reason += f"; what stands before line {start.number:,} was taken"
+        self._refused.append(Refused(seen.name, seen.file.origin, reason))
+        self._shelf.finish(self._bookmark(seen, start, note=reason))
+
+    def _bookmark(self, seen: _Opened, at: Mark, *, note: str = "") -> Bookmark:
+        return Bookmark(
+            path=seen.name,
+            origin=seen.file.origin,
+            size=seen.info.st_size,
+            mtime_ns=bookmarks.seen_mtime_ns(seen.info, now=self._now),
+            read_to=at.offset,
+            head_hash=seen.head_hash,
+            note=note,
+            state={"readers": READERS, "since": self._since, "line": at.number, "reader": dict(at.state)},
+        )
+
+
+def _after(line: Line, reader: Reader) -> Mark:
+    return Mark(line.end, line.number + (line.end > line.offset), reader.state())
+
+
+def _is_whole(line: Line) -> bool:
+    """Whether a last line without an end is a record all the same."""
+    return not line.data.lstrip().startswith(b"{") or line.data.rstrip().endswith(b"}")

@@ -1,0 +1,118 @@
+"""Exchanges as memories: one each, in the session layer, through the one door; and what failed in them as failures.
+
+The question and the last answer are kept to `ASKED_CHARS` and `ANSWERED_CHARS`, with a mark where something is left
+out; secrets are taken out before, so that no cut leaves half of one. The id is made of what tells the exchange apart,
+so a copy is the same memory. Trade-off: only a failure with a way out is worth one, so a command that failed and was
+not heard of again is told in the exchange alone.
+"""
+
+import re
+import sqlite3
+from dataclasses import dataclass
+
+from xscore.hashing import digest
+from xscore.memory import door, failures
+from xscore.memory.redact import redact
+from xscore.prompts.fences import shortened
+from xscore.records import Kind, Layer, Memory, Particulars, Source
+from xscore.sessions.exchange import Exchange, Failing
+from xscore.sessions.place import Place
+
+ASKED_CHARS = 4_000
+ANSWERED_CHARS = 4_000
+OUTPUT_CHARS = 1_200
+COMMAND_CHARS = 400
+FIX_CHARS = 800
+TITLE_CHARS = 80
+CONFIDENCE = 0.6
+"""What an agent once said is no more certain than what is inferred."""
+_PROBES = re.compile(r"(?:\S+=\S* )*(?:grep|rg|ag|ls|cat|head|find|fd|test|\[|which|command|diff|stat|pgrep)\b")
+"""Commands that answer a question by failing."""
+_ERROR = re.compile(r"error|exception|traceback|fail|panic|fatal|not found|undefined|cannot", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An exchange on its way into the store."""
+
+    memory: Memory
+    lessons: tuple[Failing, ...]
+    """What became failures of the project; redacted and short."""
+    answer: str
+    """Short, for what mended them."""
+    secrets: int
+
+
+def kept(exchange: Exchange, place: Place, *, now: float) -> Kept:
+    """Make the memory of an exchange. now: Unix seconds; no memory is of later than that."""
+    asked, answered = _short(exchange.asked, ASKED_CHARS), _short(exchange.answered, ANSWERED_CHARS)
+    failed = [_brief(each) for each in exchange.failures]
+    paths = [place.within(exchange.cwd, path) for path in exchange.paths]
+    paths = list(dict.fromkeys(path for path in paths if path))
+    parts = [f"Task: {asked}", f"Answer: {answered}" if answered else "", *map(_told, failed)]
+    parts.append(f"Files changed: {', '.join(paths)}" if paths else "")
+    at, ended = _no_later(exchange.at, now), _no_later(exchange.ended_at, now)
+    memory, secrets = door.make(
+        layer=Layer.SESSION,
+        kind=Kind.EXCHANGE,
+        title=(asked.splitlines() or [""])[0][:TITLE_CHARS],
+        text="\n\n".join(part for part in parts if part),
+        ordinal=ordinal(exchange.origin, exchange.identity),
+        particulars=Particulars(origin=exchange.origin, session=exchange.session[:200], paths=tuple(paths)),
+        confidence=CONFIDENCE,
+        source=Source.IMPORT,
+        created_at=at,
+        updated_at=max(at, ended),
+    )
+    return Kept(memory, tuple(filter(lambda each: _is_lesson(each, answered), failed)), answered, secrets)
+
+
+def ordinal(origin: str, identity: str) -> int:
+    """Tell this exchange from all others."""
+    return int(digest("past exchange", origin, identity)[:15], 16)
+
+
+def record_failures(connection: sqlite3.Connection, one: Kept, *, pattern_at: int) -> int:
+    """Count the failures of an exchange, each once however often it is read; return how many there are."""
+    memory = one.memory
+    for failing in one.lessons:
+        fix = shortened(one.answer, FIX_CHARS)
+        if failing.passed_later:
+            fix = f"{fix}\n`{failing.command}` passed then.".strip()
+        failures.record_within(
+            connection,
+            text=f"{failing.command}\n{failing.output}",
+            resolution=fix,
+            origin=memory.particulars.origin,
+            session=memory.particulars.session,
+            paths=memory.particulars.paths,
+            seen_at=memory.created_at,
+            occurrence=digest("past failure", memory.id, failing.command),
+            pattern_at=pattern_at,
+        )
+    return len(one.lessons)
+
+
+def _short(text: str, limit: int) -> str:
+    return text if len(text) <= limit else shortened(redact(text).text, limit)
+
+
+def _brief(failing: Failing) -> Failing:
+    output = redact(failing.output).text.strip() if len(failing.output) > OUTPUT_CHARS else failing.output.strip()
+    tail = output if len(output) <= OUTPUT_CHARS else f"[…]\n{output[-OUTPUT_CHARS:]}"
+    return Failing(_short(failing.command, COMMAND_CHARS), tail, failing.passed_later)
+
+
+def _told(failing: Failing) -> str:
+    later = "\nThe same command passed later." if failing.passed_later else ""
+    return f"Failed: `{failing.command}`\n{failing.output}".rstrip() + later
+
+
+def _is_lesson(failing: Failing, answered: str) -> bool:
+    if not failing.output or _PROBES.match(failing.command):
+        return False
+    return failing.passed_later or bool(answered and _ERROR.search(failing.output))
+
+
+def _no_later(at: float, now: float) -> float:
+    return min(max(at, 0.0), now)
