@@ -150,4 +150,6 @@ def _entry(memory: Selected) -> list[str]:
         head += faint(f"  ({memory.raw_score:.2f}{''.join(f' +{b.amount:.2f} {b.name}' for b in memory.boosts)})")
     if memory.below_threshold:
         head += faint("  (below threshold)")
+    if memory.is_stale:
+        head += faint("  (stale: the code it cites has changed)")
     return [head, f"      {one_line(memory.reason)}"] if memory.reason else [head]

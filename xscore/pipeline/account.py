@@ -1,7 +1,7 @@
 """Outcomes and a selection to the lines of a receipt. Pure; the sum is checked by `Coverage` itself."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from xscore.records import (
     Candidate,
@@ -40,11 +40,17 @@ def unjudged_account(selection: Selection) -> UnjudgedAccount:
 
 
 def selected(
-    ranked: Ranked, reasons: Mapping[str, str], *, below_threshold: bool, titles: Mapping[str, str] | None = None
+    ranked: Ranked,
+    reasons: Mapping[str, str],
+    *,
+    below_threshold: bool,
+    titles: Mapping[str, str] | None = None,
+    stale: Collection[str] = (),
 ) -> Selected:
     """Put one ranked candidate into the receipt's words.
 
     reasons: by content hash, for cached judgments. titles: by memory id, of those that belong to no file.
+    stale: ids of memories whose cited code has changed.
     """
     candidate = ranked.candidate
     return Selected(
@@ -63,6 +69,7 @@ def selected(
         cached=ranked.origin is not Origin.JUDGED,
         below_threshold=below_threshold,
         title=(titles or {}).get(candidate.id, ""),
+        is_stale=candidate.id in stale,
     )
 
 

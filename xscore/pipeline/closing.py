@@ -6,7 +6,9 @@ that went wrong the exit code names the one that matters most to a caller, the r
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
+from xscore.memory.evidence import stale_ids
 from xscore.pipeline import account
 from xscore.pipeline.opening import Opened
 from xscore.pipeline.parts import Desk, Parts
@@ -50,6 +52,7 @@ def close_account(
 ) -> Answer:
     """Return the whole receipt. Raises BrokenReceipt where it does not add up."""
     selection, threshold = ended.selection, parts.judge.threshold
+    shown = partial(account.selected, titles=ended.titles, stale=stale_ids(parts.store.connection))
     coverage = account.coverage(ended.outcomes, len(opened.pool.candidates))
     answerer = parts.answerer if wants_answer else None
     return Answer(
@@ -68,14 +71,11 @@ def close_account(
         coverage=coverage,
         unjudged=account.unjudged_account(selection),
         selected=tuple(
-            account.selected(
-                entry, ended.reasons, below_threshold=entry.candidate.id in selection.filled, titles=ended.titles
-            )
+            shown(entry, ended.reasons, below_threshold=entry.candidate.id in selection.filled)
             for entry in selection.kept
         ),
         near_misses=tuple(
-            account.selected(entry, ended.reasons, below_threshold=entry.score < threshold, titles=ended.titles)
-            for entry in selection.near_misses
+            shown(entry, ended.reasons, below_threshold=entry.score < threshold) for entry in selection.near_misses
         ),
         answer=ended.answer,
         bundle=ended.bundle,

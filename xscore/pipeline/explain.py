@@ -11,6 +11,7 @@ from typing import Any
 
 from xscore.errors import StoreDamaged, UsageError
 from xscore.memory import turns
+from xscore.memory.evidence import stale_ids
 from xscore.pipeline import account, kept
 from xscore.pipeline.parts import Parts
 from xscore.pipeline.pool import narrow
@@ -26,10 +27,12 @@ from xscore.records import (
     Outcome,
     Ranked,
     Selected,
+    Status,
     Unjudged,
 )
 from xscore.scorer.lexical import LexicalJudge
 
+STALE_NOW = "It is stale: code that it cites has changed since, which `xscore memory audit` shows."
 RESCORED = "It was worked out again just now: the lexical judge keeps no scores."
 
 
@@ -73,7 +76,7 @@ def explain(parts: Parts, name: str, *, turn_id: str) -> Explanation:
         threshold=receipt["threshold"],
         top_k=receipt["top_k"],
         rank=verdict.rank,
-        words=verdict.words,
+        words=f"{verdict.words} {STALE_NOW}" if memory.status is Status.STALE else verdict.words,
     )
 
 
@@ -138,7 +141,7 @@ def _outcomes(
     if is_model:
         known = kept.known(parts.store, past.turn_key, past.judge)
     else:
-        lexical = LexicalJudge(parts.vectors, reasons_from=0.0)
+        lexical = LexicalJudge(parts.vectors, reasons_from=0.0, stale=stale_ids(parts.store.connection))
         known = {judgment.content_hash: judgment for judgment in lexical.judgments(past.turn, candidates)}
     return tuple(
         Outcome(one, known[one.content_hash], Origin.CACHED)

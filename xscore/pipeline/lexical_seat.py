@@ -6,6 +6,7 @@ Where the user has set an embedder, likeness of meaning adds to the words; if a 
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from xscore.memory.evidence import stale_ids
 from xscore.memory.store import Store
 from xscore.memory.terms import EMBEDDER
 from xscore.pipeline.embedding import TERMS, label, likeness
@@ -47,6 +48,7 @@ class LexicalSeat:
             likeness=meaning.cosines,
             identity=self.identity,
             remarks=meaning.remarks,
+            stale=stale_ids(self.store.connection),
         )
 
     def close(self) -> None:

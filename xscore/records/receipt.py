@@ -90,6 +90,8 @@ class Selected:
     below_threshold: bool
     title: str = ""
     """One line, of a memory that belongs to no file."""
+    is_stale: bool = False
+    """Whether code that it cites has changed since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

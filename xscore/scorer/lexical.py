@@ -45,6 +45,8 @@ HALF_BY_ASKED = 0.3
 HALF_BY_STRANGE = 0.5
 """h grows by e to the power of this times the share of the task that the pool has never seen."""
 
+STALE = 0.75
+"""Share of its score that a stale memory keeps: about one band of the rubric less, so that certainty passes still."""
 REASON_WORDS = 6
 
 
@@ -62,13 +64,19 @@ class LexicalJudge:
         likeness: Mapping[str, float] | None = None,
         identity: JudgeIdentity = IDENTITY,
         remarks: tuple[str, ...] = (),
+        stale: frozenset[str] = frozenset(),
     ) -> None:
-        """likeness: cosine with the task by memory id, of an embedder that the identity names; None: words alone."""
+        """Take what is known of the memories beside their words.
+
+        likeness: cosine with the task by memory id, of an embedder that the identity names; None: words alone.
+        stale: ids of memories whose cited code has changed.
+        """
         self.identity = identity
         self._vectors = vectors
         self._reasons_from = reasons_from
         self._likeness = likeness or {}
         self._remarks = remarks
+        self._stale = stale
 
     async def judge(self, turn: Turn, candidates: Sequence[Candidate]) -> AsyncIterator[Judgment | Unjudged]:
         """Yield one judgment for each candidate, best first; a reason from `reasons_from` up."""
@@ -84,7 +92,7 @@ class LexicalJudge:
 
     def judgments(self, turn: Turn, candidates: Sequence[Candidate]) -> Iterator[Judgment]:
         """Return the same without a loop of events. A content hash that several candidates share is judged once."""
-        scored = _Scored(turn, candidates, self._vectors, self._likeness)
+        scored = _Scored(turn, candidates, self._vectors, self._likeness, self._stale)
         seen: set[str] = set()
         for row in scored.order():
             candidate, score = candidates[row], scored.scores[row]
@@ -104,9 +112,15 @@ class _Scored:
     """A pool scored against one turn."""
 
     def __init__(
-        self, turn: Turn, candidates: Sequence[Candidate], vectors: Vectors, likeness: Mapping[str, float] | None = None
+        self,
+        turn: Turn,
+        candidates: Sequence[Candidate],
+        vectors: Vectors,
+        likeness: Mapping[str, float] | None = None,
+        stale: frozenset[str] = frozenset(),
     ) -> None:
         self.candidates = candidates
+        self.stale = stale
         self.likeness = likeness or {}
         self.terms = _terms(turn)
         self.evidence = weigh(candidates, dict(vectors()), self.terms)
@@ -114,6 +128,8 @@ class _Scored:
         self.named: Mapping[str, Found] = named(found, candidates) if found != Mentions() else {}
         words = _scores(self.evidence, candidates, self.named)
         self.scores = [lifted(score, self._cosine(row)) for row, score in enumerate(words)] if self.likeness else words
+        for row, candidate in enumerate(candidates if stale else ()):
+            self.scores[row] *= STALE if candidate.id in stale else 1.0
         self._hits: dict[int, list[int]] | None = None
 
     def _cosine(self, row: int) -> float:
@@ -129,7 +145,8 @@ class _Scored:
         for hit in self._hits_of(row):
             term = self.terms[self.evidence.hits.term[hit]].term
             fields.setdefault(_field(int(self.evidence.hits.fields[hit])), []).append(term.word)
-        said = list(self.named[self.candidates[row].id].words[:2]) if self.candidates[row].id in self.named else []
+        said = ["stale, what it cites has changed"] if self.candidates[row].id in self.stale else []
+        said += self.named[self.candidates[row].id].words[:2] if self.candidates[row].id in self.named else ()
         for field, words in sorted(fields.items(), key=lambda item: _FIELD_ORDER.index(item[0])):
             said.append(f"{field} {', '.join(words[:REASON_WORDS])}")
         if lifted(0.0, self._cosine(row)) > 0:
