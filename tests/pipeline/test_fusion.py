@@ -1,0 +1,162 @@
+"""Fusion over a real store: what the kept memories say together, whatever layer they come from."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.conftest import settings_for
+from tests.servers.openai_server import OpenAIServer
+from xscore import database
+from xscore.git import ask_git
+from xscore.memory import door
+from xscore.pipeline.build import Pipeline
+from xscore.pipeline.fusion_rules import may_repeat, settled, shown_once
+from xscore.prompts.bundle_entry import BundleEntry
+from xscore.records import Answer, Edge, Kind, Layer, Memory, MemoryScope, Particulars, Relation, Source, Turn
+from xscore.settings import BundleSettings
+
+TASK = Turn(task="Take the discount once.")
+NOW = 1_800_000_000.0
+AUTHORITY = {str(layer): share for layer, share in BundleSettings().authority.items()}
+WANTED = "quokka"
+"""Whatever holds this word is relevant to the judge."""
+
+
+def said(text: str, *, kind: Kind = Kind.CONVENTION, layer: Layer = Layer.PROJECT, **more: object) -> Memory:
+    """A memory that was said yesterday."""
+    given: dict[str, object] = {
+        "source": Source.EXPLICIT, "updated_at": NOW - 86_400, "title": text[:40],
+        "ordinal": abs(hash(text)) % 10**9,
+    } | more  # fmt: skip
+    return door.make(layer=layer, kind=kind, text=text, **given)[0]  # type: ignore[arg-type]  # any part of it
+
+
+def entries(*memories: Memory) -> list[BundleEntry]:
+    """Entries of memories whose scores do not matter."""
+    return [BundleEntry(memory, None) for memory in memories]
+
+
+async def context(
+    shop: Path, server: OpenAIServer, memories: Iterable[Memory], *, edges: Iterable[Edge] = (), form: str = "xml",
+    turn: Turn = TASK, max_tokens: int | None = None,
+) -> Answer:  # fmt: skip
+    """Put memories into the shop's store, have the judge keep those that hold the word, and render the bundle."""
+    server.score = lambda memory, asked: (90, "said so") if WANTED in memory.text else (2, "no")
+    async with Pipeline.open(shop, settings_for(server), clock=lambda: NOW) as pipeline:
+        with database.transaction(pipeline.store.connection):
+            door.put(pipeline.store.connection, list(memories))
+            pipeline.store.connection.executemany(
+                "INSERT INTO edge (source, target, relation, weight) VALUES (?, ?, ?, ?)",
+                [(edge.source, edge.target, edge.relation, edge.weight) for edge in edges],
+            )
+        return await pipeline.context(turn, form=form, max_tokens=max_tokens)
+
+
+def ids(text: str) -> list[str]:
+    """Ids of the memories that are shown, in order."""
+    return re.findall(r'<memory id="(m_[0-9a-f]+)"', text)
+
+
+async def test_near_duplicates_are_shown_once(shop: Path, server: OpenAIServer) -> None:
+    """H18: of two that say the same the more authoritative stands there, and the other is named with it."""
+    project = said(f"Always use the {WANTED} client for requests.")
+    session = said(f"always use the {WANTED} client for requests", layer=Layer.SESSION, kind=Kind.CONTEXT)
+    answer = await context(shop, server, [project, session])
+    assert answer.bundle is not None
+    assert ids(answer.bundle) == [session.id]
+    assert f"said alike by [{project.id}]" in answer.bundle
+    assert {one.id for one in answer.selected} == {project.id, session.id}, "the receipt tells of both"
+
+
+def test_of_equals_the_newer_stays() -> None:
+    """H18: within a layer the newer one is kept."""
+    old, new = said("Use the client."), said("use the client", updated_at=NOW)
+    kept = shown_once(entries(old, new), [(old.id, new.id)], authority=AUTHORITY)
+    assert [(entry.memory.id, entry.alike) for entry in kept] == [(new.id, (old.id,))]
+
+
+def test_places_are_never_merged() -> None:
+    """H18: code, configuration and windows of text may each need the edit, however alike they read."""
+    places = [
+        said("def f(): return 1", kind=kind, layer=Layer.GRAPH, path=f"{name}.py", source=Source.INDEX)
+        for kind in (Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK, Kind.CONFIG, Kind.TEXT)
+        for name in "ab"
+    ]
+    note, doc = said("def f(): return 1"), said("def f(): return 1", kind=Kind.DOC, path="a.md")
+    assert set(may_repeat(entries(*places, note, doc))) == {note.id, doc.id}
+
+
+async def test_a_conflict_comes_to_one_sentence(shop: Path, server: OpenAIServer) -> None:
+    """L07: the exception is noted, both ids can be cited, and neither text stands beside the sentence."""
+    usual = said(
+        f"Prisma ({WANTED})", kind=Kind.PREFERENCE, layer=Layer.SESSION, key="orm", scope=MemoryScope.GLOBAL,
+        source=Source.INFERRED, confidence=0.6,
+    )  # fmt: skip
+    here = said(f"Drizzle ({WANTED})", kind=Kind.TECH_STACK, key="orm")
+    answer = await context(shop, server, [usual, here])
+    assert answer.bundle is not None
+    assert ids(answer.bundle) == [here.id]
+    assert "explicitly chose" in answer.bundle and "exception" in answer.bundle
+    assert f"settled with [{usual.id}]" in answer.bundle
+    once = settled(entries(usual, here), authority=AUTHORITY, now=NOW)
+    assert may_repeat(once) == {}, "what is settled is not merged with a third"
+
+
+async def test_a_summary_brings_its_details(shop: Path, server: OpenAIServer) -> None:
+    """H19: details that were judged low come behind their kept summary while there is room, and only then."""
+    summary = said(f"The {WANTED} writer was made faster.", kind=Kind.SUMMARY, layer=Layer.SESSION)
+    details = [
+        said(f"Task {n}\n\nAnswer: batch the rows " + "word " * 60, kind=Kind.EXCHANGE, layer=Layer.SESSION)
+        for n in range(3)
+    ]
+    gone = replace(said("Task 9\n\nAnswer: gone", kind=Kind.EXCHANGE, layer=Layer.SESSION), status="archived")  # type: ignore[arg-type]  # as stored
+    edges = [Edge(detail.id, summary.id, Relation.BELONGS_TO) for detail in (*details, gone)]
+    answer = await context(shop, server, [summary, *details, gone], edges=edges)
+    assert answer.bundle is not None
+    assert ids(answer.bundle)[0] == summary.id
+    assert {*ids(answer.bundle)} == {summary.id, *(detail.id for detail in details)}
+    assert answer.bundle.count(f"a detail of [{summary.id}]") == 3
+    assert [one.id for one in answer.selected] == [summary.id]
+    small = await context(shop, server, [], max_tokens=150)
+    assert small.bundle is not None and ids(small.bundle) == [summary.id]
+    assert "without room" not in small.bundle
+
+
+async def test_details_keep_to_the_scope(shop: Path, server: OpenAIServer) -> None:
+    """H19: what the user narrows away comes back through no summary."""
+    summary = said(f"The {WANTED} writer.", kind=Kind.SUMMARY, layer=Layer.SESSION)
+    detail = said("Task\n\nAnswer: rows", kind=Kind.EXCHANGE, layer=Layer.SESSION)
+    edge = Edge(detail.id, summary.id, Relation.BELONGS_TO)
+    narrowed = replace(TASK, scope=replace(TASK.scope, kinds=("summary",)))
+    answer = await context(shop, server, [summary, detail], edges=[edge], turn=narrowed)
+    assert answer.bundle is not None and ids(answer.bundle) == [summary.id]
+
+
+async def test_the_memory_form_tells_of_the_repository(shop: Path, server: OpenAIServer) -> None:
+    """A09: numbered memories, branch and commit, files, decisions, and what came of the context of earlier tasks."""
+    decision = said(
+        f"We use the {WANTED} client.", kind=Kind.DECISION, layer=Layer.GOVERNANCE,
+        particulars=Particulars(rationale="it retries"),
+    )  # fmt: skip
+    await context(shop, server, [decision])
+    answer = await context(shop, server, [], form="memory")
+    commit = (ask_git(shop, "rev-parse", "--short", "HEAD") or b"").decode().strip()
+    text = answer.bundle or ""
+    assert text.startswith("## Semantic Memory Context\n\n[1] (decision, 0.")
+    assert "Because: it retries" in text
+    assert re.search(rf"## Repository Context\n\nBranch: \S+ \({commit}\)", text)
+    assert f"- 1 day ago: We use the {WANTED} client. [{decision.id}]" in text
+    assert re.search(r"- within the hour: context of t_\w+: 1 accepted, \d+ rejected", text)
+
+
+@pytest.mark.parametrize("form", ["xml", "markdown", "json", "memory"])
+async def test_what_says_the_same_leaves_no_one_out(shop: Path, server: OpenAIServer, form: str) -> None:
+    """H18: every kept memory is named in every form."""
+    ends = ("", ".", "!", " now")
+    memories = [said(f"Always use the {WANTED} client{end}", ordinal=n) for n, end in enumerate(ends)]
+    answer = await context(shop, server, memories, form=form)
+    assert len(answer.selected) == 4
+    assert all(one.id in (answer.bundle or "") for one in answer.selected)
