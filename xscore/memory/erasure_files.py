@@ -1,7 +1,8 @@
 """After rows are erased: empty the journal, rewrite the database where bytes are left in it, remove stray copies.
 
-`secure_delete` overwrites what is deleted, but a page that SQLite rebuilds may keep a copy of a row in its slack, and
-the journal keeps whole pages. So the files are searched, and only where something is found is the database rewritten.
+`secure_delete` overwrites what is deleted, and the journal keeps whole pages until it is emptied. That no page's slack
+keeps a copy is what was measured, not what SQLite promises. So the files are searched, and only where something is
+found, or nothing is known to search for, is the database rewritten.
 What the disk itself keeps of blocks that were given back is beyond it.
 """
 

@@ -1,0 +1,122 @@
+"""`xscore memory delete` and `wipe`, as a user runs them."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.memory.conftest import function
+from tests.memory.test_erasure import put, raw, said
+from tests.memory.test_erasure_proof import reading
+from xscore.memory.store import Store
+from xscore.paths import find_root, user_data_dir
+from xscore.records import Kind, Layer, Memory
+
+TEXT = "The heron keeps the ochre ledger of everyone"
+
+
+@pytest.fixture
+def kept(tmp_path: Path, own_home: Path) -> list[Memory]:
+    """Make a store in this folder with two memories of the project, one of the user and one of a file."""
+    made = [said(TEXT, ordinal=1), said("Another one, to stay", ordinal=2, kind=Kind.TODO), function()]
+    own = said("user: likes long lines of ochre", layer=Layer.USER, key="k")
+    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+        put(store.connection, *made)
+        user = store.user_connection(make=True)
+        assert user is not None
+        put(user, own)
+    return [*made[:2], own]
+
+
+def test_delete_erases_and_proves(xscore: Run, tmp_path: Path, own_home: Path, kept: list[Memory]) -> None:
+    """P06: exact ids go, the proof is printed, the bytes are gone; a second time nothing matches (exit 1)."""
+    done = xscore("memory", "delete", kept[0].id, "--verify", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[0] == f"erased 1 memories: {kept[0].id}"
+    assert "found none" in done.stdout.splitlines()[-1]
+    assert b"ochre ledger" not in raw(tmp_path, own_home)
+    again = xscore("memory", "delete", kept[0].id, cwd=tmp_path)
+    assert again.returncode == 1 and "no memory is called" in again.stderr
+
+
+def test_a_dry_run_changes_no_byte(xscore: Run, tmp_path: Path, kept: list[Memory]) -> None:
+    """Issue: --dry-run says what would go, as JSON too, and the database is as it was."""
+    before = (tmp_path / ".xscore" / "memory.db").read_bytes()
+    done = xscore("memory", "delete", kept[0].id, "m_nope", "--dry-run", "--json", cwd=tmp_path)
+    body = json.loads(done.stdout)
+    assert (done.returncode, body["schema"], body["ids"], body["missing"]) == (0, 1, [kept[0].id], ["m_nope"])
+    assert (body["memories"], body["dry_run"], body["proof"]) == (1, True, None)
+    assert xscore("memory", "wipe", "--kind", "todo", "--dry-run", cwd=tmp_path).returncode == 0
+    assert (tmp_path / ".xscore" / "memory.db").read_bytes() == before
+
+
+def test_a_reader_of_the_journal_is_an_exit_code_of_its_own(xscore: Run, tmp_path: Path, kept: list[Memory]) -> None:
+    """Issue: while another process reads the journal the erasure is not proven: exit 6, and what to do."""
+    database = tmp_path / ".xscore" / "memory.db"
+    with reading(database):
+        done = xscore("memory", "delete", kept[0].id, "--verify", "--json", cwd=tmp_path)
+        body = json.loads(done.stdout)
+        assert (done.returncode, body["is_clean"], body["proof"]["holds"]) == (6, False, False)
+        assert "end that process" in done.stderr
+    done = xscore("memory", "delete", kept[0].id, "--verify", cwd=tmp_path)
+    assert done.returncode == 0 and "completed an erasure" in done.stdout
+    assert b"ochre ledger" not in raw(tmp_path)
+
+
+def test_wipe_narrows_by_layer_scope_and_kind(xscore: Run, tmp_path: Path, own_home: Path, kept: list[Memory]) -> None:
+    """P06: `--scope user` empties the user's layer in the user's store; a kind that is not there matches nothing."""
+    assert xscore("memory", "wipe", "--kind", "decision", "--yes", cwd=tmp_path).returncode == 1
+    done = xscore("memory", "wipe", "--scope", "user", "--yes", "--json", "--verify", cwd=tmp_path)
+    assert (done.returncode, json.loads(done.stdout)["ids"]) == (0, [kept[2].id])
+    assert b"likes long lines" not in raw(tmp_path, own_home)
+    done = xscore("memory", "wipe", "--layer", "project", "--yes", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout)["ids"] == sorted(memory.id for memory in kept[:2])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((), "nothing says what to wipe"),
+        (("--layer", "graph", "--yes"), "comes from files"),
+        (("--kind", "todo"), "nobody to ask"),
+    ],
+)
+def test_wipe_refuses(
+    xscore: Run, tmp_path: Path, kept: list[Memory], arguments: tuple[str, ...], said_so: str
+) -> None:
+    """Without a choice, of a layer that files make, or with nobody to ask, nothing is wiped (exit 2)."""
+    done = xscore("memory", "wipe", *arguments, cwd=tmp_path)
+    assert done.returncode == 2 and why in done.stderr
+    assert b"Another one, to stay" in raw(tmp_path)
+
+
+def test_memories_of_files_are_not_wiped_and_not_deleted(xscore: Run, tmp_path: Path, kept: list[Memory]) -> None:
+    """A file's memory is refused by id with what to do instead."""
+    done = xscore("memory", "delete", function().id, cwd=tmp_path)
+    assert done.returncode == 2 and "index.exclude" in done.stderr
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1)])
+def test_wipe_asks_on_a_terminal(tmp_path: Path, own_home: Path, kept: list[Memory], answer: str, code: int) -> None:
+    """Issue: on a terminal wipe asks, and a no changes nothing."""
+    main, side = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "xscore", "memory", "wipe", "--kind", "todo"],
+        cwd=tmp_path,
+        stdin=side,
+        stderr=side,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "HOME": str(own_home)},
+    )
+    os.close(side)
+    os.write(main, f"{answer}\n".encode())
+    try:
+        assert process.wait(30) == code
+    finally:
+        os.close(main)
+    assert (b"Another one, to stay" in raw(tmp_path)) == (answer == "n")
