@@ -1,0 +1,136 @@
+"""What an embedder does to a turn: the order of judging, and never what is judged."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.conftest import settings_for
+from tests.servers.embedding_server import EmbeddingServer
+from xscore.errors import UsageError
+from xscore.memory.vectors import FOLDED_DIMS
+from xscore.pipeline.build import Pipeline
+from xscore.records import Turn
+from xscore.settings import EmbeddingSettings, JudgeSettings, Settings
+
+TASK = Turn(task="The discount of total is taken twice; take it once.")
+
+
+@pytest.fixture
+def embedding_server() -> Iterator[EmbeddingServer]:
+    """A host that judges, answers and embeds."""
+    with EmbeddingServer() as running:
+        yield running
+
+
+def with_embedder(settings: Settings, model: str, base_url: str = "") -> Settings:
+    """Give the settings an embedder."""
+    return settings.model_copy(update={"embedding": EmbeddingSettings(model=model, base_url=base_url)})
+
+
+async def judged(shop: Path, settings: Settings, server: EmbeddingServer) -> set[str]:
+    """Ask; give the ids of all that were judged. Nothing may be left over."""
+    server.counts.judgments.clear()
+    async with Pipeline.open(shop, settings) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False)
+    assert answer.coverage.judged == answer.coverage.candidates > 5
+    return set(server.counts.judgments)
+
+
+async def test_with_any_embedder_the_whole_pool_is_judged(shop: Path, embedding_server: EmbeddingServer) -> None:
+    """H07: an embedder changes which memories come first, and not which are judged."""
+    plain = settings_for(embedding_server)
+    without = await judged(shop, plain, embedding_server)
+    assert embedding_server.embedded == []
+    other = with_embedder(settings_for(embedding_server), "openai:vectors-1")
+    other = other.model_copy(update={"judge": other.judge.model_copy(update={"model": "openai:judge-3"})})
+    assert await judged(shop, other, embedding_server) == without
+    assert len(embedding_server.embedded) > len(without)
+
+
+async def test_vectors_are_made_once_and_again_only_for_what_changed(
+    shop: Path, embedding_server: EmbeddingServer
+) -> None:
+    """The second turn embeds its task alone; an edited function is embedded anew."""
+    settings = with_embedder(settings_for(embedding_server), "openai:vectors-1").model_copy(
+        update={"judge": JudgeSettings(model="lexical")}
+    )
+    async with Pipeline.open(shop, settings) as pipeline:
+        await pipeline.context(TASK)
+        first = len(embedding_server.embedded)
+        await pipeline.context(TASK)
+        assert len(embedding_server.embedded) == first + 1
+        prices = shop / "shop" / "prices.py"
+        prices.write_text(prices.read_text("utf-8").replace("9 // 10", "8 // 10"), "utf-8")
+        embedding_server.embedded.clear()
+        await pipeline.context(TASK)
+    assert any("8 // 10" in text for text in embedding_server.embedded)
+    assert len(embedding_server.embedded) < first
+
+
+@pytest.mark.parametrize("judge", ["openai:judge-2", "lexical"])
+async def test_a_host_that_fails_costs_the_likeness_and_no_more(
+    shop: Path, embedding_server: EmbeddingServer, judge: str
+) -> None:
+    """The turn goes on by words alone, and says so."""
+    embedding_server.statuses = [400] * 9
+    settings = with_embedder(settings_for(embedding_server), "openai:vectors-1")
+    settings = settings.model_copy(update={"judge": settings.judge.model_copy(update={"model": judge})})
+    async with Pipeline.open(shop, settings) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False)
+    assert answer.coverage.judged == answer.coverage.candidates
+    assert any("by words alone" in warning for warning in answer.warnings)
+
+
+async def test_each_call_is_in_the_ledger(shop: Path, embedding_server: EmbeddingServer) -> None:
+    """Calls that embed are entered as `embed`, with their tokens and price."""
+    settings = with_embedder(settings_for(embedding_server), "openai:vectors-1")
+    async with Pipeline.open(shop, settings) as pipeline:
+        await pipeline.ask(TASK, answer=False)
+        rows = pipeline.parts.store.connection.execute(
+            "SELECT outcome, input_tokens, cost_usd FROM call WHERE stage = 'embed'"
+        ).fetchall()
+    assert len(rows) == len(embedding_server.batches) >= 2
+    assert all(outcome == "ok" and tokens > 0 and float(cost) == 0 for outcome, tokens, cost in rows)
+
+
+async def test_without_an_embedder_nothing_changes(shop: Path, embedding_server: EmbeddingServer) -> None:
+    """`terms` is the default: no call, no other scores, no other judge."""
+    lexical = settings_for(embedding_server).model_copy(update={"judge": JudgeSettings(model="lexical")})
+    async with Pipeline.open(shop, lexical) as pipeline:
+        plain = await pipeline.ask(TASK, answer=False)
+        named = pipeline.parts.judge.identity.model
+    async with Pipeline.open(shop, with_embedder(lexical, "openai:vectors-1")) as pipeline:
+        lifted = await pipeline.ask(TASK, answer=False)
+        assert pipeline.parts.judge.identity.model == f"{named}+openai:vectors-1"
+    assert named == "bm25-1"
+    before = {memory.id: memory.score for memory in plain.selected}
+    after = {memory.id: memory.score for memory in lifted.selected}
+    assert before.keys() <= after.keys()
+    assert all(after[identifier] >= score for identifier, score in before.items())
+    assert after != before
+
+
+@pytest.mark.parametrize("model", ["", "minilm", "minilm:/nowhere/at/all", "terms:3", "word2vec:x"])
+async def test_an_embedder_that_is_none_is_named(shop: Path, embedding_server: EmbeddingServer, model: str) -> None:
+    """A turn says what is wrong before anything is sent, and the doctor says it too."""
+    settings = with_embedder(settings_for(embedding_server), model)
+    async with Pipeline.open(shop, settings) as pipeline:
+        with pytest.raises(UsageError, match=r"embedding\.model"):
+            await pipeline.ask(TASK, answer=False)
+        found = {finding.name: finding for finding in (await pipeline.doctor()).findings}
+    assert not found["embedder"].ok
+    assert "embedding.model" in found["embedder"].detail
+    assert json.dumps(embedding_server.counts.bodies) == "[]"
+
+
+async def test_the_doctor_names_the_embedder(shop: Path, embedding_server: EmbeddingServer) -> None:
+    """Which one is in use, and where text goes for it."""
+    settings = settings_for(embedding_server)
+    for model, words in (("terms", "nothing sent"), ("openai:vectors-1", embedding_server.host)):
+        async with Pipeline.open(shop, with_embedder(settings, model)) as pipeline:
+            found = {finding.name: finding for finding in (await pipeline.doctor()).findings}
+        assert found["embedder"].ok
+        assert words in found["embedder"].detail
+    assert FOLDED_DIMS == 256

@@ -1,0 +1,122 @@
+"""An embeddings endpoint of the OpenAI dialect, against a real server on loopback."""
+
+import base64
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from pydantic import SecretStr
+
+from tests.servers.embedding_server import DIMS, EmbeddingServer, letters
+from xscore.errors import AuthenticationFailed, Overloaded, QuotaExhausted, RateLimited, UnreadableResponse
+from xscore.providers.embeddings import EndpointEmbedder, connect
+from xscore.providers.metered import Metered
+from xscore.providers.retrying import Retrying
+from xscore.records import CallRecord, Stage
+from xscore.settings import EmbeddingSettings, OpenAISettings, Settings
+
+TEXTS = ["read the file", "write the file", ""]
+
+
+@pytest.fixture
+def embedding_server() -> Iterator[EmbeddingServer]:
+    """A server that behaves, until told otherwise."""
+    with EmbeddingServer() as running:
+        yield running
+
+
+def settings_of(server: EmbeddingServer, key: str = "") -> Settings:
+    """Name the server as the host of embeddings alone."""
+    return Settings(
+        embedding=EmbeddingSettings(model="openai:vectors-1", base_url=server.url),
+        openai=OpenAISettings(api_key=SecretStr(key)),
+    )
+
+
+async def test_each_text_has_its_row_of_length_one(embedding_server: EmbeddingServer) -> None:
+    """H07: rows come back in the order of the texts, whatever order the host answers in; no dimension is fixed."""
+    embedder = EndpointEmbedder(connect("vectors-1", settings_of(embedding_server)), "vectors-1")
+    found = await embedder.embed(TEXTS)
+    await embedder.aclose()
+    wanted = np.array([letters(text) for text in TEXTS])
+    wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
+    assert found.shape == (3, DIMS)
+    assert np.allclose(found.astype(float), wanted, atol=1e-3)
+    assert embedding_server.embedded == ["read the file", "write the file", " "]
+    assert embedder.name == f"openai:{embedding_server.host}:vectors-1"
+
+
+async def test_every_attempt_is_entered_and_a_storm_is_ridden_out(embedding_server: EmbeddingServer) -> None:
+    """A 429 and a 503 are tried again by the wrappers all calls have; the ledger has each attempt, as `embed`."""
+    embedding_server.statuses = [429, 503]
+    rows: list[CallRecord] = []
+    metered = Metered(connect("vectors-1", settings_of(embedding_server)), turn_id="t", record=rows.append)
+
+    async def at_once(seconds: float) -> None:
+        assert seconds >= 0
+
+    embedder = EndpointEmbedder(Retrying(metered, attempts=3, sleep=at_once), "vectors-1")
+    assert (await embedder.embed(TEXTS)).shape == (3, DIMS)
+    await embedder.aclose()
+    assert [row.outcome for row in rows] == [RateLimited.kind, Overloaded.kind, "ok"]
+    assert {row.stage for row in rows} == {Stage.EMBED}
+    assert rows[-1].candidates == 3
+    assert rows[-1].usage.input_tokens == 3 + 1 + 4 + 1
+    assert not rows[-1].estimated
+    assert rows[-1].cost_usd == 0, "it stays on this machine"
+
+
+async def test_the_format_is_left_out_where_it_is_refused(embedding_server: EmbeddingServer) -> None:
+    """A host that does not know `encoding_format` is asked without it."""
+    embedding_server.refuses_format = True
+    embedder = EndpointEmbedder(connect("vectors-1", settings_of(embedding_server)), "vectors-1")
+    assert (await embedder.embed(TEXTS)).shape == (3, DIMS)
+    await embedder.aclose()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {},
+        {"data": []},
+        {"data": [{"index": 0, "embedding": [1.0]}]},
+        {"data": [{"index": at, "embedding": [1.0] * (at + 1)} for at in range(3)]},
+        {"data": [{"index": at, "embedding": ["x"]} for at in range(3)]},
+        {"data": [{"index": at, "embedding": []} for at in range(3)]},
+        {"data": [{"index": 0, "embedding": [1.0]}] * 3},
+    ],
+)
+async def test_vectors_that_are_none_are_an_error(embedding_server: EmbeddingServer, reply: dict[str, object]) -> None:
+    """Another number of rows, ragged rows and words are never taken for vectors."""
+    embedding_server.reply = reply
+    embedder = EndpointEmbedder(connect("vectors-1", settings_of(embedding_server)), "vectors-1")
+    with pytest.raises(UnreadableResponse):
+        await embedder.embed(TEXTS)
+    await embedder.aclose()
+
+
+async def test_the_key_is_sent_and_never_shown(embedding_server: EmbeddingServer) -> None:
+    """The key of `openai.*` opens the endpoint; a host that repeats it in an error does not get it shown."""
+    key = "sk-test-abcdefghijklmnop-1234"
+    embedding_server.reply = {"error": {"message": f"no credit for {key}", "code": "insufficient_quota"}}
+    embedder = EndpointEmbedder(connect("vectors-1", settings_of(embedding_server, key)), "vectors-1")
+    with pytest.raises(QuotaExhausted) as caught:
+        await embedder.embed(TEXTS)
+    await embedder.aclose()
+    assert embedding_server.keys == [f"Bearer {key}"]
+    assert key not in str(caught.value)
+
+
+def test_a_remote_host_without_a_key_is_refused_before_anything_is_sent() -> None:
+    """No text goes to a host that would turn it away."""
+    with pytest.raises(AuthenticationFailed):
+        connect("vectors-1", Settings(embedding=EmbeddingSettings(base_url="https://vectors.example/v1")))
+
+
+def test_a_batch_of_the_longest_vectors_weighs_what_is_read() -> None:
+    """B17: 32 rows of 4,096 dimensions as JSON stay within the bytes that a short reply may weigh."""
+    from xscore.providers.embeddings import BATCH
+    from xscore.providers.reply_bounds import LEAST_BYTES
+
+    assert BATCH * 4_096 * len("-0.012345678901234567,") < LEAST_BYTES
+    assert len(base64.b64encode(bytes(2 * BATCH * 4_096))) < LEAST_BYTES
