@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from time import process_time
 
 import pytest
 import toon_format
@@ -110,6 +111,17 @@ def test_details_are_the_first_to_go(max_tokens: int) -> None:
     assert not extra & {*found.omitted}
 
 
+def test_a_weighty_detail_goes_before_a_slight_choice() -> None:
+    """H19: when captions take the last of the room, a detail gives way, however important and fresh it is."""
+    weighty = replace(said("Detail " + "word " * 40, kind=Kind.EXCHANGE, layer=Layer.SESSION, days=0), importance=1.0)
+    slight = replace(GUIDE, updated_at=0.0, importance=0.0)
+    entries = [entry(SUMMARY, 0.8), entry(slight, 0.05), BundleEntry(weighty, None, summary=SUMMARY.id)]
+    found = [bundle(entries, max_tokens=size) for size in range(130, 260)]
+    assert {len(each.included) for each in found} >= {2, 3}
+    assert all(slight.id in each.included for each in found if weighty.id in each.included)
+    assert not any(each.omitted for each in found)
+
+
 def test_a_settled_conflict_is_one_sentence() -> None:
     """L07: the sentence stands in place of the texts, and the ids of both can be cited."""
     here = said("Uses Drizzle", kind=Kind.TECH_STACK)
@@ -139,6 +151,18 @@ def test_what_the_text_says_is_not_said_again() -> None:
     assert "Alternatives: a loop of our own" in text
     assert "Resolved by: Begin with BEGIN IMMEDIATE." in text
     assert "stale: what it cites has changed in src/store.py:3-9" in text
+
+
+def test_a_bundle_is_rendered_in_milliseconds() -> None:
+    """B23: fifteen kept memories take less than 10 ms of CPU to lay out, a fact table among them."""
+    many = [entry(replace(WRITE, id=f"{WRITE.id}{n}", path=f"{n}.py", text="x = 1\n" * 100), 0.9) for n in range(7)]
+    bundle([*ENTRIES, *many])
+    spent = []
+    for _ in range(5):
+        before = process_time()
+        assert len(bundle([*ENTRIES, *many][:17]).included) >= 15
+        spent.append(process_time() - before)
+    assert min(spent) < 0.010
 
 
 HOSTILE = [

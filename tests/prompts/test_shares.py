@@ -1,5 +1,7 @@
 """Shares of the bundle: ceilings hold, nothing exceeds the budget, and code takes what is left."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,8 +32,10 @@ def spent(entries: list[BundleEntry], chosen: set[str], layers: frozenset[Layer]
 def test_ceilings_come_to_one_bundle_at_most(
     sized: list[tuple[Layer, int]], ceilings: dict[Layer, float], max_tokens: int
 ) -> None:
-    """H17, K6: no layer passes its ceiling, all together never the budget, whatever the ceilings add up to."""
+    """H17, H19, K6: no layer passes its ceiling, all together never the budget, details of a summary included."""
     entries = [of(layer, number, words) for number, (layer, words) in enumerate(sized)]
+    if entries:
+        entries[1::2] = [replace(each, ranked=None, summary=entries[0].memory.id) for each in entries[1::2]]
     chosen = fitting(entries, max_tokens=max_tokens, ceilings=ceilings)
     whole = max(1.0, sum(ceilings.values()))
     for layer in NOTES:
@@ -69,4 +73,7 @@ def test_details_come_after_all_that_was_chosen() -> None:
     for room, expected in ((2.5, ids[:2]), (3.5, ids)):
         chosen = fitting([detail, summary, other], max_tokens=int(room * one), ceilings={Layer.SESSION: 1.0})
         assert chosen == set(expected)
+    code = entry(memory("f", "word " * 600), 0.9, header="")
+    full = cost(code.memory, len(code.memory.text)) + one + 5
+    assert fitting([summary, detail, code], max_tokens=full, ceilings={Layer.SESSION: 0.9}) == {ids[0], code.memory.id}
     assert fitting([detail], max_tokens=4_000, ceilings={Layer.SESSION: 1.0}) == set()
