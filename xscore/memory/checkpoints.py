@@ -57,7 +57,7 @@ def save(
         "persona": persona,
         "notes": [_kept(note, "a note") for note in notes][:MOST_NOTES],
         "goals": [_kept(goal, "a goal") for goal in goals][:MOST_NOTES],
-        "entries": [_to_json(entry) for entry in entries(connection, thread)],
+        "entries": [to_json(entry) for entry in entries(connection, thread)],
     }
     checked = _checked(name)
     with database.transaction(connection):
@@ -129,7 +129,7 @@ def render(checkpoint: Checkpoint) -> str:
 
 def _checkpoint(name: str, created_at: float, payload: str) -> Checkpoint:
     values: dict[str, Any] = json.loads(payload)
-    told = tuple(_from_json(entry) for entry in values.get("entries", ()))
+    told = tuple(from_json(entry) for entry in values.get("entries", ()))
     goals = _strings(values.get("goals", ()))
     summary = summarise(told, ticket=values.get("ticket", ""), goals=goals)
     return Checkpoint(
@@ -148,13 +148,13 @@ def _checkpoint(name: str, created_at: float, payload: str) -> Checkpoint:
     )
 
 
-def _to_json(entry: SessionEntry) -> dict[str, object]:
+def to_json(entry: SessionEntry) -> dict[str, object]:
     """Write an entry under the id of its exchange, by which erasure finds it."""
     values = {field.name: getattr(entry, field.name) for field in fields(entry)}
     return {"id": entry.exchange or entry.turn_id, **{name: value for name, value in values.items() if value}}
 
 
-def _from_json(values: Mapping[str, Any]) -> SessionEntry:
+def from_json(values: Mapping[str, Any]) -> SessionEntry:
     """Read an entry; what was erased of it since is empty."""
     known: dict[str, Any] = {field.name: values.get(field.name, "") for field in fields(SessionEntry)}
     read: dict[str, Any] = {name: _strings(said) if name in _LISTS else str(said) for name, said in known.items()}

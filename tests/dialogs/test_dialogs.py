@@ -1,0 +1,102 @@
+"""Dialogs as files: played through the real pipeline, saved as a checkpoint, taken up in another process."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import git
+from tests.pipeline.conftest import settings_for, shop
+from tests.proof.faults_processes import environment_at, models_of, wait_until
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.scoring import table
+from xscore.pipeline.build import Pipeline
+from xscore.records import Answer, Turn
+
+__all__ = ["shop"]
+
+DIALOGS = sorted(Path(__file__).parent.glob("*.json"))
+SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
+
+
+@pytest.mark.parametrize("file", DIALOGS, ids=lambda file: file.stem)
+async def test_a_checkpoint_restores_what_a_dialog_was_about(file: Path, shop: Path) -> None:
+    """B06, B12, H28: goals, names, open tasks and notes of a dialog come back in another process and session."""
+    dialog = json.loads(file.read_text("utf-8").replace("{SECRET}", SECRET))
+    with OpenAIServer() as server:
+        server.score = table(dialog["scores"])
+        for turn in dialog["turns"]:
+            await played(turn, turn.get("branch", dialog["branch"]), shop, server)
+        name = dialog["save"]["name"]
+        notes = [part for note in dialog["save"]["notes"] for part in ("--note", note)]
+        assert called(shop, "checkpoint", "save", name, *notes).returncode == 0
+        git(shop, "checkout", "-q", "-B", "elsewhere")
+        restored = json.loads(called(shop, "checkpoint", "load", name, "--json").stdout)
+        answer = await asked(shop, server, Turn(task="Go on.", checkpoint=name, fresh=True))
+        prompt = json.dumps(server.counts.bodies[-1], ensure_ascii=False)
+    expected = dialog["expect"]
+    assert restored["summary"].count("\n- ") - len(restored["pending"]) == expected.pop("tasks")
+    assert set(restored["entities"]) == set(expected.pop("entities"))
+    assert set(restored["files"]) == set(expected.pop("files"))
+    assert {field: restored[field] for field in expected} == expected
+    assert answer.session is not None and answer.session.branch == "elsewhere" and answer.checkpoint == name
+    for words in (*expected["goals"], *expected["pending"], *expected["notes"], *restored["memory_ids"]):
+        assert words.replace("<", "&lt;").replace(">", "&gt;") in prompt or words in prompt
+    assert SECRET not in json.dumps(restored)
+
+
+def test_every_kind_of_dialog_is_there() -> None:
+    """B12: the regression dialogs cover a refactoring, a bug hunt, a design, a switch, a kill and a failure."""
+    kinds = {"refactor", "bug_hunt", "design_talk", "branch_switch", "killed_midway", "failed_answer"}
+    assert {file.stem for file in DIALOGS} >= kinds
+
+
+async def played(turn: dict[str, Any], branch: str, root: Path, server: OpenAIServer) -> None:
+    """Play one turn of a dialog on its branch, to the end that it came to."""
+    if git(root, "branch", "--show-current").strip() != branch:
+        git(root, "checkout", "-q", *(() if git(root, "branch", "--list", branch) else ("-b",)), branch)
+    if turn.get("ends") == "killed":
+        killed(turn["task"], root, server)
+        return
+    server.answer = turn.get("answer", "")
+    file = str(root / turn["file"]) if "file" in turn else ""
+    asking = Turn(task=turn["task"], errors=turn.get("errors", ""), file=file, line=turn.get("line", 0))
+    answer = await asked(root, server, asking)
+    assert bool(answer.answer) is (turn.get("ends") != "failed")
+
+
+async def asked(root: Path, server: OpenAIServer, turn: Turn) -> Answer:
+    """Ask with a pipeline of its own: a process begins anew each time."""
+    async with Pipeline.open(root, settings_for(server)) as pipeline:
+        return await pipeline.ask(turn)
+
+
+def killed(task: str, root: Path, server: OpenAIServer) -> None:
+    """Ask in a process of its own, and kill it while it waits for the judge."""
+    server.latency_s, before = 20.0, server.counts.requests
+    process = subprocess.Popen(
+        [sys.executable, "-m", "xscore", "ask", task, *models_of("openai")],
+        cwd=root,
+        env=environment_at("openai", server.url),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_until(lambda: server.counts.requests > before, process)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    server.latency_s = 0.0
+
+
+def called(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "xscore", *arguments], cwd=root, capture_output=True, text=True, timeout=60, check=False
+    )
