@@ -123,13 +123,16 @@ def change(
     return Remembered(memory=after, became=Became.UPDATED, superseded=superseded, redacted=redacted)
 
 
-def write(connection: sqlite3.Connection, memory: Memory, *, before: Memory | None, now: float) -> tuple[str, ...]:
-    """Put a memory and tell what happened; return the ids of those whose place it took.
+def write(
+    connection: sqlite3.Connection, memory: Memory, *, before: Memory | None, now: float, thread: str | None = None
+) -> tuple[str, ...]:
+    """Put a memory and tell what happened; return the ids of those whose place it took. Call it inside a transaction.
 
-    before: the memory as it was; None: it is new. Call it inside a transaction.
+    before: the memory as it was; None: it is new. thread: its working session; None: the one it had.
     """
     superseded = _in_its_place(connection, memory)
-    thread = "" if before is None else _thread(connection, memory.id)
+    if thread is None:
+        thread = "" if before is None else _thread(connection, memory.id)
     door.put(connection, [memory], thread=thread)
     payload = {"layer": memory.layer, "kind": memory.kind, "source": memory.source}
     name = EventName.STORED if before is None else EventName.UPDATED

@@ -18,7 +18,8 @@ from xscore.memory.graph import Graph
 from xscore.memory.layers import Fetched, Tests, fetch
 from xscore.memory.registry import Registry
 from xscore.memory.said_layers import GovernanceLayer, ProjectLayer, UserLayer
-from xscore.records import Candidate, Edge, Memory, StoreStatus
+from xscore.memory.snapshot import restore, take_snapshot
+from xscore.records import Candidate, Edge, Memory, Restored, Snapshot, StoreStatus
 
 _HASH: Mapping[Tests, str] = {"cards": "content_hash", "full": "text_hash"}
 """What the judge is shown, by how tests are shown."""
@@ -52,6 +53,14 @@ class Store(Databases):
     def registry(self) -> Registry:
         """Query, register, update and remove memories of every layer, by rules and no model."""
         return Registry(self)
+
+    def snapshot(self) -> Snapshot:
+        """Return what was said, learned and looked up as one value. See `memory.snapshot`."""
+        return take_snapshot(self)
+
+    def restore(self, snapshot: Snapshot, *, now: float | None = None) -> Restored:
+        """Put a snapshot back, all or nothing. now: Unix seconds. Raises UsageError for one that was altered."""
+        return restore(self, snapshot, now=now)
 
     def pool(self, *, tests: Tests = "cards", thread: str = "") -> tuple[Candidate, ...]:
         """Return every active or stale memory of all layers, once for each content, in the order of path and line."""

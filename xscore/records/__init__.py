@@ -77,6 +77,15 @@ from xscore.records.said import (
 )
 from xscore.records.selection import Boost, Ranked, Selection
 from xscore.records.session import Checkpoint, SessionEntry, SessionInfo, SessionSummary, WorkingSession
+from xscore.records.snapshot import (
+    Imported,
+    KeptMemory,
+    MappedFile,
+    RepositoryMap,
+    Restored,
+    RetrievalTrace,
+    Snapshot,
+)
 from xscore.records.turn import ChangedFile, Scope, Turn
 
 __all__ = [
@@ -107,18 +116,21 @@ __all__ = [
     "FileStamp",
     "Finding",
     "Finish",
+    "Imported",
     "IndexReport",
     "IndexedFile",
     "JudgeEstimate",
     "JudgeIdentity",
     "JudgeInfo",
     "Judgment",
+    "KeptMemory",
     "Kind",
     "Latency",
     "Layer",
     "LayerReport",
     "LayerStats",
     "Leader",
+    "MappedFile",
     "Memory",
     "MemoryCounts",
     "MemoryId",
@@ -139,9 +151,12 @@ __all__ = [
     "Relation",
     "Remembered",
     "ReplyForm",
+    "RepositoryMap",
     "RepositoryMapId",
     "Request",
+    "Restored",
     "RetrievalId",
+    "RetrievalTrace",
     "Routing",
     "Scope",
     "ScoreLine",
@@ -153,6 +168,7 @@ __all__ = [
     "Setting",
     "Share",
     "Silent",
+    "Snapshot",
     "Source",
     "Stage",
     "StageUsage",
