@@ -8,7 +8,7 @@ from xscore.learning.conflicts import Resolved, resolve, weight
 from xscore.records import Kind, Layer, Memory, MemoryScope, Source, Status
 from xscore.settings import Settings
 
-AUTHORITY = Settings().bundle.authority
+AUTHORITY = {str(layer): weight for layer, weight in Settings().bundle.authority.items()}
 PRISMA = preference("Usually uses Prisma.", key="orm", evidence_count=4)
 DRIZZLE = decision("Use Drizzle", key="orm", alternatives=("Prisma", "TypeORM"))
 

@@ -37,8 +37,10 @@ def claim(memory: Memory) -> str:
 def value(memory: Memory) -> str:
     """Return what is chosen (`Prisma`), or the whole claim where that takes more than a few words."""
     whole = claim(memory)
-    said = _LEAD.sub("", whole, count=1)
-    chosen = _ASIDE.sub("", said, count=1).strip(" \"'`")
+    chosen, before = whole, ""
+    while chosen != before:  # so that reading a choice off a choice gives that choice
+        before = chosen
+        chosen = _ASIDE.sub("", _LEAD.sub("", chosen, count=1), count=1).strip(" \"'`.")
     return chosen if chosen and len(chosen.split()) <= VALUE_WORDS else whole
 
 

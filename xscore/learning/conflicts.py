@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from xscore.learning.claims import names_a_choice, normal, topic, value
 from xscore.learning.decay import days_since, decay, last_seen
 from xscore.records import Kind, Layer, Memory, MemoryScope, Source, Status
-from xscore.settings.part import LayerName
 
 FRESHNESS_PER_DAY = 0.01
 """λ of freshness, which only orders contradicting memories: after 69 days one weighs half."""
@@ -40,7 +39,7 @@ class Resolved:
     """Id of the memory that holds here."""
 
 
-def resolve(memories: Iterable[Memory], *, authority: Mapping[LayerName, float], now: float) -> list[Resolved]:
+def resolve(memories: Iterable[Memory], *, authority: Mapping[str, float], now: float) -> list[Resolved]:
     """Return one resolution for each topic that these memories contradict each other about, by memory ids.
 
     authority: `settings.bundle.authority`. now: Unix seconds. The order of the memories does not matter. What agrees,
@@ -51,7 +50,7 @@ def resolve(memories: Iterable[Memory], *, authority: Mapping[LayerName, float],
     return sorted((each for each in found if each is not None), key=lambda each: each.memory_ids)
 
 
-def weight(memory: Memory, *, authority: Mapping[LayerName, float], now: float) -> float:
+def weight(memory: Memory, *, authority: Mapping[str, float], now: float) -> float:
     """Return authority × confidence × freshness × n/(n+1), where n is how often it was seen."""
     freshness = decay(1.0, days_since(last_seen(memory), now), FRESHNESS_PER_DAY)
     count = max(memory.evidence_count, 1)
@@ -82,7 +81,7 @@ def _topic(memory: Memory, choosing: Mapping[str, Sequence[Memory]]) -> str:
     return next((topic(rival.key) for rival in rejected if rival.key), memory.id)
 
 
-def _resolved(group: Sequence[Memory], authority: Mapping[LayerName, float], now: float) -> Resolved | None:
+def _resolved(group: Sequence[Memory], authority: Mapping[str, float], now: float) -> Resolved | None:
     best_first = sorted(group, key=lambda memory: (-weight(memory, authority=authority, now=now), memory.id))
     winner = _exception(best_first) or best_first[0]
     others = [memory for memory in best_first if normal(value(memory)) != normal(value(winner))]

@@ -71,7 +71,7 @@ def note(
 def promote(user: Draft, noted: Noted, rules: MemorySettings, *, forgotten: Collection[str], now: float) -> None:
     """Make what enough projects say the user's. forgotten: ids that were erased and must not come back."""
     for found in promotions(noted.observed, len(noted.projects), rules):
-        memory = _of_the_user(found, now=now)
+        memory = of_the_user(found, now=now)
         about = [each for each in user.of((Layer.USER,)) if topic(each.key) == topic(found.key)]
         same = [each for each in about if normal(value(each)) == normal(found.value)]
         live = [each for each in about if each.status in LIVE]
@@ -148,7 +148,8 @@ def _is_news(same: Sequence[Memory], found: Promotion) -> bool:
     return all(each.status is Status.SUPERSEDED or found.projects > each.evidence_count for each in same)
 
 
-def _of_the_user(found: Promotion, *, now: float) -> Memory:
+def of_the_user(found: Promotion, *, now: float) -> Memory:
+    """Make the memory that a promotion becomes."""
     named = found.kind in _NAMED and len(found.value.split()) <= VALUE_WORDS
     kind = Kind.PATTERN if found.kind == Kind.PATTERN else Kind.PREFERENCE
     text = f"Usually uses {found.value}." if named else found.value
