@@ -68,6 +68,7 @@ BENCHMARKS = (
     Benchmark("lexical_docstrings", "the lexical judge on docstring questions"),
     Benchmark("lexical_nonsense", "the lexical judge on nonsense", lambda _: [str(CHECKOUT)]),
     Benchmark("lexical_commits", "the lexical judge on commit messages", of_commits, (CASES,)),
+    Benchmark("vectors", "search among 1,000 to 100,000 vectors by numpy and FAISS, and near duplicates"),
     Benchmark("boosts_replay", "boosts replayed on recorded judgments", of_boosts, (CASES, JUDGMENTS)),
     Benchmark("redaction_false_positives", "what redaction takes out of Django and sympy", of_redaction),
 )

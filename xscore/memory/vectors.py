@@ -10,8 +10,8 @@ Trade-off: a search loads all vectors of an embedder, some 40 MB for 50,000 of 3
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from xscore import database
 from xscore.memory import embedder as embedders
@@ -37,17 +37,31 @@ class Vectors:
     ids: tuple[str, ...]
     rows: "Matrix"
     """float32, len(ids) × dimensions."""
+    _indexes: list[Any] = field(default_factory=list, repr=False)
+    """FAISS's, once it was asked for."""
 
     def nearest(self, query: "Matrix", k: int, *, faiss_rows: int = 0) -> list[tuple[str, float]]:
         """Return the k nearest by cosine, best first, equals by id. faiss_rows: FAISS from so many; 0: never."""
         if not self.ids or k < 1:
             return []
-        if faiss_rows and len(self.ids) >= faiss_rows and (found := _by_faiss(self.rows, query, k)) is not None:
-            rows, scores = found
+        if faiss_rows and len(self.ids) >= faiss_rows and (index := self._faiss()) is not None:
+            scores, rows = (found[0].tolist() for found in index.search(unit(query), min(k, len(self.ids))))
         else:
             rows, scores = _by_numpy(self.rows, query, k)
         best = sorted(zip(rows, scores, strict=True), key=lambda pair: (-pair[1], self.ids[pair[0]]))
         return [(self.ids[row], score) for row, score in best[:k]]
+
+    def _faiss(self) -> Any:
+        """Return an exact flat index of the rows, made once; None where the extra is not installed."""
+        try:
+            import faiss
+        except ImportError:
+            return None
+        if not self._indexes:
+            index = faiss.IndexFlatIP(self.rows.shape[1])
+            index.add(self.rows)
+            self._indexes.append(index)
+        return self._indexes[0]
 
 
 def unit(rows: "Matrix") -> "Matrix":
@@ -150,15 +164,3 @@ def _by_numpy(rows: "Matrix", query: "Matrix", k: int) -> tuple[list[int], list[
     least = np.partition(scores, -k)[-k] if k < len(scores) else scores.min()
     best = np.flatnonzero(scores >= least)
     return best.tolist(), scores[best].tolist()
-
-
-def _by_faiss(rows: "Matrix", query: "Matrix", k: int) -> tuple[list[int], list[float]] | None:
-    """Search with an exact flat index; None where the extra is not installed."""
-    try:
-        import faiss
-    except ImportError:
-        return None
-    index = faiss.IndexFlatIP(rows.shape[1])
-    index.add(rows)
-    scores, found = index.search(unit(query), min(k, len(rows)))
-    return found[0].tolist(), scores[0].tolist()
