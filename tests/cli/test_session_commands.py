@@ -1,0 +1,124 @@
+"""`xscore session` and `xscore checkpoint`, and what `ask` says of a session, as processes."""
+
+import json
+import sqlite3
+import time
+from pathlib import Path
+
+from tests.cli.conftest import Run
+from tests.conftest import MakeRepo, git
+
+CODE = 'def add_one(n: int) -> int:\n    """Add one."""\n    return n + 1\n'
+EVIL = "mend \x1b[31madd_one\u202e now"
+
+
+def scripted(folder: Path, answer: str = "`add_one` is fine. \nTODO: measure it") -> list[str]:
+    """Flags of a judge and an answerer without a host."""
+    script = folder / "script.json"
+    script.write_text(json.dumps({"default": 0.9, "answer": answer}))
+    return ["--judge", f"scripted:{script}", "--model", f"scripted:{script}"]
+
+
+def asleep(root: Path, hours: float) -> None:
+    """Let the store's sessions have been last at work so long ago."""
+    connection = sqlite3.connect(root / ".xscore" / "memory.db")
+    connection.execute("UPDATE session SET last_updated = ?", (time.time() - hours * 3_600,))
+    connection.commit()
+    connection.close()
+
+
+def test_ask_says_what_was_worked_on_once_and_only_to_people(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
+    """H04, H28: after two hours one line on stderr, safe for a terminal; not with --quiet, and as a field of --json."""
+    root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
+    git(root, "checkout", "-q", "-b", "feat/ABC-7")
+    first = xscore("ask", EVIL, *flags, cwd=root)
+    assert first.returncode == 0 and "You were working on" not in first.stderr
+    asleep(root, 2.1)
+    again = xscore("ask", "and then?", *flags, cwd=root)
+    said = 'You were working on "mend \\x1b[31madd_one\\u202e now" (branch feat/ABC-7, 2 h ago).'
+    assert again.stderr.count("You were working on") == 1 and said in again.stderr.splitlines()
+    assert said not in again.stdout
+    asleep(root, 49)
+    assert "You were working" not in xscore("ask", "quiet", "-q", *flags, cwd=root).stderr
+    asleep(root, 49)
+    told = xscore("ask", "last", "--json", *flags, cwd=root)
+    session = json.loads(told.stdout)["session"]
+    assert "You were working" not in told.stderr
+    assert (session["branch"], session["resumed"], session["last_task"]) == ("feat/ABC-7", True, "quiet")
+    assert set(session) == {"thread", "branch", "resumed", "last_task", "last_updated"}
+
+
+def test_fresh_makes_earlier_exchanges_candidates(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
+    """H03: within a session its exchange is no candidate; begun anew, it is judged like any memory."""
+    root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
+
+    def candidates(*more: str) -> int:
+        answer = json.loads(xscore("ask", "again", "--json", "--no-answer", *more, *flags, cwd=root).stdout)
+        return int(answer["coverage"]["candidates"])
+
+    xscore("ask", "first", *flags, cwd=root)
+    within = candidates()
+    assert candidates("--fresh") == within + 1
+    assert candidates() == within + 1, "the fresh session goes on"
+
+
+def test_a_session_is_shown_resumed_and_closed(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
+    """H04, L01: show, fresh, resume and close do what they say, also as JSON, and need no model."""
+    root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
+    assert json.loads(xscore("session", "show", "--json", cwd=root).stdout) == {"schema": 1, "session": None}
+    assert xscore("session", "close", cwd=root).returncode == 2
+    xscore("ask", "Goal: speed\nis add_one fast?", "--file", "a.py:2", *flags, cwd=root)
+    shown = json.loads(xscore("session", "show", "--json", cwd=root).stdout)["session"]
+    assert (shown["goals"], shown["entities"], shown["pending"]) == (["speed"], ["a.py::add_one"], ["measure it"])
+    assert (shown["branch"], shown["file"], shown["line"], shown["tasks"]) == ("main", "a.py", 2, 1)
+    page = xscore("session", "show", cwd=root).stdout
+    assert "You were working on" in page and "a.py:2" in page and "measure it" in page
+    begun = json.loads(xscore("session", "fresh", "--json", cwd=root).stdout)["thread"]
+    assert begun != shown["thread"]
+    listed = json.loads(xscore("session", "resume", "--json", cwd=root).stdout)["sessions"]
+    assert {one["thread"] for one in listed} == {begun, shown["thread"]}
+    assert xscore("session", "resume", shown["thread"][:10], cwd=root).returncode == 0
+    assert json.loads(xscore("session", "show", "--json", cwd=root).stdout)["session"]["thread"] == shown["thread"]
+    closed = json.loads(xscore("session", "close", "--json", cwd=root).stdout)
+    assert (closed["thread"], closed["exchanges"]) == (shown["thread"], 1)
+    assert json.loads(xscore("session", "show", "--json", cwd=root).stdout)["session"] is None
+    assert xscore("session", "resume", "s_nothing", cwd=root).returncode == 2
+
+
+def test_a_checkpoint_goes_from_hand_to_hand(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
+    """B06: save, list, load, ask and delete by name; a dry run changes nothing; an unknown name exits with 2."""
+    root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
+    assert xscore("checkpoint", "save", "x", cwd=root).returncode == 2, "there is no session yet"
+    xscore("ask", "is add_one fast?", *flags, cwd=root)
+    saved = json.loads(
+        xscore("checkpoint", "save", "speed", "--note", "ask Ann", "--goal", "faster", "--json", cwd=root).stdout
+    )
+    assert (saved["goals"], saved["notes"], saved["pending"]) == (["faster"], ["ask Ann"], ["measure it"])
+    assert json.loads(xscore("checkpoint", "load", "speed", "--json", cwd=root).stdout) == saved
+    assert "ask Ann" in xscore("checkpoint", "load", "speed", cwd=root).stdout
+    (listed,) = json.loads(xscore("checkpoint", "list", "--json", cwd=root).stdout)["checkpoints"]
+    assert listed == {name: value for name, value in saved.items() if name != "schema"}
+    asked = json.loads(xscore("ask", "go on", "--checkpoint", "speed", "--json", *flags, cwd=root).stdout)
+    assert asked["checkpoint"] == "speed"
+    bundle = xscore("context", "is add_one fast?", "--checkpoint", "speed", *flags[:2], cwd=root).stdout
+    assert bundle.index("ask Ann") < bundle.index("def add_one")
+    wrong = xscore("ask", "go on", "--checkpoint", "sped", *flags, cwd=root)
+    assert wrong.returncode == 2 and "speed" in wrong.stderr
+    assert xscore("checkpoint", "delete", "speed", "--dry-run", cwd=root).returncode == 0
+    gone = json.loads(xscore("checkpoint", "delete", "speed", "--json", cwd=root).stdout)
+    assert (gone["name"], gone["is_clean"], gone["exit_code"]) == ("speed", True, 0)
+    assert xscore("checkpoint", "delete", "speed", cwd=root).returncode == 2
+    assert json.loads(xscore("checkpoint", "list", "--json", cwd=root).stdout)["checkpoints"] == []
+
+
+def test_a_plain_folder_and_an_unborn_branch_have_sessions(tmp_path: Path, xscore: Run) -> None:
+    """H28: without git, and before the first commit, a session goes on as well."""
+    for name in ("plain", "unborn"):
+        root = tmp_path / name
+        root.mkdir()
+        (root / "a.py").write_text(CODE)
+        if name == "unborn":
+            git(root, "init", "-q")
+        xscore("ask", "is add_one fast?", *scripted(tmp_path), cwd=root)
+        shown = json.loads(xscore("session", "show", "--json", cwd=root).stdout)["session"]
+        assert (shown["branch"], shown["task"]) == ("main" if name == "unborn" else "", "is add_one fast?")
