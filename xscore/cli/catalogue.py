@@ -30,6 +30,7 @@ COMMANDS: dict[str, Entry] = {
     "checkpoint": Entry(
         "xscore.cli.checkpoint", "checkpoint", "Named snapshots of the session: save, load, list, delete."
     ),
+    "graph": Entry("xscore.cli.graph", "graph", "What a file depends on, what depends on it: related, deps, affected."),
     "trust": Entry("xscore.cli.trust", "trust", "Accept a store made elsewhere, or set it aside and rebuild."),
     "config": Entry("xscore.cli.config", "config", "Show every effective setting and where it came from."),
     "completion": Entry("xscore.cli.completion", "completion", "Print the completion script of a shell."),
@@ -44,5 +45,8 @@ MEMORY_COMMANDS: dict[str, Entry] = {
     "feedback": Entry("xscore.cli.memory_feedback", "feedback", "Say that a memory is right, wrong, or overridden."),
     "suggest": Entry("xscore.cli.memory_suggest", "suggest", "What you usually do and this project says nothing of."),
     "mute": Entry("xscore.cli.memory_mute", "mute", "Suggest nothing of a key any more."),
+    "audit": Entry(
+        "xscore.cli.memory_audit", "audit", "Name duplicates, stale memories, suspected secrets, layers over caps."
+    ),
 }
 """Of `xscore memory`."""

@@ -1,0 +1,89 @@
+"""`xscore graph` and `xscore memory audit` on the command line."""
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Run
+from tests.conftest import MakeRepo
+
+FILES = {
+    "shop/prices.py": "def total(lines):\n    return sum(lines)\n",
+    "shop/cart.py": "from shop.prices import total\n\n\ndef checkout(lines):\n    return total(lines)\n",
+    "tests/test_prices.py": "from shop.prices import total\n\n\ndef test_total():\n    assert total([1]) == 1\n",
+}
+
+
+def indexed(make_repo: MakeRepo, xscore: Run) -> Path:
+    """Make and index a repository."""
+    root = make_repo(FILES)
+    assert xscore("index", cwd=root).returncode == 0
+    return root
+
+
+def test_graph_answers_from_anywhere_in_the_repository(make_repo: MakeRepo, xscore: Run) -> None:
+    """A06: related, deps and affected, for a file or an entity, named from the working folder or the root."""
+    root = indexed(make_repo, xscore)
+    affected = xscore("graph", "affected", "prices.py", cwd=root / "shop")
+    assert (affected.returncode, [line.split()[:2] for line in affected.stdout.splitlines()]) == (
+        0,
+        [["1", "tests/test_prices.py"], ["1", "shop/cart.py"]],
+    )
+    deps = xscore("graph", "deps", "shop/cart.py::checkout", "--json", cwd=root)
+    found = json.loads(deps.stdout)
+    assert (found["schema"], found["of"]) == (1, "shop/cart.py::checkout")
+    assert [(one["path"], one["entity"], one["relation"]) for one in found["found"]] == [
+        ("shop/prices.py", "total", "calls")
+    ]
+    related = xscore("graph", "related", str(root / "shop/prices.py"), "--depth", "2", cwd=root)
+    assert "calls it" in related.stdout or "imports it" in related.stdout
+
+
+def test_graph_says_what_may_be_meant(make_repo: MakeRepo, xscore: Run) -> None:
+    """A name that nothing bears ends with 1, nothing on stdout, and near names on stderr."""
+    root = indexed(make_repo, xscore)
+    done = xscore("graph", "deps", "price.py", cwd=root)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "shop/prices.py" in done.stderr
+    assert xscore("graph", "deps", "shop/cart.py", "--depth", "0", cwd=root).returncode == 2
+
+
+def test_graph_without_an_index_says_so(make_repo: MakeRepo, xscore: Run) -> None:
+    """Before the first index run there is nothing to ask, and the way on is named."""
+    root = make_repo(FILES)
+    done = xscore("graph", "related", "shop/cart.py", cwd=root)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "xscore index" in done.stderr
+
+
+def test_audit_ends_with_one_where_something_needs_doing(make_repo: MakeRepo, xscore: Run) -> None:
+    """Clean is 0; a stale memory is named with its citation, and the exit code is 1."""
+    from xscore import database
+    from xscore.memory import door, evidence
+    from xscore.memory.store import Store
+    from xscore.paths import find_root, user_data_dir
+    from xscore.records import Kind, Layer, Source
+
+    root = indexed(make_repo, xscore)
+    clean = xscore("memory", "audit", "--json", cwd=root)
+    assert (clean.returncode, json.loads(clean.stdout)) == (
+        0,
+        {"schema": 1, "findings": [], "looked_at": 0, "is_clean": True},
+    )
+    with Store.open(find_root(root), user_data_dir=user_data_dir(None)) as store:
+        made, _ = door.make(
+            layer=Layer.GOVERNANCE,
+            kind=Kind.DECISION,
+            title="Sum \x1b[31mplainly",
+            text="We sum plainly.",
+            entity="Sum plainly",
+            source=Source.EXPLICIT,
+            updated_at=2e9,
+        )
+        with database.transaction(store.connection):
+            door.put(store.connection, [made])
+            evidence.attach(store.connection, made.id, [evidence.cite(store.root, "shop/prices.py:1-2")])
+    (root / "shop/prices.py").write_text("def total(lines):\n    return 0\n")
+    done = xscore("memory", "audit", cwd=root)
+    assert done.returncode == 1
+    assert "1 stale" in done.stdout
+    assert f"{made.id} “Sum \\x1b[31mplainly”: the code it cites has changed: shop/prices.py:1-2" in done.stdout

@@ -1,0 +1,103 @@
+"""Cited code changes between turns: the memory is stale, judged anew and down, and comes back as it was."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import git
+from tests.pipeline.conftest import settings_for
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.scoring import table
+from xscore import database
+from xscore.memory import door, evidence
+from xscore.memory.audit import Caps, Problem, audit
+from xscore.memory.store import Store
+from xscore.pipeline.build import Pipeline
+from xscore.records import Answer, Kind, Layer, Memory, Selected, Source, Status, Turn
+from xscore.settings import JudgeSettings, Settings
+
+TASK = Turn(task="Why is the discount rounded down, and not up?")
+WORDS = "We decided: the discount is rounded down, since customers must never pay more than the sum shown."
+
+
+def decide(store: Store, *cited: str) -> Memory:
+    """Remember why the discount is rounded down."""
+    made, _ = door.make(
+        layer=Layer.GOVERNANCE,
+        kind=Kind.DECISION,
+        title="Round down",
+        text=WORDS,
+        entity="Round down",
+        source=Source.EXPLICIT,
+        updated_at=1.0,
+    )
+    spans = [evidence.cite(store.root, one, connection=store.connection) for one in cited]
+    with database.transaction(store.connection):
+        door.put(store.connection, [made])
+        evidence.attach(store.connection, made.id, spans)
+    return made
+
+
+def shown(answer: Answer, memory: Memory) -> Selected:
+    """Find the memory among the chosen and the near misses."""
+    return next(one for one in (*answer.selected, *answer.near_misses) if one.id == memory.id)
+
+
+def edit(shop: Path) -> None:
+    """Change the cited function."""
+    file = shop / "shop/prices.py"
+    file.write_text(file.read_text().replace("* 9 // 10", "* 8 // 10"))
+
+
+async def test_an_edit_makes_stale_and_its_undoing_is_a_cache_hit(shop: Path, server: OpenAIServer) -> None:
+    """Evidence: stale is another content, so judged anew, with the mark; undone, the old judgment is found again."""
+    server.score = table({"Round down": 90}, default=10)
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        await pipeline.index()
+        memory = decide(pipeline.store, "shop/prices.py::discount")
+        first = await pipeline.ask(TASK, answer=False)
+        assert (shown(first, memory).is_stale, shown(first, memory).cached) == (False, False)
+
+        before = len(server.counts.bodies)
+        edit(shop)
+        second = await pipeline.ask(TASK, answer=False)
+        assert (shown(second, memory).is_stale, shown(second, memory).cached) == (True, False)
+        assert door.STALE_MARK.strip() in json.dumps(server.counts.bodies[before:], ensure_ascii=False)
+        found = audit(pipeline.store, now=2e9, caps=Caps(rows={}, bytes={}))
+        assert [(one.problem, one.ids) for one in found.findings if one.problem is Problem.STALE] == [
+            (Problem.STALE, (memory.id,))
+        ]
+        assert "It is stale" in (await pipeline.explain(memory.id)).words
+
+        git(shop, "checkout", "-q", "shop/prices.py")
+        third = await pipeline.ask(TASK, answer=False)
+        assert (shown(third, memory).is_stale, shown(third, memory).cached) == (False, True)
+        assert third.coverage.judged == 0
+        assert pipeline.store.memories([memory.id])[memory.id].status is Status.ACTIVE
+
+
+async def test_without_a_model_a_stale_memory_scores_a_band_lower(shop: Path) -> None:
+    """The lexical judge takes a quarter off, and its reason says so."""
+    async with Pipeline.open(shop, Settings(judge=JudgeSettings(model="lexical"))) as pipeline:
+        await pipeline.index()
+        memory = decide(pipeline.store, "shop/prices.py::discount")
+        first = shown(await pipeline.ask(TASK), memory)
+        edit(shop)
+        second = shown(await pipeline.ask(TASK), memory)
+    assert "stale" not in first.reason
+    assert second.reason.startswith("stale, what it cites has changed; ")
+    assert second.raw_score == pytest.approx(0.75 * first.raw_score, rel=0.05)
+
+
+async def test_a_file_that_moves_its_lines_judges_nothing_anew(shop: Path, server: OpenAIServer) -> None:
+    """Lines above the cited ones are no change: nothing is stale, and the decision's judgment is a cache hit."""
+    server.score = table({"Round down": 90}, default=10)
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        await pipeline.index()
+        memory = decide(pipeline.store, "shop/prices.py::discount")
+        await pipeline.ask(TASK, answer=False)
+        file = shop / "shop/prices.py"
+        file.write_text("# Prices are whole cents.\n" + file.read_text())
+        again = await pipeline.ask(TASK, answer=False)
+        assert (shown(again, memory).is_stale, shown(again, memory).cached) == (False, True)

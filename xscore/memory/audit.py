@@ -1,0 +1,182 @@
+"""What of the remembered deserves a look: duplicates, broken citations, suspected secrets, layers over their caps.
+
+It looks at what was remembered, never at what comes from files, in the repository's store and in the user's own. It
+changes nothing: each finding says what to do. A secret in the store would be a fault of the write door; the rules are
+run again here because they grow. Trade-off: every remembered text is read and compared, some seconds for a hundred
+thousand, so nothing of a turn calls it.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from xscore.memory import evidence, rows
+from xscore.memory.near_duplicates import near_duplicates
+from xscore.memory.redact import redact
+from xscore.memory.store import Store
+from xscore.records import Citation, Layer, Memory, Status
+
+SECONDS_PER_DAY = 86_400.0
+UNUSED_DAYS = 30.0
+"""Days after which a memory that no turn ever chose is named."""
+LOW_CONFIDENCE = 0.3
+"""Below this a memory is named as doubtful."""
+_LIVE = "source <> 'index' AND status IN ('active', 'stale')"
+
+
+class Problem(StrEnum):
+    """What may be wrong with what is remembered."""
+
+    SECRET = "secret"  # noqa: S105  the name of a finding
+    STALE = "stale"
+    DUPLICATE = "duplicate"
+    NEAR_DUPLICATE = "near_duplicate"
+    OVER_CAP = "over_cap"
+    UNUSED = "unused"
+    DOUBTFUL = "doubtful"
+
+
+TO_DO = frozenset({Problem.SECRET, Problem.STALE, Problem.DUPLICATE, Problem.NEAR_DUPLICATE, Problem.OVER_CAP})
+"""Findings that need doing; the others are only good to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to look at."""
+
+    problem: Problem
+    ids: tuple[str, ...]
+    """The memories it is about; of duplicates the one to keep comes first."""
+    titles: tuple[str, ...]
+    """Their titles, in the same order."""
+    because: str
+    """What was found, in words; never the text of a suspected secret."""
+    citations: tuple[Citation, ...] = ()
+    """Of a stale memory, those that are broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """All that was found, what needs doing first."""
+
+    findings: tuple[Finding, ...]
+    looked_at: int
+    """Memories."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing needs doing."""
+        return not any(finding.problem in TO_DO for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """The most that a layer may hold."""
+
+    rows: Mapping[str, int]
+    bytes: Mapping[str, int]
+
+
+def audit(store: Store, *, now: float, caps: Caps, unused_days: float = UNUSED_DAYS) -> Audit:
+    """Look at everything that was remembered. now: Unix seconds.
+
+    Cited code is looked at first, so that what is stale is what is stale now. Raises StoreError, StoreDamaged.
+    """
+    evidence.refresh(store.connection, store.root, now=now)
+    user = store.user_connection()
+    found: list[Finding] = []
+    memories: list[Memory] = []
+    for connection in (store.connection, user):
+        if connection is None:
+            continue
+        of_store = rows.memories(connection, _LIVE, ())
+        memories += of_store
+        found += [*_secrets(of_store), *_stale(connection, of_store)]
+    found += [*_duplicates(memories), *_near_duplicates(memories), *_over_cap(memories, caps)]
+    found += [*_unused(memories, now=now, days=unused_days), *_doubtful(memories)]
+    order = list(Problem)
+    found.sort(key=lambda finding: (order.index(finding.problem), finding.ids))
+    return Audit(tuple(found), len(memories))
+
+
+def _finding(
+    problem: Problem, memories: Sequence[Memory], because: str, citations: tuple[Citation, ...] = ()
+) -> Finding:
+    ids, titles = tuple(one.id for one in memories), tuple(one.title for one in memories)
+    return Finding(problem, ids, titles, because, citations)
+
+
+def _secrets(memories: Sequence[Memory]) -> Iterator[Finding]:
+    for memory in memories:
+        said = memory.particulars
+        texts = (memory.text, memory.card, memory.title, memory.entity, memory.key, said.rationale, said.resolution)
+        found = redact("\n".join((*texts, *said.alternatives, *said.links, *said.paths)))
+        if found.count:
+            yield _finding(Problem.SECRET, [memory], f"it looks as if it held a secret ({', '.join(found.types)})")
+
+
+def _stale(connection: sqlite3.Connection, memories: Sequence[Memory]) -> Iterator[Finding]:
+    stale = [memory for memory in memories if memory.status is Status.STALE]
+    cited = evidence.citations(connection, [memory.id for memory in stale])
+    for memory in stale:
+        broken = tuple(one for one in cited.get(memory.id, ()) if one.is_changed)
+        places = ", ".join(_place(one) for one in broken)
+        yield _finding(Problem.STALE, [memory], f"the code it cites has changed: {places or 'unknown'}", broken)
+
+
+def _place(citation: Citation) -> str:
+    return f"{citation.path}:{citation.start_line}-{citation.end_line}" if citation.start_line else citation.path
+
+
+def _duplicates(memories: Sequence[Memory]) -> Iterator[Finding]:
+    """The same words in the same layer, whatever their ids."""
+    same: dict[tuple[Layer, str], list[Memory]] = {}
+    for memory in memories:
+        same.setdefault((memory.layer, " ".join(memory.text.split())), []).append(memory)
+    for group in same.values():
+        if len(group) > 1:
+            yield _finding(Problem.DUPLICATE, _best_first(group), f"{len(group)} memories say the very same")
+
+
+def _near_duplicates(memories: Sequence[Memory]) -> Iterator[Finding]:
+    """Other words, the same said; those with equal words are told once already."""
+    firsts = {(memory.layer, " ".join(memory.text.split())): memory for memory in reversed(memories)}
+    by_layer: dict[Layer, dict[str, Memory]] = {}
+    for memory in firsts.values():
+        by_layer.setdefault(memory.layer, {})[memory.id] = memory
+    for layer in sorted(by_layer):
+        known = by_layer[layer]
+        for ids in near_duplicates({identifier: memory.text for identifier, memory in known.items()}):
+            group = _best_first([known[identifier] for identifier in ids])
+            yield _finding(Problem.NEAR_DUPLICATE, group, f"{len(group)} memories say the same in other words")
+
+
+def _best_first(group: Sequence[Memory]) -> list[Memory]:
+    return sorted(group, key=lambda one: (-one.confidence, -one.evidence_count, -one.updated_at, one.id))
+
+
+def _over_cap(memories: Sequence[Memory], caps: Caps) -> Iterator[Finding]:
+    for layer in Layer:
+        inside = [memory for memory in memories if memory.layer is layer]
+        held = sum(len(memory.text.encode("utf-8", "surrogatepass")) for memory in inside)
+        most_rows, most_bytes = caps.rows.get(layer, len(inside)), caps.bytes.get(layer, held)
+        if len(inside) > most_rows:
+            yield Finding(
+                Problem.OVER_CAP, (), (), f"layer {layer} holds {len(inside):,} memories, {most_rows:,} are its cap"
+            )
+        if held > most_bytes:
+            yield Finding(Problem.OVER_CAP, (), (), f"layer {layer} holds {held:,} bytes, {most_bytes:,} are its cap")
+
+
+def _unused(memories: Sequence[Memory], *, now: float, days: float) -> Iterator[Finding]:
+    for memory in memories:
+        age = (now - memory.created_at) / SECONDS_PER_DAY
+        if not memory.access_count and age > days:
+            yield _finding(Problem.UNUSED, [memory], f"no turn has chosen it in {age:.0f} days")
+
+
+def _doubtful(memories: Sequence[Memory]) -> Iterator[Finding]:
+    for memory in memories:
+        if memory.confidence < LOW_CONFIDENCE:
+            yield _finding(Problem.DOUBTFUL, [memory], f"its confidence is {memory.confidence:.2f}")
