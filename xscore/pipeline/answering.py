@@ -1,6 +1,7 @@
 """From the bundle and the working session to one answer of the primary model."""
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from xscore.cost_reports.duration import typical_latency_s
@@ -60,10 +61,11 @@ async def _ask_primary(
     assert parts.answerer is not None
     await imported(parts.answerer.provider)
     primary = parts.settings.primary
+    conversation = _conversation(parts, turn, checkpoint)
     request = answer_request(
         turn,
         context.bundle,
-        conversation=_conversation(parts, turn, checkpoint),
+        conversation=conversation,
         model=parts.answerer.model,
         max_output_tokens=primary.max_output_tokens,
         reasoning=primary.reasoning,
@@ -74,7 +76,9 @@ async def _ask_primary(
         raise UnreadableResponse(
             f"{parts.answerer.model} declined or said nothing", hint="The bundle is given; try --model with another."
         )
-    return Answered(completion.text, tuple(_remarks(completion.text, completion.finish, context, checkpoint)))
+    shown = {*context.bundle.citable, *(exchange.id for exchange in conversation.exchanges)}
+    known = shown | {*(checkpoint.memory_ids if checkpoint else ())}
+    return Answered(completion.text, tuple(_remarks(completion.text, completion.finish, known)))
 
 
 def with_checkpoint(context: Context, checkpoint: Checkpoint | None, *, form: str) -> str:
@@ -98,11 +102,11 @@ def _conversation(parts: Parts, turn: Turn, checkpoint: Checkpoint | None) -> Co
     )
 
 
-def _remarks(text: str, finish: Finish, context: Context, checkpoint: Checkpoint | None) -> list[str]:
+def _remarks(text: str, finish: Finish, known: Collection[str]) -> list[str]:
     said = []
     if finish is Finish.LENGTH:
         said.append("the answer was cut at its output limit. Raise primary.max_output_tokens.")
-    unknown = unknown_ids(text, {*context.bundle.citable, *(checkpoint.memory_ids if checkpoint else ())})
+    unknown = unknown_ids(text, known)
     if unknown:
         said.append(f"the answer cites memories that it was not shown: {', '.join(unknown)}")
     return said

@@ -1,0 +1,73 @@
+"""What the answering model is shown beside code: stale memories, the session and its tone; and what it may cite."""
+
+import re
+from pathlib import Path
+
+from tests.pipeline.conftest import settings_for
+from tests.servers.openai_server import OpenAIServer
+from xscore import database
+from xscore.memory import door, evidence
+from xscore.pipeline.build import Pipeline
+from xscore.records import Kind, Layer, Source, Turn
+from xscore.settings import SessionSettings
+
+NOW = 1_800_000_000.0
+WANTED = "quokka"
+
+
+def systems(server: OpenAIServer) -> list[str]:
+    """The system texts of all requests so far."""
+    return [str(body["messages"][0]["content"]) for body in server.counts.bodies]
+
+
+async def test_a_stale_decision_says_what_has_changed(shop: Path, server: OpenAIServer) -> None:
+    """L12: the span that is no longer what was cited is named above the decision."""
+    server.score = lambda memory, asked: (90, "said so") if WANTED in memory.text else (2, "no")
+    decision, _ = door.make(
+        layer=Layer.GOVERNANCE,
+        kind=Kind.DECISION,
+        title="the quokka discount",
+        text="Every quokka gets a tenth off.",
+        source=Source.EXPLICIT,
+        updated_at=NOW - 40 * 86_400,
+    )
+    prices = shop / "shop" / "prices.py"
+    async with Pipeline.open(shop, settings_for(server), clock=lambda: NOW) as pipeline:
+        connection = pipeline.store.connection
+        cited = evidence.cite(pipeline.store.root, "shop/prices.py:9-11")
+        with database.transaction(connection):
+            door.put(connection, [decision])
+            evidence.attach(connection, decision.id, [cited])
+        fresh = await pipeline.context(Turn(task="Take the discount once."))
+        prices.write_text(prices.read_text().replace("100", "200"))
+        stale = await pipeline.context(Turn(task="Take the discount once."))
+    prior = f"[{decision.id}] decision (said by the user 40 days ago; prior context, not immutable law"
+    assert f"{prior})" in (fresh.bundle or "")
+    assert f"{prior}; stale: what it cites has changed in shop/prices.py:9-11)" in (stale.bundle or "")
+
+
+async def test_the_session_is_told_and_may_be_cited(shop: Path, server: OpenAIServer) -> None:
+    """B09, B06b: summary and latest exchanges as the setting says, the tone in the system text, and no false alarm."""
+    prompts: list[str] = []
+
+    def answer(prompt: str) -> str:
+        prompts.append(prompt)
+        earlier = re.findall(r'<exchange id="(m_\w+)">', prompt)
+        return f"As before [{earlier[-1]}]." if earlier else "Done [m_00000000000000000000]."
+
+    server.answer = answer
+    settings = settings_for(server)
+    session = SessionSettings(persona="formal", exchanges=2)
+    settings = settings.model_copy(update={"session": session})
+    async with Pipeline.open(shop, settings, clock=lambda: NOW) as pipeline:
+        answers = [await pipeline.ask(Turn(task=f"Take discount {n} once.")) for n in range(5)]
+    assert any("was not shown" in said for said in answers[0].warnings)
+    assert not any("was not shown" in said for one in answers[1:] for said in one.warnings)
+    assert [len(re.findall("<exchange id", prompt)) for prompt in prompts] == [0, 1, 2, 2, 2]
+    assert ["<session_summary>" in prompt for prompt in prompts] == [False, False, False, True, True]
+    assert sum("Keep a formal, impersonal tone" in system for system in systems(server)) == 5
+    silent = settings.model_copy(update={"session": SessionSettings(exchanges=0)})
+    async with Pipeline.open(shop, silent, clock=lambda: NOW) as pipeline:
+        await pipeline.ask(Turn(task="Take discount 9 once."))
+    assert "<exchange id" not in prompts[-1]
+    assert not any("formal" in system for system in systems(server)[-1:])
