@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from xscore.errors import UsageError
 from xscore.hashing import file_digest
 from xscore.memory import door, evidence, index_rows
 from xscore.memory.evidence import Refreshed
+from xscore.memory.salvage import salvage
 from xscore.memory.spans import WHOLE, Text
 from xscore.memory.store import Store
 from xscore.records import Citation, FileStamp, IndexedFile, Kind, Layer, Memory, Source, Status
@@ -206,6 +208,20 @@ def test_a_stale_memory_steps_back_for_a_newer_one(store: Store) -> None:
     assert (found[old.id].status, found[old.id].superseded_by) == (Status.SUPERSEDED, new.id)
     assert door.with_status(found[old.id], Status.SUPERSEDED) == found[old.id]
     assert found[new.id].status is Status.ACTIVE
+
+
+def test_citations_and_links_are_salvaged(store: Store, tmp_path: Path) -> None:
+    """A stale memory of a damaged store can come back to life in the new one, and is tied to what it names."""
+    file = write(store)
+    memory = decide(store, "a.py:4-5", title="Retry in a.py")
+    file.write_text("gone\n")
+    refresh(store)
+    with closing(database.connect(tmp_path / "new" / "memory.db")) as target:
+        assert salvage(store.path, target).kept["citations"] == 1
+        named = target.execute("SELECT name FROM mention WHERE source = ?", (memory.id,)).fetchall()
+        assert named == [("a.py",)]
+        file.write_text(CODE)
+        assert evidence.refresh(target, store.root, now=NOW).active == (memory.id,)
 
 
 def test_citations_go_with_their_memory(store: Store) -> None:

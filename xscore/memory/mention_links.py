@@ -79,7 +79,7 @@ def relink(connection: sqlite3.Connection, names: Iterable[str] | None) -> int:
 def mentioned(memory: Memory) -> list[Mention]:
     """Return what a memory names, each once, in the order of the text."""
     said = memory.particulars
-    text = "\n".join((memory.title, memory.text, *said.links))
+    text = "\n".join((memory.title, memory.text, *map(str, said.links)))
     hints = dict.fromkeys((*(f"{_FILE}:{path}" for path in said.paths), *_hints(text)))
     return [Mention(memory.id, Relation.REFERENCES, _last(hint), hint) for hint in list(hints)[:MOST_NAMES]]
 

@@ -23,6 +23,7 @@ from xscore.hashing import judgment_seals, turn_seal
 from xscore.memory import door, rows
 from xscore.memory.damaged_rows import NUMBERS, TEXTS, DamagedRows, Keys, Row
 from xscore.memory.events import EventName
+from xscore.memory.mention_links import link_mentions
 from xscore.memory.turns import TurnState
 from xscore.records import Stage
 
@@ -80,6 +81,7 @@ def salvage(damaged: Path, target: sqlite3.Connection) -> Salvaged:
         _memories(reader, target, found)
         for table in _OF_MEMORIES:
             table.carry(reader, target, found)
+        link_mentions(target, [row[0] for row in target.execute("SELECT id FROM memory").fetchall()])
         found.places = reader.places
     return found
 
@@ -197,16 +199,25 @@ def _check_event(row: Mapping[str, Any]) -> None:
     _moment(row["at"])
 
 
+def _check_citation(row: Mapping[str, Any]) -> None:
+    if not 0 <= row["start_line"] <= row["end_line"] or row["changed"] not in (0, 1):
+        raise ValueError(row["span_hash"])
+
+
 _TABLES = (
     _Table("turn", "turns", "id", TEXTS, _check_turn),
     _Table("receipt", "receipts", "turn_id", TEXTS, lambda row: None),  # its JSON is checked by the table itself
     _Table("call", "calls", "id", TEXTS, _check_call),
     _Table("spending", "bills", "turn_id", TEXTS, _check_spending),
     _Table("checkpoint", "checkpoints", "name", TEXTS, lambda row: _moment(row["created_at"])),
+    _Table("session", "sessions", "thread", TEXTS, lambda row: _moment(row["opened_at"] + row["last_updated"])),
     _Table("event", "events", "id", NUMBERS, _check_event),
     _Table("forgotten", "ids that stay erased", "memory_id", TEXTS, lambda row: _moment(row["at"])),
     _Table("muted", "muted keys", "key", TEXTS, lambda row: _moment(row["at"])),
     _Table("repository_map", "repository maps", "id", TEXTS, lambda row: None),
 )
-_OF_MEMORIES = (_Table("occurrence", "occurrences", "id", TEXTS, lambda row: None),)
+_OF_MEMORIES = (
+    _Table("occurrence", "occurrences", "id", TEXTS, lambda row: None),
+    _Table("evidence", "citations", "memory_id", TEXTS, _check_citation),
+)
 """They hang on a memory, and go where it could not be kept."""
