@@ -86,9 +86,7 @@ def test_wipe_narrows_by_layer_scope_and_kind(xscore: Run, tmp_path: Path, own_h
         (("--kind", "todo"), "nobody to ask"),
     ],
 )
-def test_wipe_refuses(
-    xscore: Run, tmp_path: Path, kept: list[Memory], arguments: tuple[str, ...], said_so: str
-) -> None:
+def test_wipe_refuses(xscore: Run, tmp_path: Path, kept: list[Memory], arguments: tuple[str, ...], why: str) -> None:
     """Without a choice, of a layer that files make, or with nobody to ask, nothing is wiped (exit 2)."""
     done = xscore("memory", "wipe", *arguments, cwd=tmp_path)
     assert done.returncode == 2 and why in done.stderr

@@ -52,37 +52,41 @@ class _Tally:
     changes: index_rows.Changes = field(default_factory=index_rows.Changes)
 
 
-def index(connection: sqlite3.Connection, root: Root, settings: "IndexSettings", *, now: float) -> IndexReport:
+def index(
+    connection: sqlite3.Connection, root: Root, settings: "IndexSettings", *, now: float, allow_pii: bool = False
+) -> IndexReport:
     """Index what changed under `root` since the last run, and report on everything that was seen.
 
     Raises StoreError, StoreDamaged. A file that cannot be read or parsed never fails the run: it is excluded with its
     reason, or cut into windows with a note.
     """
     started = time.perf_counter()
-    _doubt_if_rules_changed(connection, settings)
+    _doubt_if_rules_changed(connection, settings, allow_pii=allow_pii)
     stamps = index_rows.stamps(connection)
     listing = discovery.discover(root, git=settings.git)
     found = survey(root, listing, stamps, admission.Rules(settings))
     tally = _Tally(excluded=found.excluded, notes=listing.notes)
     _remove_absent(connection, stamps, found, tally=tally)
     if found.changed:
-        _take_in(connection, Intake(root=root, settings=settings, stamps=stamps, now=now), found, tally=tally)
+        intake = Intake(root=root, settings=settings, stamps=stamps, now=now, allow_pii=allow_pii)
+        _take_in(connection, intake, found, tally=tally)
     _link(connection)
     return _report(connection, found, tally, duration_s=time.perf_counter() - started)
 
 
-def _doubt_if_rules_changed(connection: sqlite3.Connection, settings: "IndexSettings") -> None:
+def _doubt_if_rules_changed(connection: sqlite3.Connection, settings: "IndexSettings", *, allow_pii: bool) -> None:
     """Whatever changes how bytes become memories makes every stamp worthless."""
     relevant = (settings.include, settings.exclude, settings.max_file_bytes, settings.max_line_chars)
-    profile = digest(INDEX_VERSION, _secret_rules(), repr(relevant), str(settings.window_lines))
+    rules = _rules("secrets.toml") + ("" if allow_pii else _rules("pii.toml"))
+    profile = digest(INDEX_VERSION, rules, repr(relevant), str(settings.window_lines))
     if index_rows.read_meta(connection, _PROFILE) != profile:
         with transaction(connection):
             index_rows.doubt_stamps(connection)
             index_rows.write_meta(connection, _PROFILE, profile)
 
 
-def _secret_rules() -> str:
-    return file_digest((files("xscore.memory") / "secrets.toml").read_bytes())
+def _rules(name: str) -> str:
+    return file_digest((files("xscore.memory") / name).read_bytes())
 
 
 def _remove_absent(

@@ -31,6 +31,8 @@ class Intake:
     settings: "IndexSettings"
     stamps: Mapping[str, FileStamp]
     now: float
+    allow_pii: bool = False
+    """Keep personal data of configuration."""
     touched: list[FileStamp] = field(default_factory=list)
     """Same bytes at another time."""
     refused: list[FileStamp] = field(default_factory=list)
@@ -45,7 +47,7 @@ class Intake:
                 read = self._read(top, path, name, info=info)
                 if read is not None:
                     stamp, text = read
-                    yield Job(stamp, text, info.st_mtime_ns, self.settings.window_lines, self.now)
+                    yield Job(stamp, text, info.st_mtime_ns, self.settings.window_lines, self.now, self.allow_pii)
         finally:
             os.close(top)
 

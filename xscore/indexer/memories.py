@@ -25,6 +25,7 @@ class Job:
     mtime_ns: int
     window_lines: int
     now: float
+    allow_pii: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ def _memory(job: Job, source: SourceFile, piece: Piece, ordinal: int) -> tuple[M
         source=Source.INDEX,
         created_at=job.now,
         updated_at=job.mtime_ns / 1e9,
+        allow_pii=job.allow_pii,
     )
 
 

@@ -90,6 +90,7 @@ def _of_the_project(noted: Memory, thread: str) -> Memory:
         source=noted.source,
         created_at=noted.created_at,
         updated_at=noted.updated_at,
+        allow_pii=True,  # it came through the door before
     )
     return memory
 

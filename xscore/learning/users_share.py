@@ -167,5 +167,6 @@ def of_the_user(found: Promotion, *, now: float) -> Memory:
         source=Source.INFERRED,
         created_at=now,
         updated_at=now,
+        allow_pii=True,  # it came through the door before
     )
     return memory

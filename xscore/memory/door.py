@@ -14,6 +14,7 @@ from dataclasses import replace
 from xscore import tokens
 from xscore.hashing import content_hash, memory_id
 from xscore.memory import rows
+from xscore.memory.pii import redact_pii
 from xscore.memory.redact import redact
 from xscore.memory.terms import EMBEDDER, term_vector
 from xscore.records import CodeFacts, Kind, Layer, Memory, MemoryScope, Particulars, Source, Status
@@ -61,13 +62,18 @@ def make(
     status: Status = Status.ACTIVE,
     created_at: float = 0.0,
     updated_at: float = 0.0,
+    allow_pii: bool = False,
 ) -> tuple[Memory, int]:
-    """Redact, name and hash one memory; also return how many secrets were taken out.
+    """Redact, name and hash one memory; also return how many secrets and personal data were taken out.
+
+    Personal data go from configuration and from what does not come from files, unless `allow_pii`.
 
     `ordinal` tells memories of one file with equal kind and entity apart; it must not depend on line numbers.
     """
     facts = facts or CodeFacts()
-    broom = _Broom((entity, title, key, facts.signature, facts.purpose, *facts.imports, *facts.dependencies))
+    screens = not allow_pii and (kind is Kind.CONFIG or source is not Source.INDEX)
+    names = (entity, title, key, facts.signature, facts.purpose, *facts.imports, *facts.dependencies)
+    broom = _Broom(names, screens=screens)
     clean = broom.sweep_name(entity)
     if clean != entity:  # two headings that differ in their secrets alone must not become one memory
         ordinal += (start_line + 1) << 20
@@ -147,16 +153,23 @@ def facts_to_json(facts: CodeFacts, particulars: Particulars) -> str:
 class _Broom:
     """Redacts and counts. A memory's many short names are looked at in one go; one by one only where that finds any."""
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str], *, screens: bool) -> None:
         self.count = 0
-        self._names_are_clean = not redact("\n".join(names).replace(_WITHIN, "\n")).count
+        self._screens = screens
+        self._names_are_clean = True
+        self.sweep("\n".join(names).replace(_WITHIN, "\n"))
+        self._names_are_clean, self.count = not self.count, 0
 
     def sweep(self, text: str) -> str:
         if not text:
             return text
         found = redact(text)
         self.count += found.count
-        return found.text
+        if not self._screens:
+            return found.text
+        screened = redact_pii(found.text)
+        self.count += screened.count
+        return screened.text
 
     def sweep_name(self, name: str) -> str:
         """Sweep each heading of a path of headings by itself: a rule for the start of a line holds for all of them."""

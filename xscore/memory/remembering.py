@@ -59,6 +59,7 @@ def remember(
             hint="Say it of this project: `--layer project`, or without --cite.",
         )
     connection = store.home_of(layer)
+    statement = replace(statement, allow_pii=store.settings.allow_pii)
     with database.transaction(connection):
         return remember_within(connection, statement, citations=cited, now=store.moment(now))
 
@@ -113,7 +114,8 @@ def change(
         )
     connection, moment, cited = store.home_of(before.layer), store.moment(now), tuple(citations)
     with database.transaction(connection):
-        after, redacted = _changed(before, wanted, now=moment, renewed=bool(cited))
+        pii = store.settings.allow_pii
+        after, redacted = _changed(before, wanted, now=moment, renewed=bool(cited), allow_pii=pii)
         if before.key and after.key != before.key:
             return _moved(connection, before, after, redacted, citations=cited, now=moment)
         superseded = write(connection, after, before=before, now=moment)
@@ -196,7 +198,7 @@ def _merged(before: Particulars, known: Particulars | None) -> Particulars:
     return Particulars(**{name: getattr(before, name) or getattr(known, name) for name in names})
 
 
-def _changed(before: Memory, wanted: Change, *, now: float, renewed: bool) -> tuple[Memory, int]:
+def _changed(before: Memory, wanted: Change, *, now: float, renewed: bool, allow_pii: bool) -> tuple[Memory, int]:
     """Return the memory as it is wanted, through the door again, with the id it had; and the secrets taken out."""
     said = _said_anew(before.particulars, wanted)
     words = words_of(before) if wanted.text is None else readable(wanted.text)
@@ -222,6 +224,7 @@ def _changed(before: Memory, wanted: Change, *, now: float, renewed: bool) -> tu
         source=before.source,
         status=Status.ACTIVE if renewed and before.status is Status.STALE else before.status,
         updated_at=now,
+        allow_pii=allow_pii,
     )
     kept = ("id", "superseded_by", "created_at", "accessed_at", "access_count", "facts", "start_line", "end_line")
     return replace(made, **{name: getattr(before, name) for name in kept}), redacted

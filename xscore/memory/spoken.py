@@ -69,6 +69,7 @@ def spoken(statement: Statement, particulars: Particulars, *, now: float, attemp
         evidence_count=statement.evidence_count,
         source=statement.source,
         updated_at=now,
+        allow_pii=statement.allow_pii,
     )
 
 

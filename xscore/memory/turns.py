@@ -216,6 +216,7 @@ def _remember(connection: sqlite3.Connection, turn_id: str, answer: str, named: 
         source=Source.EXPLICIT,
         created_at=now,
         updated_at=now,
+        allow_pii=True,  # the user's own words, which the turn keeps as well
     )
     known = connection.execute("SELECT 1 FROM memory WHERE id = ?", (memory.id,)).fetchone()
     door.put(connection, [memory], thread=thread)

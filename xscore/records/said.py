@@ -49,6 +49,8 @@ class Statement:
     importance: float = 0.5
     confidence: float = 1.0
     source: Source = Source.EXPLICIT
+    allow_pii: bool = False
+    """Keep e-mail addresses, phone numbers and postal addresses in it."""
     evidence_count: int = 1
     """How many observations it stands for."""
 
