@@ -24,6 +24,8 @@ COMMANDS: dict[str, Entry] = {
     "status": Entry("xscore.cli.status", "status", "What the store of this repository holds."),
     "doctor": Entry("xscore.cli.doctor", "doctor", "Check keys, hosts, store and settings; --probe makes one call."),
     "memory": Entry("xscore.cli.memory", "memory", "What is remembered beside code: list, add, change, erase, learn."),
+    "decision": Entry("xscore.cli.decision", "decision", "What was decided and why: add, list."),
+    "failure": Entry("xscore.cli.failure", "failure", "What went wrong and what mended it: add, resolve, list."),
     "session": Entry(
         "xscore.cli.session", "session", "The working session of this branch: show, resume, close, fresh."
     ),
@@ -31,12 +33,20 @@ COMMANDS: dict[str, Entry] = {
         "xscore.cli.checkpoint", "checkpoint", "Named snapshots of the session: save, load, list, delete."
     ),
     "graph": Entry("xscore.cli.graph", "graph", "What a file depends on, what depends on it: related, deps, affected."),
+    "sessions": Entry("xscore.cli.sessions", "sessions", "Past sessions of coding agents: import, list, forget."),
     "trust": Entry("xscore.cli.trust", "trust", "Accept a store made elsewhere, or set it aside and rebuild."),
     "config": Entry("xscore.cli.config", "config", "Show every effective setting and where it came from."),
     "completion": Entry("xscore.cli.completion", "completion", "Print the completion script of a shell."),
 }
 
 MEMORY_COMMANDS: dict[str, Entry] = {
+    "list": Entry("xscore.cli.memory_list", "list_memories", "What is remembered beside code, newest first."),
+    "show": Entry("xscore.cli.memory_show", "show", "All that is known of memories, by exact ID."),
+    "add": Entry("xscore.cli.memory_add", "add", "Say something to be remembered."),
+    "update": Entry("xscore.cli.memory_update", "update", "Change a memory; it keeps its id and history."),
+    "export": Entry("xscore.cli.memory_export", "export", "Memories as lines of JSON, or a snapshot."),
+    "import": Entry("xscore.cli.memory_import", "import_memories", "Read exported memories, or a snapshot, back in."),
+    "stats": Entry("xscore.cli.memory_stats", "stats", "Rows and bytes of each layer against its caps, age and use."),
     "delete": Entry("xscore.cli.memory_delete", "delete", "Erase memories by ID for good, and prove it with --verify."),
     "wipe": Entry("xscore.cli.memory_wipe", "wipe", "Erase all memories of a layer, scope or kind."),
     "consolidate": Entry(

@@ -55,15 +55,20 @@ def delete(ids: tuple[str, ...], dry_run: bool, verify: bool, earlier: bool, fla
     return in_store(work, read_settings(flags.overrides))
 
 
-def erase_and_tell(store: "Store", ids: Sequence[str], *, dry_run: bool, verify: bool, terminal: Terminal) -> int:
-    """Erase, or say what would go; return the exit code. Raises NothingMatched, UsageError, StoreError."""
+def erase_and_tell(
+    store: "Store", ids: Sequence[str], *, dry_run: bool, verify: bool, terminal: Terminal, forget: bool = False
+) -> int:
+    """Erase, or say what would go; return the exit code. Raises NothingMatched, UsageError, StoreError.
+
+    forget: no import brings them back.
+    """
     from xscore.memory import erasure
     from xscore.memory.erasure_proof import prove
 
     if dry_run:
         return _tell(erasure.preview(store, ids), None, dry_run=True, terminal=terminal)
     wording = erasure.wording(store, ids) if verify else frozenset()
-    done = erasure.erase(store, ids, now=store.clock())
+    done = erasure.erase(store, ids, now=store.clock(), forget=forget)
     return _tell(done, prove(store, wording) if verify else None, dry_run=False, terminal=terminal)
 
 

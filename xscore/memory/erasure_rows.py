@@ -14,6 +14,8 @@ from typing import Any
 
 from xscore.memory.erasure_plan import AMONG, Plan
 from xscore.memory.events import EventName, emit
+from xscore.memory.session_digest import rebuild_summary
+from xscore.records import Source
 
 _ID = re.compile(r"\b[mt]_[0-9a-f]{16,20}\b")
 _TELLING_NOTHING = frozenset({"id", "layer", "kind", "scope", "status", "language", "outcome", "cause"})
@@ -118,6 +120,8 @@ def _sessions(connection: sqlite3.Connection, plan: Plan) -> int:
     unsaid = [(thread,) for thread, _, task in kept if task and plan.unsaid and thread in plan.threads]
     told = [(thread,) for thread, _, task in kept if plan.lines.found_in(task)]
     connection.executemany("UPDATE session SET active_task = '' WHERE thread = ?", unsaid + told)
+    again = [thread for thread in gone if plan.lines.found_in(rebuild_summary(connection, *thread).text)]
+    connection.executemany("UPDATE session SET conversation_summary = '' WHERE thread = ?", again)
     return len(gone)
 
 
@@ -138,11 +142,10 @@ def _payloads(connection: sqlite3.Connection, plan: Plan) -> int:
 def _tombstones(connection: sqlite3.Connection, plan: Plan, *, now: float, forget: bool) -> None:
     for identifier in sorted(plan.memories):
         emit(connection, EventName.REMOVED, at=now, subject=identifier)
-    if forget:
-        connection.executemany(
-            "INSERT INTO forgotten (memory_id, at) VALUES (?, ?) ON CONFLICT DO NOTHING",
-            [(identifier, now) for identifier in plan.memories],
-        )
+    connection.executemany(
+        "INSERT INTO forgotten (memory_id, at) VALUES (?, ?) ON CONFLICT DO NOTHING",
+        [(name, now) for name, memory in plan.memories.items() if forget or memory.source is Source.IMPORT],
+    )
 
 
 def _rewrite(
