@@ -1,0 +1,73 @@
+"""Which memories a command means: `--layer`, `--scope`, `--kind`, `--all`, and how a text is given.
+
+It turns options into a `Choice` and prints nothing. `--scope user` and `--scope project` are the layers of that name,
+as people say it; the other scopes are how far a memory reaches.
+"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from xscore.cli.options import Flags, Option
+from xscore.errors import UsageError
+from xscore.records import LAYERS_OF, Kind, Layer, MemoryScope, Status
+
+if TYPE_CHECKING:
+    from xscore.memory.lookup import Choice
+    from xscore.memory.store import Store
+    from xscore.records import Citation
+
+SCOPES = tuple(map(str, (*MemoryScope, "user", "project")))
+_ROOMS = {"user": Layer.USER, "project": Layer.PROJECT}
+_MOST_BYTES = 4_000_000
+"""Of a text on standard input; more is no statement, and is refused before it is read to its end."""
+
+CHOICE: dict[str, Option] = {
+    "layer": click.option(
+        "--layer", type=click.Choice(list(map(str, Layer))), multiple=True, help="Only this layer. Repeatable."
+    ),
+    "scope": click.option("--scope", type=click.Choice(SCOPES), multiple=True, help="Only this scope. Repeatable."),
+    "kind": click.option(
+        "--kind", metavar="KIND", type=click.Choice(list(map(str, Kind))), multiple=True, help="Only this kind."
+    ),
+    "everything": click.option("--all", "everything", is_flag=True, help="Superseded and archived ones too."),
+}
+SAID_KIND = click.Choice(list(map(str, LAYERS_OF)))
+SHARE = click.FloatRange(0, 1)
+
+
+def choice_of(flags: Flags) -> "Choice":
+    """Return what the options mean."""
+    from xscore.memory.lookup import LIVE, Choice
+
+    given = flags.given
+    words = set(given["scope"])
+    rooms = {_ROOMS[word] for word in words if word in _ROOMS}
+    named = set(map(Layer, given["layer"]))
+    if named and rooms and not named & rooms:
+        raise UsageError("--layer and --scope name different layers", hint="Give one of them.")
+    return Choice(
+        layers=tuple(named & rooms if named and rooms else named | rooms),
+        scopes=tuple(MemoryScope(word) for word in words if word not in _ROOMS),
+        kinds=tuple(map(Kind, given["kind"])),
+        statuses=tuple(Status) if given["everything"] else LIVE,
+    )
+
+
+def text_of(given: str) -> str:
+    """Return a text of the command line; `-` is standard input."""
+    if given != "-":
+        return given.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    data = sys.stdin.buffer.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise UsageError("standard input holds too much for a memory", hint="Say what it comes to, in a few sentences.")
+    return data.decode("utf-8", "replace")
+
+
+def cited(store: "Store", spans: tuple[str, ...]) -> "tuple[Citation, ...]":
+    """Read what `--cite` names, as it stands now."""
+    from xscore.memory.citing import cite
+
+    return tuple(cite(store.root, span, connection=store.connection, base=Path.cwd()) for span in spans)

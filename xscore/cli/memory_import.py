@@ -1,0 +1,72 @@
+"""`xscore memory import`: read exported memories, or a snapshot, back in; whole or not at all."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from xscore.cli.figures import counted
+from xscore.cli.opening import in_store, read_settings
+from xscore.cli.options import OUTPUT, Flags, options
+from xscore.cli.safe_text import one_line
+from xscore.cli.terminal import echo, print_json
+from xscore.errors import UsageError
+
+if TYPE_CHECKING:
+    from xscore.memory.store import Store
+
+
+@click.command("import")
+@click.argument("file", metavar="FILE|-", type=click.Path(allow_dash=True))
+@click.option("--snapshot", is_flag=True, help="FILE is a snapshot: put it back as it was.")
+@options(OUTPUT)
+def import_memories(file: str, snapshot: bool, flags: Flags) -> None:
+    """Take over the memories of FILE (`-`: standard input), as quoted data of the source `import`.
+
+    What is here stays as it is. A line that is no memory is named, and then nothing is imported.
+    """
+
+    def work(store: "Store") -> None:
+        from xscore.memory.importing import MAX_BYTES, import_lines
+        from xscore.memory.snapshot_form import MAX_BYTES as SNAPSHOT_BYTES
+        from xscore.memory.snapshot_form import snapshot_from_json
+        from xscore.pipeline.receipt import to_json
+
+        if snapshot:
+            restored = store.restore(snapshot_from_json(_read(file, SNAPSHOT_BYTES)))
+            if flags.terminal.as_json:
+                print_json(to_json(restored))
+            else:
+                echo(
+                    f"put back {counted(restored.added + restored.changed, 'memory', 'memories')},"
+                    f" {restored.unchanged:,} were as they are; {counted(restored.edges, 'edge')},"
+                    f" {counted(restored.retrievals, 'look')}, {counted(restored.repository_maps, 'map')}"
+                )
+            return
+        imported = import_lines(store, _read(file, MAX_BYTES))
+        if flags.terminal.as_json:
+            print_json(to_json(imported))
+            return
+        echo(f"imported {counted(len(imported.added), 'memory', 'memories')}, {imported.known:,} known already")
+        if imported.kept:
+            flags.terminal.note(f"yours stay as they are, the file has them otherwise: {', '.join(imported.kept)}")
+        if imported.forgotten:
+            flags.terminal.note(f"{imported.forgotten:,} were erased here to be forgotten, and stay so")
+        if imported.redacted:
+            flags.terminal.note(f"{counted(imported.redacted, 'secret')} left out: a memory keeps none")
+
+    in_store(work, read_settings())
+
+
+def _read(file: str, most: int) -> bytes:
+    """Read at most one byte more than may be, so that what is too large is refused and not swallowed."""
+    try:
+        if file == "-":
+            return sys.stdin.buffer.read(most + 1)
+        with Path(file).open("rb") as opened:
+            return opened.read(most + 1)
+    except OSError as error:
+        raise UsageError(
+            f"{one_line(file)} cannot be read: {error.strerror}", hint="Name a readable file, or - for standard input."
+        ) from error

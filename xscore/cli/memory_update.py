@@ -1,0 +1,54 @@
+"""`xscore memory update`: change a memory by exact id; what is not named stays as it is."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from xscore.cli.memory_choice import SHARE, cited, text_of
+from xscore.cli.opening import in_store, read_settings
+from xscore.cli.options import OUTPUT, Flags, options
+from xscore.errors import UsageError
+
+if TYPE_CHECKING:
+    from xscore.memory.store import Store
+
+
+@click.command()
+@click.argument("memory_id", metavar="ID")
+@click.option("--text", help="Its words, anew; `-`: standard input.")
+@click.option("--title", metavar="LINE", help="One line for lists.")
+@click.option(
+    "--key", metavar="KEY", help="What it is about. Another key is another memory, which supersedes this one."
+)
+@click.option("--because", metavar="WHY", help="Why it holds; '' takes it away.")
+@click.option("--alternative", metavar="TEXT", multiple=True, help="What was not taken, in place of all before.")
+@click.option("--link", metavar="REF", multiple=True, help="What it speaks of, in place of all before.")
+@click.option("--cite", metavar="PATH[:LINES]", multiple=True, help="Code it rests on, in place of all before.")
+@click.option("--importance", type=SHARE, help="0 to 1.")
+@click.option("--confidence", type=SHARE, help="0 to 1.")
+@options(OUTPUT)
+def update(memory_id: str, *, flags: Flags, **given: object) -> None:
+    """Change the memory with this exact ID. It keeps its id and history; a changed text is judged anew."""
+
+    def work(store: "Store") -> None:
+        from xscore.cli.memory_page import told
+        from xscore.memory.remembering import Change, change
+
+        values = {name: value for name, value in given.items() if name not in {"cite", "alternative", "link"}}
+        if isinstance(values["text"], str):
+            values["text"] = text_of(values["text"])
+        wanted = Change(
+            **values,  # type: ignore[arg-type]  # click has checked each
+            alternatives=_several(given["alternative"]),
+            links=_several(given["link"]),
+        )
+        spans = _several(given["cite"]) or ()
+        if wanted.is_empty and not spans:
+            raise UsageError("nothing is to be changed", hint="Name --text, --title, --key, --because, --cite, …")
+        told(store, change(store, memory_id, wanted, citations=cited(store, spans)), flags.terminal)
+
+    in_store(work, read_settings())
+
+
+def _several(given: object) -> tuple[str, ...] | None:
+    return tuple(map(str, given)) if isinstance(given, tuple) and given else None
