@@ -24,7 +24,7 @@ from xscore.memory import erasure, observations
 from xscore.memory.databases import Databases
 from xscore.memory.near_duplicates import near_duplicates
 from xscore.memory.session_digest import summary_of
-from xscore.records import Layer, Source
+from xscore.records import Layer
 from xscore.settings import MemorySettings
 
 _LAYERS: dict[Scope, tuple[Layer, ...]] = {
@@ -141,11 +141,7 @@ def _erase(store: Databases, work: _Work, gone: Sequence[str], *, now: float, dr
         for id_ in along:
             draft.after.pop(id_, None)
     if not dry_run:
-        before = {**work.repository.before, **work.user.before}
-        imported = [id_ for id_ in gone if before[id_].source is Source.IMPORT]
-        for ids, forget in ((imported, True), (sorted(set(gone) - set(imported)), False)):
-            if ids:
-                erasure.erase(store, ids, now=now, forget=forget)
+        erasure.erase(store, gone, now=now)  # which remembers the ids of what was imported
     why = "goes along: it was made with what goes"
     return [Action(ActionKind.DROP, scope, (memory.id,), why, memory.title) for memory in taken]
 

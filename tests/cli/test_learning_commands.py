@@ -1,0 +1,130 @@
+"""`xscore memory consolidate | feedback | suggest | mute`, as a user runs them."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.learning.conftest import made, preference
+from xscore import database
+from xscore.memory import door
+from xscore.memory.store import Store
+from xscore.paths import find_root, user_data_dir
+from xscore.records import Kind, Memory
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """Give a folder that is a project."""
+    (tmp_path / "project").mkdir()
+    return tmp_path / "project"
+
+
+def put(here: Path, *memories: Memory) -> None:
+    """Put memories into the project's and the user's store."""
+    with Store.open(find_root(here), user_data_dir=user_data_dir(None)) as store:
+        for memory in memories:
+            with database.transaction(store.home_of(memory.layer)) as connection:
+                door.put(connection, [memory])
+
+
+def fresh(text: str, **more: object) -> Memory:
+    """Make a project's convention of today."""
+    return made(text, **({"created_at": time.time(), "updated_at": time.time()} | more))  # type: ignore[arg-type]  # any
+
+
+def mine(text: str, **more: object) -> Memory:
+    """Make a preference of today."""
+    return preference(text, **({"created_at": time.time(), "updated_at": time.time()} | more))
+
+
+def test_consolidate_shows_each_action_and_why(xscore: Run, here: Path) -> None:
+    """L03: a dry run tells and changes nothing; the run does the same; the next one has nothing to do."""
+    one, two = (
+        fresh("Retries use tenacity everywhere here", confidence=1.0),
+        fresh("Retries use tenacity, everywhere here.", confidence=1.0),
+    )
+    put(here, one, two)
+    dry = xscore("memory", "consolidate", "--scope", "project", "--dry-run", cwd=here)
+    assert dry.returncode == 0, dry.stderr
+    assert "merge" in dry.stdout
+    assert "2 say the same; seen 2 times in all" in dry.stdout
+    assert "would do" in dry.stdout
+    told = json.loads(xscore("memory", "consolidate", "--scope", "project", "--json", cwd=here).stdout)
+    assert (told["schema"], told["dry_run"], told["counts"]["merge"]) == (1, False, 1)
+    assert set(told["actions"][0]["memory_ids"]) == {one.id, two.id}
+    again = json.loads(xscore("memory", "consolidate", "--scope", "project", "--json", cwd=here).stdout)
+    assert "merge" not in again["counts"]
+
+
+def test_without_user_learning_the_scope_is_skipped_aloud(xscore: Run, here: Path) -> None:
+    """P07: consolidate says on stderr what it left out, and opens no store of the user's."""
+    done = xscore("memory", "consolidate", cwd=here, environ={"XSCORE_MEMORY_USER_LEARNING": "false"})
+    assert done.returncode == 0, done.stderr
+    assert "skipped user" in done.stderr
+    assert not list(user_data_dir(None).glob("user.db*"))
+
+
+def test_feedback_moves_confidence(xscore: Run, here: Path) -> None:
+    """L08: accept by 0.10, reject by 0.20, override by 0.30, of a memory of either store."""
+    ours, usual = fresh("Errors end in a full stop"), mine("Use tabs", key="indent")
+    put(here, ours, usual)
+    accepted = xscore("memory", "feedback", ours.id, "accept", cwd=here)
+    assert "confidence 0.60 -> 0.70 (accept)" in accepted.stdout
+    told = json.loads(xscore("memory", "feedback", usual.id, "override", "--json", cwd=here).stdout)
+    assert (told["schema"], told["before"], told["after"]) == (1, 0.6, 0.3)
+
+
+def test_feedback_on_nothing_is_said(xscore: Run, here: Path) -> None:
+    """L08: an id that no memory has exits with 1, a wrong word with 2."""
+    assert xscore("memory", "feedback", "m_nothing", "accept", cwd=here).returncode == 1
+    assert xscore("memory", "feedback", "m_nothing", "praise", cwd=here).returncode == 2
+
+
+def test_what_the_user_usually_does_is_suggested_until_muted(xscore: Run, here: Path) -> None:
+    """H25: one sentence of what the project says nothing of; never what is muted, known here, or doubtful."""
+    put(
+        here,
+        mine("Usually uses Prisma.", key="orm", confidence=0.9),
+        mine("Postgres", key="database", confidence=0.8),
+        mine("Tabs", key="indent", confidence=0.59),
+        mine("pytest", key="tests", confidence=0.9),
+        fresh("Tests run under pytest", kind=Kind.TECH_STACK, key="test_runner"),
+        mine("MIT", key="licence", confidence=0.9),
+        fresh("Apache", kind=Kind.TECH_STACK, key="licence"),
+    )
+    said = xscore("memory", "suggest", cwd=here)
+    assert said.stdout.splitlines()[0] == (
+        "You typically use Prisma + Postgres. Nothing of this is remembered of this project yet (orm, database)."
+    )
+    assert xscore("memory", "mute", "orm", cwd=here).returncode == 0
+    told = json.loads(xscore("memory", "suggest", "--json", cwd=here).stdout)
+    assert [each["key"] for each in told["suggestions"]] == ["database"]
+    assert xscore("memory", "mute", "--list", cwd=here).stdout == "orm\n"
+    assert xscore("memory", "mute", "orm", "--undo", cwd=here).returncode == 0
+    assert "Prisma" in xscore("memory", "suggest", cwd=here).stdout
+
+
+def test_muting_needs_one_of_key_and_list(xscore: Run, here: Path) -> None:
+    """H25: neither, both, and the undoing of what is not muted are said."""
+    assert xscore("memory", "mute", cwd=here).returncode == 2
+    assert xscore("memory", "mute", "orm", "--list", cwd=here).returncode == 2
+    assert xscore("memory", "mute", "orm", "--undo", cwd=here).returncode == 1
+
+
+def test_nothing_of_the_store_moves_the_cursor(xscore: Run, here: Path) -> None:
+    """Escapes in titles and values are shown, not obeyed."""
+    put(
+        here,
+        mine("Prisma\x1b[2J", key="orm\x1b[1m", confidence=0.9),
+        fresh("Old\x1b]0;x\x07", updated_at=1.0, created_at=1.0),
+    )
+    for command in (("suggest",), ("consolidate", "--dry-run")):
+        done = xscore("memory", *command, cwd=here)
+        assert done.returncode == 0, done.stderr
+        assert "\x1b" not in done.stdout
+        assert "\\x1b" in done.stdout

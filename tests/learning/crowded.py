@@ -1,0 +1,103 @@
+"""A project and its user with something for every rule of consolidation to do, and what their stores hold."""
+
+import sqlite3
+import sys
+from pathlib import Path
+
+from tests.learning.conftest import DAY, NOW, decision, made, preference, put
+from xscore import database
+from xscore.learning.consolidate import consolidate
+from xscore.memory.store import Store
+from xscore.memory.working_session import session_thread
+from xscore.paths import find_root
+from xscore.records import Kind, Layer, MemoryScope, Source
+from xscore.settings import MemorySettings
+
+RULES = MemorySettings.model_validate({"promote_projects": 1, "max_rows": {"governance": 2}})
+"""One project is enough to promote, so that both stores are written at once."""
+_COMPARED = (
+    "SELECT id, layer, status, key, superseded_by, confidence, evidence_count, text, attrs, thread FROM memory"
+    " ORDER BY id",
+    "SELECT source, target, relation FROM edge ORDER BY 1, 2, 3",
+    "SELECT project, key, kind, value FROM observation ORDER BY 1, 2",
+    "SELECT memory_id FROM forgotten ORDER BY 1",
+    "SELECT key, value FROM meta WHERE key LIKE 'faded_at%' ORDER BY 1",
+)
+
+State = tuple[tuple[object, ...], ...]
+
+
+def opened(folder: Path) -> Store:
+    """Open the project in this folder, with its user."""
+    (folder / "project").mkdir(exist_ok=True)
+    return Store.open(find_root(folder / "project"), user_data_dir=folder / "user")
+
+
+def fill(store: Store) -> None:
+    """Put something in for every rule."""
+    session = {"layer": Layer.SESSION, "scope": MemoryScope.SESSION}
+    thread = session_thread(store.connection, branch="main", now=NOW - DAY)
+    put(
+        store,
+        made("Retries use tenacity everywhere in this code.", days_ago=2),
+        made("Retries use Tenacity everywhere in this code"),
+        made("Use Prisma", kind=Kind.TECH_STACK, key="orm", days_ago=3),
+        made("Half a year unseen, this one", days_ago=200),
+        made("A year unseen, this one", days_ago=400, source=Source.IMPORT),
+        made("Of no weight at all", days_ago=40, importance=0.1),
+        preference("Use tabs", key="indent", days_ago=5),
+        preference("Weak by now, and inferred", key="weak", days_ago=300, importance=0.9),
+        decision("Use spaces", key="indent"),
+        *(decision(f"Decision number {n}", importance=n / 10) for n in range(4)),
+    )
+    put(store, made("Errors end in a full stop", **session), thread=thread)  # type: ignore[arg-type]  # any field
+    store.connection.execute("UPDATE session SET closed_at = ?", (NOW,))
+
+
+def run(store: Store) -> int:
+    """Consolidate everything at the fixed clock; return how many actions that took."""
+    return len(consolidate(store, RULES, now=NOW).actions)
+
+
+def state(path: Path) -> State:
+    """Read what a store holds, by a connection of its own."""
+    connection = database.connect(path)
+    try:
+        return tuple(row for query in _COMPARED for row in (query, *connection.execute(query).fetchall()))
+    finally:
+        connection.close()
+
+
+def files(folder: Path) -> tuple[Path, Path]:
+    """Name both databases."""
+    return folder / "project" / ".xscore" / "memory.db", folder / "user" / "user.db"
+
+
+def watched(store: Store) -> list[sqlite3.Connection]:
+    """Return the connections that consolidation writes through."""
+    user = store.user_connection()
+    assert user is not None
+    return [store.connection, user]
+
+
+def die_at(folder: Path, moment: int) -> None:
+    """Consolidate, and be killed at this moment, counted in thousands of steps of SQLite's machine."""
+    import os
+    import signal
+
+    left = [moment]
+
+    def count() -> int:
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+    with opened(folder) as store:
+        for connection in watched(store):
+            connection.set_progress_handler(count, 1_000)
+        run(store)
+
+
+if __name__ == "__main__":
+    die_at(Path(sys.argv[1]), int(sys.argv[2]))
