@@ -11,7 +11,7 @@ from tests.servers.embedding_server import EmbeddingServer
 from xscore.errors import UsageError
 from xscore.memory.vectors import FOLDED_DIMS
 from xscore.pipeline.build import Pipeline
-from xscore.records import Turn
+from xscore.records import Silent, Turn
 from xscore.settings import EmbeddingSettings, JudgeSettings, Settings
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
@@ -93,6 +93,29 @@ async def test_each_call_is_in_the_ledger(shop: Path, embedding_server: Embeddin
         ).fetchall()
     assert len(rows) == len(embedding_server.batches) >= 2
     assert all(outcome == "ok" and tokens > 0 and float(cost) == 0 for outcome, tokens, cost in rows)
+
+
+async def test_the_index_embeds_all_and_a_host_that_fails_is_told(
+    shop: Path, embedding_server: EmbeddingServer
+) -> None:
+    """After `xscore index` a turn embeds its task alone; where the host fails, the index stands and it is said."""
+    told: list[str] = []
+
+    class Listener(Silent):
+        def note(self, message: str) -> None:
+            told.append(message)
+
+    lexical = settings_for(embedding_server).model_copy(update={"judge": JudgeSettings(model="lexical")})
+    settings = with_embedder(lexical, "openai:vectors-1")
+    embedding_server.statuses = [400]
+    async with Pipeline.open(shop, settings, observer=Listener()) as pipeline:
+        report = await pipeline.index()
+        assert report.memories.total > 5
+        assert any("have no vector yet" in message for message in told)
+        await pipeline.index()
+        assert len(embedding_server.embedded) == report.memories.total
+        await pipeline.context(TASK)
+        assert len(embedding_server.embedded) == report.memories.total + 1
 
 
 async def test_without_an_embedder_nothing_changes(shop: Path, embedding_server: EmbeddingServer) -> None:

@@ -104,11 +104,12 @@ def folded(blobs: Sequence[bytes], *, dims: int = FOLDED_DIMS) -> "Matrix":
 async def embed_missing(connection: sqlite3.Connection, embedder: Embedder, *, limit: int | None = None) -> int:
     """Embed memories of the pool that have no vector of this embedder, at most `limit`; return how many there were.
 
-    Each batch is committed by itself, so an end in between loses one batch. Raises what the embedder raises.
+    Short ones first, so that those of a batch are of one length. Each batch is committed by itself, so an end in between
+    loses one batch. Raises what the embedder raises.
     """
     rows = connection.execute(
         "SELECT id, path, entity, text, text_hash FROM memory WHERE status IN ('active', 'stale') AND NOT EXISTS"
-        " (SELECT 1 FROM vec WHERE memory_id = memory.id AND embedder = ?) ORDER BY id LIMIT ?",
+        " (SELECT 1 FROM vec WHERE memory_id = memory.id AND embedder = ?) ORDER BY length(text), id LIMIT ?",
         (embedder.name, -1 if limit is None else limit),
     ).fetchall()
     for start in range(0, len(rows), embedder.batch):

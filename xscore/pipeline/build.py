@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from secrets import token_hex
 from typing import Self
 
 from xscore.cost_reports import ledger
@@ -18,7 +19,7 @@ from xscore.memory.events import EventName, emit
 from xscore.memory.store import Store
 from xscore.memory.terms import EMBEDDER
 from xscore.paths import find_root, user_config_file, user_data_dir
-from xscore.pipeline import seats
+from xscore.pipeline import embedding, seats
 from xscore.pipeline.ask import Wishes, run_turn
 from xscore.pipeline.boosters import boosters
 from xscore.pipeline.desk import open_desk
@@ -91,8 +92,14 @@ class Pipeline:
         return self.parts.store
 
     async def index(self) -> IndexReport:
-        """Bring the index up to date with the files."""
-        return self.parts.index()
+        """Bring the index up to date with the files, and the vectors where an embedder is set."""
+        report, parts = self.parts.index(), self.parts
+        if embedding.label(parts.settings) != embedding.TERMS:
+            async with parts.open_desk(f"e_{token_hex(8)}") as desk:
+                failed = await embedding.bring_up_to_date(parts.settings, store=parts.store, desk=desk)
+            if failed:
+                parts.observer.note(failed)
+        return report
 
     async def ask(
         self, turn: Turn, *, answer: bool = True, all_scores: Path | None = None, started: float | None = None
@@ -196,7 +203,8 @@ def _names_judge(settings: Settings, loaded: Loaded | None) -> bool:
 
 def _index(store: Store, settings: Settings, observer: Observer, *, now: float) -> IndexReport:
     """Bring the index up to date, tell what the user should know of it, and record that it changed where it did."""
-    report = index(store.connection, store.root, settings.index, now=now)
+    allow_pii = settings.memory.allow_pii
+    report = index(store.connection, store.root, settings.index, now=now, allow_pii=allow_pii)
     for note in report.notes:
         observer.note(note)
     changes = {"added": report.memories.added, "changed": report.memories.changed, "removed": report.memories.removed}

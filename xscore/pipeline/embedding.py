@@ -1,9 +1,9 @@
 """The embedder of the settings, and how like a turn's task each memory is by it.
 
 Without one (`terms`, the default) nothing is loaded, sent or waited for. With one, the task is embedded, then memories
-without a vector for at most `PATIENCE_S`, and the next turn goes on from there. It serves the order of judging and the
-lexical judge; a host that fails costs the turn its likeness and a remark, and nothing else. Trade-off: the first turns
-over a large store order by few vectors.
+without a vector for at most `PATIENCE_S`, and the next turn goes on from there; `xscore index` embeds all. It serves
+the order of judging and the lexical judge; a host that fails costs the turn its likeness and a remark, and nothing
+else. Trade-off: the first turns over a large store order by few vectors.
 """
 
 import asyncio
@@ -75,18 +75,36 @@ def in_words(settings: Settings) -> str:
 
 async def likeness(turn: Turn, settings: Settings, *, store: Store, desk: Desk) -> Likeness:
     """Return how like the task each memory is. Raises what `make` raises; a host that fails is a remark."""
-    if label(settings) == TERMS:
+    embedder = await _opened(settings, desk)
+    if embedder is None:
         return Likeness()
-    if _parsed(settings)[0] == ENDPOINT:
-        await imported(ENDPOINT)
-    embedder = make(settings, desk.embedding)
-    assert embedder is not None
     try:
         return Likeness(await _cosines(turn, embedder, store, faiss_rows=settings.embedding.faiss_rows))
     except (ProviderError, BudgetExhausted) as error:
         return Likeness(remarks=(f"the order of judging is by words alone: {error.message}",))
     finally:
         await embedder.aclose()
+
+
+async def bring_up_to_date(settings: Settings, *, store: Store, desk: Desk) -> str:
+    """Embed every memory without a vector, however long it takes; say what went wrong. Raises what `make` raises."""
+    embedder = await _opened(settings, desk)
+    if embedder is None:
+        return ""
+    try:
+        for connection in store.connections():
+            await embed_missing(connection, embedder)
+    except (ProviderError, BudgetExhausted) as error:
+        return f"some memories have no vector yet: {error.message}"
+    finally:
+        await embedder.aclose()
+    return ""
+
+
+async def _opened(settings: Settings, desk: Desk) -> Embedder | None:
+    if _parsed(settings)[0] == ENDPOINT:
+        await imported(ENDPOINT)
+    return make(settings, desk.embedding)
 
 
 async def _cosines(turn: Turn, embedder: Embedder, store: Store, *, faiss_rows: int) -> Mapping[str, float]:
