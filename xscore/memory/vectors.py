@@ -104,7 +104,7 @@ def folded(blobs: Sequence[bytes], *, dims: int = FOLDED_DIMS) -> "Matrix":
 async def embed_missing(connection: sqlite3.Connection, embedder: Embedder, *, limit: int | None = None) -> int:
     """Embed memories of the pool that have no vector of this embedder, at most `limit`; return how many there were.
 
-    Short ones first, so that those of a batch are of one length. Each batch is committed by itself, so an end in between
+    Short ones first, so that those of a batch are of one length. Each batch is committed by itself: an end in between
     loses one batch. Raises what the embedder raises.
     """
     rows = connection.execute(
