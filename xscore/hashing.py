@@ -4,7 +4,7 @@ Keys built here name judgments that cost money. It does not protect against a fo
 a per-user secret, in `memory.trust`. Seals are weaker still: they tell damage, not forgery.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from struct import Struct
 from typing import Any
@@ -52,8 +52,8 @@ def turn_seal(turn_key: str, judge: str, sample: int) -> int:
     return crc32(digest("turn seal", turn_key, judge, str(sample)).encode())
 
 
-def judgment_seals(turn: int, judgments: Iterable[tuple[str, float, float, str, int]]) -> list[int]:
-    """Seal judgments under their turn's seal, each of content hash, score, prior, pack and position.
+def judgment_seals(turn: int, judgments: Iterable[Sequence[Any]]) -> list[int]:
+    """Seal judgments under their turn's seal, each of content hash, score, prior, pack, position; more is passed over.
 
     SQLite keeps no checksums, and a changed byte can turn a score into another. A seal covers names rather than row
     numbers, so a row that slipped to another turn or content does not fit either. CRC-32 misses one random change in
@@ -63,7 +63,7 @@ def judgment_seals(turn: int, judgments: Iterable[tuple[str, float, float, str, 
     numbers = _NUMBERS
     return [
         crc32(content.encode() + numbers(score, prior, position) + pack.encode(), turn)
-        for content, score, prior, pack, position in judgments
+        for content, score, prior, pack, position, *_ in judgments
     ]
 
 

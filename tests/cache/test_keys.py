@@ -119,7 +119,7 @@ def test_every_part_of_a_judge_is_in_its_key() -> None:
 def test_keys_do_not_drift() -> None:
     """The keys of paid judgments are pinned: a change here re-pays every cache in the world, so it must be meant."""
     assert turn_key("<turn>\n<task>fix it</task>\n</turn>") == "268496029136718f96f83f44e003e8ab"
-    assert judge_key(JUDGE) == "b1a6ba72f2e2de70e6c6e80a32e6553d"
+    assert judge_key(JUDGE) == "ff5852742200651bab66bfb6df01952b"
 
 
 @pytest.mark.parametrize(

@@ -256,9 +256,9 @@ async def test_the_vendors_own_host_is_not_probed(shop: Path) -> None:
 
 async def test_a_server_that_cuts_prompts_never_has_its_scores_kept(shop: Path) -> None:
     """Packs that such a server cut are halved until they fit; no score comes from a prompt that was not read whole."""
-    with LesserServer(num_ctx=650) as server:
+    with LesserServer(num_ctx=720) as server:
         answer = await ask(shop, server)
-        whole = [body for body in server.counts.bodies if server.account(body).given < 650]
+        whole = [body for body in server.counts.bodies if server.account(body).given < 720]
         judged_whole = sum(texts([body]).count("<memory id=") for body in whole) - texts(whole).count("hello {name}")
     assert answer.coverage.unjudged == 0
     assert answer.judge_usage.attempts > answer.judge_usage.calls

@@ -126,9 +126,12 @@ def insert(
 def _unsealed(rows: list[tuple[Any, ...]], names: Names) -> dict[str, Judgment]:
     """Turn rows into judgments by content hash. Raises StoreDamaged where a seal does not fit."""
     try:
-        seals = judgment_seals(turn_seal(*names), [row[:-1] for row in rows])
-        if seals != [row[-1] for row in rows]:
+        seals = judgment_seals(turn_seal(*names), rows)
+        if seals != [row[5] for row in rows]:
             raise ValueError("a judgment does not fit its seal")
-        return {content: Judgment(content, score, "", pack, at, prior) for content, score, prior, pack, at, _ in rows}
+        judgments = Judgment.many(
+            [(content, score, "", pack, at, prior) for content, score, prior, pack, at, _ in rows]
+        )
+        return dict(zip([row[0] for row in rows], judgments, strict=True))
     except (ValueError, TypeError, AttributeError, struct.error) as error:
         raise StoreDamaged(f"the store is damaged: {error}", hint=database.REBUILD) from error

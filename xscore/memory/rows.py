@@ -41,22 +41,27 @@ CANDIDATE_COLUMNS = {
 
 Row = tuple[Any, ...]
 
-_PLACE = itemgetter(4, 6, 0)
+_PATH, _LINE = itemgetter(4), itemgetter(6)
 _LAYERS = {layer.value: layer for layer in Layer}
 _KINDS = {kind.value: kind for kind in Kind}
 
 
 def candidates(rows: list[Row]) -> tuple[Candidate, ...]:
     """Turn rows of `CANDIDATE_COLUMNS` into candidates by path and line, one a content, its twins recorded on it."""
-    rows.sort(key=_PLACE)
-    layers, kinds = _LAYERS, _KINDS
-    twins, skipped = _twins(rows)
+    rows.sort(key=_LINE)  # one after the other, which is stable and compares no tuples: half the time
+    rows.sort(key=_PATH)
+    layers, kinds, new = _LAYERS, _KINDS, tuple.__new__
+    found, skipped = _twins(rows)
+    twins = found.get
     if skipped:
         rows = [row for row in rows if row[0] not in skipped]
     try:
         return tuple(
-            [  # unpacked by hand: half the time of `*row`
-                Candidate(i, h, layers[layer], kinds[kind], p, e, start, end, lang, t, at, imp, conf, twins.get(i, ()))
+            [  # unpacked by hand and made by the tuple's own constructor: a quarter of the time of `Candidate(*row)`
+                new(
+                    Candidate,
+                    (i, h, layers[layer], kinds[kind], p, e, start, end, lang, t, at, imp, conf, twins(i, ())),
+                )
                 for i, h, layer, kind, p, e, start, end, lang, t, at, imp, conf in rows
             ]
         )

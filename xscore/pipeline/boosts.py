@@ -9,7 +9,7 @@ Its trade-off: only the best of a candidate's neighbours counts, so ten callers 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xscore.records import Boost, Candidate, Edge, Judgment, Kind, Outcome, Ranked, Relation, Turn
+from xscore.records import Boost, Candidate, Edge, Judgment, Kind, Origin, Outcome, Ranked, Relation, Turn
 from xscore.settings import BoostSettings
 
 SECONDS_PER_DAY = 86_400.0
@@ -58,20 +58,28 @@ def boost(
     edges: those that touch a candidate whose raw score reaches the floor; more do no harm.
     """
     chosen = BOOSTERS if boosters is None else tuple(boosters)
-    judged = [(outcome, outcome.result) for outcome in outcomes if isinstance(outcome.result, Judgment)]
-    liftable = [outcome.candidate for outcome, judgment in judged if judgment.score >= settings.floor]
+    new = tuple.__new__  # half the time of the constructor, for the many that nothing lifts
+    ranked: list[Ranked] = [
+        new(Ranked, (candidate, judgment, origin, (), judgment.score))
+        for candidate, judgment, origin in outcomes
+        if origin is not Origin.UNJUDGED and isinstance(judgment, Judgment)
+    ]
+    liftable = [(place, each) for place, each in enumerate(ranked) if each.score >= settings.floor]
     around = _surroundings(
-        judged, liftable, edges=edges, degrees=degrees, turn=turn, settings=settings, threshold=threshold, now=now
+        ranked,
+        [each.candidate for _, each in liftable],
+        edges=edges,
+        degrees=degrees,
+        turn=turn,
+        settings=settings,
+        threshold=threshold,
+        now=now,
     )
-    ranked = []
-    for outcome, judgment in judged:
-        boosts: tuple[Boost, ...] = ()
-        if judgment.score >= settings.floor:
-            boosts = _capped(
-                [found for booster in chosen if (found := booster(outcome.candidate, around))], settings.cap
-            )
-        score = round(min(1.0, judgment.score + sum(each.amount for each in boosts)), 9) if boosts else judgment.score
-        ranked.append(Ranked(outcome.candidate, judgment, outcome.origin, boosts, score))
+    for place, each in liftable:
+        found = [lift for booster in chosen if (lift := booster(each.candidate, around))]
+        if boosts := _capped(found, settings.cap):
+            score = round(min(1.0, each.score + sum(lift.amount for lift in boosts)), 9)
+            ranked[place] = each._replace(boosts=boosts, score=score)
     return tuple(ranked)
 
 
@@ -140,7 +148,7 @@ BOOSTERS: tuple[Booster, ...] = (dependency, test_link, recency, locality)
 
 
 def _surroundings(
-    judged: Sequence[tuple[Outcome, Judgment]],
+    judged: Sequence[Ranked],
     liftable: Sequence[Candidate],
     *,
     edges: Sequence[Edge],
@@ -161,9 +169,10 @@ def _surroundings(
         threshold=threshold,
         now=now,
         known={
-            id_: (outcome.candidate, judgment.score)
-            for outcome, judgment in judged
-            for id_ in _ids(outcome.candidate)
+            id_: (each.candidate, each.score)
+            for each in judged
+            if each.candidate.id in ends or each.candidate.duplicates
+            for id_ in _ids(each.candidate)
             if id_ in ends
         },
         calls=_grouped(calls),

@@ -73,16 +73,20 @@ async def settle(pool: Pool, judge: Judge | NoJudge | None, turn: Turn, watched:
 
     judge: None where the cache lacks nothing.
     """
+    known_as = Origin.CARRIED if turn.continues else Origin.CACHED
+    known = Outcome.found(pool.candidates, pool.known, known_as)
+    if not pool.misses:
+        return Settled(tuple([outcome for outcome in known if outcome is not None]), interrupted=False)
     tally = _Tally(pool, watched)
     ended, detail = None, ""
     if isinstance(judge, NoJudge):
         ended, detail, judge = judge.cause, judge.detail, None
-    elif judge is not None and pool.misses:
+    elif judge is not None:
         ended = await _judge(pool.misses, judge, turn, tally)
     tally.report(final=True)
-    known_as = Origin.CARRIED if turn.continues else Origin.CACHED
-    found = _Found(pool.known, known_as, tally.found, judge.elsewhere if judge else frozenset(), ended, detail)
-    return Settled(tuple(map(found.outcome, pool.candidates)), ended is Cause.INTERRUPTED)
+    found = _Found(tally.found, judge.elsewhere if judge else frozenset(), ended, detail)
+    outcomes = [outcome or found.outcome(one) for one, outcome in zip(pool.candidates, known, strict=True)]
+    return Settled(tuple(outcomes), ended is Cause.INTERRUPTED)
 
 
 async def _judge(misses: Sequence[Candidate], judge: Judge, turn: Turn, tally: "_Tally") -> Cause | None:
@@ -121,10 +125,8 @@ def forgive(task: "asyncio.Task[object] | None") -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What there is to say of each candidate."""
+    """What there is to say of each candidate that no earlier turn judged."""
 
-    known: Mapping[str, Judgment]
-    known_as: Origin
     judged: Mapping[str, Judgment | Unjudged]
     elsewhere: AbstractSet[str]
     """What another process judged while this turn ran."""
@@ -132,9 +134,6 @@ class _Found:
     detail: str
 
     def outcome(self, candidate: Candidate) -> Outcome:
-        known = self.known.get(candidate.content_hash)
-        if known is not None:
-            return Outcome(candidate, known, self.known_as)
         result = self.judged.get(candidate.content_hash)
         if result is None:
             cause = self.ended or Cause.INTERRUPTED
@@ -160,7 +159,8 @@ class _Tally:
 
     def __post_init__(self) -> None:
         self.named = {candidate.content_hash: candidate for candidate in self.pool.candidates}
-        known = ((self.pool.known[hash_].score, hash_) for hash_ in self.named.keys() & self.pool.known.keys())
+        judged = self.pool.known
+        known = [(judged[hash_].score, hash_) for hash_ in self.named if hash_ in judged]
         self.best = heapq.nlargest(self.watched.leaders, known)[::-1]
 
     def add(self, result: Judgment | Unjudged) -> None:

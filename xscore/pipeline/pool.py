@@ -27,7 +27,7 @@ class Pool:
 def gather(everything: tuple[Candidate, ...], scope: Scope, known: Mapping[str, Judgment]) -> Pool:
     """Put a turn's pool together. Raises UsageError for a kind or layer that does not exist."""
     candidates = narrow(everything, scope)
-    misses = tuple(candidate for candidate in candidates if candidate.content_hash not in known)
+    misses = tuple([candidate for candidate in candidates if candidate.content_hash not in known])
     return Pool(everything, candidates, known, misses)
 
 

@@ -10,7 +10,7 @@ from xscore.pipeline import account
 from xscore.pipeline.boosts import boost
 from xscore.pipeline.parts import Parts
 from xscore.pipeline.selection import by_rank, is_about_tests, select
-from xscore.records import Outcome, Ranked, Selection, Turn
+from xscore.records import Judgment, Outcome, Ranked, Selection, Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,11 @@ class Ranking:
 def rank(parts: Parts, outcomes: Sequence[Outcome], turn: Turn) -> Ranking:
     """Boost and select. Only links of candidates that can be boosted are read."""
     settings = parts.settings
+    floor = settings.boosts.floor
     near = [
-        outcome.candidate.id
-        for outcome, judgment in account.judged_pairs(outcomes)
-        if judgment.score >= settings.boosts.floor
+        candidate.id
+        for candidate, judgment, _ in outcomes
+        if isinstance(judgment, Judgment) and judgment.score >= floor
     ]
     edges = parts.store.edges_touching(near)
     ranked = boost(

@@ -8,7 +8,8 @@ the candidates. It does not change scores and does not order the bundle (`prompt
 import math
 import re
 from collections.abc import Sequence
-from heapq import nlargest
+from collections.abc import Set as AbstractSet
+from heapq import nlargest, nsmallest
 
 from xscore.records import Candidate, Kind, Ranked, Selection, Turn, Unjudged
 from xscore.settings import SelectionSettings
@@ -37,8 +38,9 @@ def select(
     threshold: `settings.threshold`, or the judge's own where its scale differs (`settings.lexical_threshold`).
     about_tests: the task is about tests, so they compete like anything else.
     """
-    passing = sorted((each for each in ranked if reaches(each.score, threshold)), key=by_rank)
-    below = [each for each in ranked if not reaches(each.score, threshold)]
+    least = threshold - TOLERANCE
+    passing = sorted([each for each in ranked if each.score >= least], key=by_rank)
+    below = [each for each in ranked if each.score < least]
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
     others = sorted([*over_quota, *beyond], key=by_rank) + _best(below, settings.min_keep + NEAR_MISSES)
     missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
@@ -48,9 +50,9 @@ def select(
         kept=tuple(sorted([*kept, *filled], key=by_rank)),
         filled=frozenset(each.candidate.id for each in filled if not reaches(each.score, threshold)),
         near_misses=tuple(near),
-        below_threshold=sum(each.candidate.id not in filled_ids for each in below),
-        over_quota=sum(each.candidate.id not in filled_ids for each in over_quota),
-        beyond_k=sum(each.candidate.id not in filled_ids for each in beyond),
+        below_threshold=_without(below, filled_ids),
+        over_quota=_without(over_quota, filled_ids),
+        beyond_k=_without(beyond, filled_ids),
         unjudged=tuple(unjudged),
     )
 
@@ -72,10 +74,14 @@ def by_rank(ranked: Ranked) -> tuple[float, float, float, str]:
     return (-ranked.score, -ranked.judgment.score, -ranked.judgment.prior, ranked.candidate.id)
 
 
+def _without(some: Sequence[Ranked], ids: AbstractSet[str]) -> int:
+    return sum(each.candidate.id not in ids for each in some) if ids else len(some)
+
+
 def _best(below: Sequence[Ranked], count: int) -> list[Ranked]:
     """The best of many, in order, without sorting them all."""
-    least = min(nlargest(count, (each.score for each in below)), default=0.0)
-    return sorted((each for each in below if each.score >= least), key=by_rank)
+    least = min(nlargest(count, [each.score for each in below]), default=0.0)
+    return nsmallest(count, [each for each in below if each.score >= least], key=by_rank)
 
 
 def _within(

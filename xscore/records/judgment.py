@@ -1,9 +1,10 @@
 """What a judge says of a candidate: a score with its reason, or why there is none. There is no third thing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
+from typing import NamedTuple, Self
 
 from xscore.records.memory import Candidate
 
@@ -49,10 +50,7 @@ class JudgeIdentity:
     packed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Judgment:
-    """A valid score for one content. A score outside 0..1, or NaN, cannot exist."""
-
+class _Judged(NamedTuple):
     content_hash: str
     score: float
     reason: str = ""
@@ -63,9 +61,31 @@ class Judgment:
     prior: float = 0.0
     """Lexical prior at the time of judging, 0..1; breaks ties."""
 
-    def __post_init__(self) -> None:
-        if not (isfinite(self.score) and 0.0 <= self.score <= 1.0):
-            raise ValueError(f"a score lies in 0..1, not {self.score!r}")
+
+class Judgment(_Judged):
+    """A valid score for one content. A score outside 0..1, or NaN, cannot exist.
+
+    A named tuple for the same reason as `Candidate`: a cached turn reads one for each memory.
+    """
+
+    __slots__ = ()
+
+    def __new__(  # noqa: PLR0917  its fields, in the order of the rows that hold them
+        cls, content_hash: str, score: float, reason: str = "", pack: str = "", position: int = 0, prior: float = 0.0
+    ) -> Self:
+        """Make one judgment. Raises ValueError for what is no score."""
+        if not (isfinite(score) and 0.0 <= score <= 1.0):
+            raise ValueError(f"a score lies in 0..1, not {score!r}")
+        return super().__new__(cls, content_hash, score, reason, pack, position, prior)
+
+    @classmethod
+    def many(cls, rows: Sequence[tuple[str, float, str, str, int, float]]) -> list[Self]:
+        """Make judgments of rows of these fields, checked all at once. Raises ValueError, TypeError."""
+        scores = [row[1] for row in rows]
+        if not all(map(isfinite, scores)) or min(scores, default=0.0) < 0.0 or max(scores, default=0.0) > 1.0:
+            raise ValueError("a score lies outside 0..1")
+        new = tuple.__new__
+        return [new(cls, row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +116,28 @@ class Claimed:
     """Contents of it that were judged meanwhile, by content hash; without reasons."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one candidate this turn."""
-
+class _Settled(NamedTuple):
     candidate: Candidate
     result: Judgment | Unjudged
     origin: Origin
 
-    def __post_init__(self) -> None:
-        if isinstance(self.result, Unjudged) is not (self.origin is Origin.UNJUDGED):
-            raise ValueError(
-                f"outcome of {self.candidate.id} is {self.origin} but carries {type(self.result).__name__}"
-            )
+
+class Outcome(_Settled):
+    """What became of one candidate this turn. A named tuple for the same reason as `Candidate`."""
+
+    __slots__ = ()
+
+    def __new__(cls, candidate: Candidate, result: Judgment | Unjudged, origin: Origin) -> Self:
+        """Make one outcome. Raises ValueError where result and origin tell different things."""
+        if isinstance(result, Unjudged) is not (origin is Origin.UNJUDGED):
+            raise ValueError(f"outcome of {candidate.id} is {origin} but carries {type(result).__name__}")
+        return super().__new__(cls, candidate, result, origin)
+
+    @classmethod
+    def found(cls, candidates: Sequence[Candidate], known: Mapping[str, Judgment], origin: Origin) -> list[Self | None]:
+        """Make the outcomes of candidates whose judgment is known, in their order; None for the others."""
+        new, judged = tuple.__new__, [known.get(candidate.content_hash) for candidate in candidates]
+        return [
+            None if judgment is None else new(cls, (candidate, judgment, origin))
+            for candidate, judgment in zip(candidates, judged, strict=True)
+        ]
