@@ -17,9 +17,8 @@ from xscore.memory.databases import Databases
 from xscore.memory.events import EventName, emit
 from xscore.memory.failure_signature import signature
 from xscore.memory.lookup import exactly
-from xscore.memory.redact import redact
 from xscore.memory.remembering import write
-from xscore.memory.spoken import readable, tail, title_of, words_of
+from xscore.memory.spoken import clean, readable, tail, title_of, words_of
 from xscore.records import Failure, Kind, Layer, Memory, Particulars, Source, Status
 
 HEAD_CHARS, TAIL_CHARS = 1_000, 3_000
@@ -67,6 +66,7 @@ def record(
             seen_at=store.moment(seen_at),
             occurrence=occurrence,
             pattern_at=store.settings.pattern_at,
+            allow_pii=store.settings.allow_pii,
         )
 
 
@@ -82,6 +82,7 @@ def record_within(
     seen_at: float,
     occurrence: str = "",
     pattern_at: int = 3,
+    allow_pii: bool = False,
 ) -> Failure:
     """Count one occurrence of a failure. Call it inside `database.transaction` of a repository's store.
 
@@ -90,11 +91,19 @@ def record_within(
     occurrence: any name of this very happening; one that was counted is not counted again, but what mended it is taken.
     Empty: it is counted. Raises UsageError for a text without words.
     """
-    words = redact(readable(text)).text
+    words = clean(readable(text), allow_pii=allow_pii)
     if not words:
         raise UsageError("there is no failure to record: the text is empty", hint="Give the error as it was shown.")
     name = signature(words)
-    told = _Told(_shortened(words), readable(because), readable(resolution), origin, session, tuple(paths), seen_at)
+    told = _Told(
+        _shortened(words),
+        clean(readable(because), allow_pii=allow_pii),
+        clean(readable(resolution), allow_pii=allow_pii),
+        origin,
+        session,
+        tuple(paths),
+        seen_at,
+    )
     before = _by_key(connection, Kind.FAILURE, _KEY + name)
     made = _made(told, name)
     identifier = before.id if before else made.id
@@ -113,7 +122,7 @@ def record_within(
 
 def resolve(store: Databases, identifier: str, resolution: str, *, now: float | None = None) -> Failure:
     """Say what mended a failure; its pattern is told too. Raises NothingMatched, UsageError."""
-    before, mended = exactly(store, identifier), readable(resolution)
+    before, mended = exactly(store, identifier), clean(readable(resolution), allow_pii=store.settings.allow_pii)
     if before.kind is not Kind.FAILURE or not before.key.startswith(_KEY):
         raise NothingMatched(
             f"{identifier} is a {before.kind}, not a failure", hint="`xscore failure list` shows them."
@@ -161,6 +170,7 @@ def _through_the_door(words: str, kind: Kind, key: str, said: Particulars, *, no
         importance=IMPORTANCE,
         source=Source.IMPORT if said.origin else Source.EXPLICIT,
         updated_at=now,
+        allow_pii=True,  # what may not be kept is gone from its parts already
     )
     return memory
 

@@ -41,7 +41,7 @@ def import_lines(store: Databases, data: bytes, *, now: float | None = None) -> 
         for connection in distinct.values():
             open_.enter_context(database.transaction(connection))
         for _, line in lines:
-            _take(homes, line, told, now=moment)
+            _take(homes, line, told, now=moment, allow_pii=store.settings.allow_pii)
     return told.imported()
 
 
@@ -117,12 +117,14 @@ def _check(memory: SavedMemory, seen: dict[object, int], number: int, *, now: fl
         seen[name] = number
 
 
-def _take(homes: Mapping[Layer, sqlite3.Connection], line: SavedMemory, told: _Told, *, now: float) -> None:
+def _take(
+    homes: Mapping[Layer, sqlite3.Connection], line: SavedMemory, told: _Told, *, now: float, allow_pii: bool
+) -> None:
     connection = homes[line.layer]
     if connection.execute("SELECT 1 FROM forgotten WHERE memory_id = ?", (line.id,)).fetchone():
         told.forgotten += 1
         return
-    made, redacted = line.memory()
+    made, redacted = line.memory(allow_pii=allow_pii)
     memory = replace(made, source=Source.IMPORT)
     there = _in_the_way(connection, memory)
     if there:

@@ -12,9 +12,8 @@ from dataclasses import replace
 
 from xscore.errors import UsageError
 from xscore.memory import rows
-from xscore.memory.redact import redact
 from xscore.memory.remembering import remember_within, write
-from xscore.memory.spoken import readable, words_of
+from xscore.memory.spoken import clean, readable, words_of
 from xscore.records import Became, Kind, Layer, Memory, Remembered, Source, Statement
 from xscore.settings import MemorySettings
 
@@ -34,7 +33,7 @@ def weighed(
     """Keep a preference, or weigh the evidence for or against the one that is there. Raises UsageError."""
     if not delta_evidence:
         raise UsageError("no evidence moves nothing", hint="Give delta_evidence as a number above or below zero.")
-    key, value = readable(key), redact(readable(value)).text
+    key, value = readable(key), clean(readable(value), allow_pii=settings.allow_pii)
     statement = Statement(
         text=value,
         kind=Kind.PREFERENCE,
@@ -42,6 +41,7 @@ def weighed(
         key=key,
         confidence=_beginning(source, delta_evidence, settings),
         source=source,
+        allow_pii=settings.allow_pii,
         evidence_count=delta_evidence,
     )
     known = _known(connection, key)
@@ -60,7 +60,8 @@ def weighed(
     _kept(connection, known, doubted, now)
     if known.source is not Source.INFERRED or doubted.confidence >= settings.inferred_confidence:
         return Remembered(memory=replace(doubted, updated_at=now), became=Became.UPDATED)
-    return remember_within(connection, replace(statement, evidence_count=abs(delta_evidence)), now=now)
+    better = replace(statement, evidence_count=abs(delta_evidence))
+    return remember_within(connection, better, now=now)
 
 
 def _beginning(source: Source, evidence: int, settings: MemorySettings) -> float:

@@ -121,7 +121,7 @@ class SavedMemory(Form):
             raise ValueError("what comes from the index is indexed, never taken from here")
         return source
 
-    def memory(self) -> tuple[Memory, int]:
+    def memory(self, *, allow_pii: bool = False) -> tuple[Memory, int]:
         """Make the memory through the door, with the id it had; also return how many secrets were taken out."""
         made, redacted = door.make(
             layer=self.layer,
@@ -140,6 +140,7 @@ class SavedMemory(Form):
             status=self.status,
             created_at=self.created_at,
             updated_at=self.updated_at,
+            allow_pii=allow_pii,
         )
         return replace(made, id=self.id, superseded_by=self.superseded_by, created_at=self.created_at), redacted
 

@@ -54,7 +54,7 @@ def restore(store: Databases, snapshot: Snapshot, *, now: float | None = None) -
     come from the index or has the id of one that does, and for edges and looks that belong to none.
     """
     connection, moment = store.connection, store.moment(now)
-    put = _Put(connection, moment)
+    put = _Put(connection, moment, store.settings.allow_pii)
     with database.transaction(connection):
         for kept in sorted(snapshot.memories, key=lambda kept: kept.memory.status is Status.ACTIVE):
             put.memory(kept)
@@ -86,6 +86,7 @@ def retrieval_id(at: float, turn: str, memories: tuple[str, ...]) -> RetrievalId
 class _Put:
     connection: sqlite3.Connection
     now: float
+    allow_pii: bool
     added: int = 0
     changed: int = 0
     unchanged: int = 0
@@ -93,7 +94,7 @@ class _Put:
 
     def memory(self, kept: KeptMemory) -> None:
         """Put one memory back, where it is not as it is to be."""
-        memory, redacted = _through_the_door(kept.memory)
+        memory, redacted = _through_the_door(kept.memory, allow_pii=self.allow_pii)
         self.redacted += redacted
         before = self._there(memory.id)
         thread = self._thread(memory.id)
@@ -120,7 +121,7 @@ class _Put:
         return None if row is None else str(row[0])
 
 
-def _through_the_door(memory: Memory) -> tuple[Memory, int]:
+def _through_the_door(memory: Memory, *, allow_pii: bool) -> tuple[Memory, int]:
     """Make the memory anew of its parts, redacted and hashed. Raises UsageError for one that was altered."""
     refused = "Take the snapshot anew; what was written by hand can be imported: `xscore memory import`."
     if memory.source is Source.INDEX:

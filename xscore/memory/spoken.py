@@ -10,6 +10,7 @@ from dataclasses import replace
 from xscore.errors import UsageError
 from xscore.hashing import digest
 from xscore.memory import door
+from xscore.memory.pii import redact_pii
 from xscore.memory.redact import redact
 from xscore.records import LAYERS_OF, Kind, Layer, Memory, MemoryScope, Particulars, Statement
 
@@ -53,7 +54,7 @@ def spoken(statement: Statement, particulars: Particulars, *, now: float, attemp
     layer, key = layer_of(statement), readable(statement.key)
     if statement.kind is Kind.PREFERENCE and not key:
         raise UsageError("a preference needs a key", hint="Say what it is about, e.g. `--key test_runner`.")
-    seed = digest("said", key, redact(words).text, *([str(attempt)] if attempt else []))
+    seed = digest("said", key, clean(words, allow_pii=statement.allow_pii), *([str(attempt)] if attempt else []))
     return door.make(
         layer=layer,
         kind=statement.kind,
@@ -71,6 +72,12 @@ def spoken(statement: Statement, particulars: Particulars, *, now: float, attemp
         updated_at=now,
         allow_pii=statement.allow_pii,
     )
+
+
+def clean(text: str, *, allow_pii: bool) -> str:
+    """Return the text as the door lets it in; ids are made of that, so that they remember no secret either."""
+    redacted = redact(text).text
+    return redacted if allow_pii else redact_pii(redacted).text
 
 
 def entity_of(layer: Layer, key: str) -> str:
