@@ -16,7 +16,7 @@ from xscore.memory.erasure import erase
 from xscore.memory.session_digest import exchange_id
 from xscore.memory.store import Store
 from xscore.memory.turns import TurnState, Verdict
-from xscore.memory.working_session import take_up
+from xscore.memory.working_session import session, take_up
 from xscore.records import SessionEntry, Turn
 
 NEEDLE = "zirconium-lighthouse-forty-two"
@@ -144,6 +144,8 @@ def test_an_erased_exchange_leaves_its_checkpoint(store: Store, thread: str) -> 
     assert [entry.task for entry in left.entries] == ["paint it"]
     assert left.notes == ("mind the gap",) and left.memory_ids == (exchange_id("key of paint it"),)
     assert holders(store, NEEDLE) == []
+    found = session(store.connection, thread)
+    assert found is not None and "paint it → Painted." in found.summary, "what is left is told anew"
 
 
 _WORDS = st.text(max_size=30)
