@@ -45,7 +45,7 @@ def fill(store: Store) -> None:
         made("Half a year unseen, this one", days_ago=200),
         made("A year unseen, this one", days_ago=400, source=Source.IMPORT),
         made("Of no weight at all", days_ago=40, importance=0.1),
-        preference("Use tabs", key="indent", days_ago=5),
+        preference("Use tabs", key="indent", days_ago=5, source=Source.EXPLICIT),
         preference("Weak by now, and inferred", key="weak", days_ago=300, importance=0.9),
         decision("Use spaces", key="indent"),
         *(decision(f"Decision number {n}", importance=n / 10) for n in range(4)),

@@ -66,7 +66,7 @@ def consolidate(
     actions = work.actions
     gone = [*work.repository.erased, *work.user.erased]
     actions += _erase(store, work, gone, now=now, dry_run=dry_run)
-    actions += _summaries_and_caps(store, work, settings, wanted, now=now, dry_run=dry_run)
+    actions += _what_is_left(store, work, settings, wanted, now=now, dry_run=dry_run)
     counts = Counter(str(action.kind) for action in actions)
     return Consolidation(
         actions=tuple(actions),
@@ -100,14 +100,7 @@ def _users_share(
     store: Databases, user: sqlite3.Connection | None, work: _Work, settings: MemorySettings, *, now: float
 ) -> None:
     draft = work.user
-    noted = work.noted = users_share.note(
-        work.repository,
-        draft,
-        observations.observations(user) if user else (),
-        project=observations.project_name(store.store_id),
-        projects=observations.projects(user) if user else {},
-        now=now,
-    )
+    noted = work.noted = _note(store, user, work, now=now)
     users_share.promote(draft, noted, settings, forgotten=rows.forgotten(user) if user else (), now=now)
     users_share.see(draft, noted)
     merge(draft, _LAYERS["user"], "user", similar=near_duplicates)
@@ -116,6 +109,17 @@ def _users_share(
     archive_weak(draft, "user", settings)
     retire(draft, _LAYERS["user"], "user", settings, now=now)
     users_share.mark_exceptions(work.repository, draft)
+
+
+def _note(store: Databases, user: sqlite3.Connection | None, work: _Work, *, now: float) -> users_share.Noted:
+    return users_share.note(
+        work.repository,
+        work.user,
+        observations.observations(user) if user else (),
+        project=observations.project_name(store.store_id),
+        projects=observations.projects(user) if user else {},
+        now=now,
+    )
 
 
 def _write(
@@ -146,25 +150,27 @@ def _erase(store: Databases, work: _Work, gone: Sequence[str], *, now: float, dr
     return [Action(ActionKind.DROP, scope, (memory.id,), why, memory.title) for memory in taken]
 
 
-def _summaries_and_caps(
+def _what_is_left(
     store: Databases, work: _Work, settings: MemorySettings, wanted: Sequence[Scope], *, now: float, dry_run: bool
 ) -> list[Action]:
-    user = store.user_connection()
-    with _both(store.connection, user if "user" in wanted else None, dry_run=dry_run):
+    """Summaries of what is left, caps, and again the notes: erasing a text takes every note that says the same."""
+    user = store.user_connection() if "user" in wanted else None
+    with _both(store.connection, user, dry_run=dry_run):
         if not dry_run:
-            work = _read(store.connection, user if "user" in wanted else None)
+            work = _read(store.connection, user)
+            noted = _note(store, user, work, now=now)
         work.repository.actions, work.user.actions = [], []
         if "session" in wanted:
-            closed = rows.closed_sessions(store.connection)
             told = _Told(store.connection)
-            summarise(work.repository, closed, told=told, now=now)
+            summarise(work.repository, rows.closed_sessions(store.connection), told=told, now=now)
         for scope in wanted:
             draft = work.user if scope == "user" else work.repository
             keep_to_caps(draft, _LAYERS[scope], scope, settings)
         if not dry_run:
             rows.write(store.connection, work.repository, now=now)
-            if user is not None and "user" in wanted:
+            if user is not None:
                 rows.write(user, work.user, now=now)
+                rows.write_notes(user, noted, now=now)
     return work.actions
 
 
