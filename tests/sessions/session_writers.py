@@ -17,7 +17,7 @@ Past = Callable[[], list[Memory]]
 
 def at(second: int) -> str:
     """A time, so many seconds after ten."""
-    return f"2026-11-20T10:{second // 60:02d}:{second % 60:02d}.000Z"
+    return f"2026-11-20T{10 + second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}.000Z"
 
 
 class ClaudeLog:

@@ -16,6 +16,7 @@ from xscore.sessions.conversation import Conversation
 from xscore.sessions.exchange import Exchange
 from xscore.sessions.json_lines import (
     folders_in,
+    looks_whole,
     needed,
     needed_moment,
     object_in,
@@ -90,15 +91,7 @@ class ClaudeCodeReader:
         if line.is_cut:
             self._overlong(data)
             return None
-        if b'"tool_result"' in data:
-            if (
-                len(data) > _SMALL_BYTES
-                and not _FAILED.search(data)
-                and not any(call in data for call in self._talk.awaited)
-            ):
-                return None
-        elif b'"user"' not in data and b'"assistant"' not in data:
-            self._is_known = self._is_known or any(word in data for word in _KNOWN)
+        if looks_whole(line) and self._is_passed_over(data):
             return None
         record = record_of(line)
         if record is None or record.get("isSidechain"):
@@ -125,6 +118,17 @@ class ClaudeCodeReader:
     def state(self) -> State:
         """Whether any record was known."""
         return {"known": self._is_known}
+
+    def _is_passed_over(self, data: bytes) -> bool:
+        """Whether a record is not worth parsing: a long result that nobody waits for, or no one's words."""
+        if b'"tool_result"' in data:
+            if len(data) <= _SMALL_BYTES or _FAILED.search(data):
+                return False
+            return not any(call in data for call in self._talk.awaited)
+        if b'"user"' in data or b'"assistant"' in data:
+            return False
+        self._is_known = self._is_known or any(word in data for word in _KNOWN)
+        return True
 
     def _overlong(self, head: bytes) -> None:
         """A person's line that cannot be read ends the exchange; a tool's is passed over."""

@@ -18,6 +18,7 @@ from xscore.sessions.conversation import Conversation
 from xscore.sessions.exchange import Exchange
 from xscore.sessions.json_lines import (
     folders_in,
+    looks_whole,
     needed,
     needed_moment,
     object_in,
@@ -95,14 +96,7 @@ class CodexReader:
             if b'"user' in data:
                 self._talk.drop()
             return None
-        if b'"replacement_history"' in data or b'"reasoning"' in data or b'"token_count"' in data:
-            return None
-        if (
-            b'_call_output"' in data
-            and len(data) > _SMALL_BYTES
-            and not _FAILED.search(data)
-            and not any(call in data for call in self._talk.awaited)
-        ):
+        if looks_whole(line) and self._is_passed_over(data):
             return None
         record = record_of(line)
         return self._read(record, line) if record is not None else None
@@ -126,6 +120,14 @@ class CodexReader:
             "chain": self._chain,
             "agent": self._is_agent,
         }
+
+    def _is_passed_over(self, data: bytes) -> bool:
+        """Whether a record is not worth parsing: replaced history, thoughts, counts, what a tool returned at length."""
+        if b'"replacement_history"' in data or b'"reasoning"' in data or b'"token_count"' in data:
+            return True
+        if b'_call_output"' not in data or len(data) <= _SMALL_BYTES or _FAILED.search(data):
+            return False
+        return not any(call in data for call in self._talk.awaited)
 
     def _read(self, record: dict[str, Any], line: Line) -> Exchange | None:
         kind, payload = text_in(record, "type"), object_in(record, "payload")

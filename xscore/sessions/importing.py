@@ -7,7 +7,7 @@ an agent is saying at the moment is taken as far as it goes, and renewed by the 
 
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from xscore.memory.store import Store
@@ -149,7 +149,9 @@ class _Import:
                     self._keep(exchange)
                 if self._shelf.is_full:
                     start = reader.mark() or _after(line, reader)
-                    self._shelf.put_away(self._bookmark(seen, start))
+                    self._shelf.put_away(
+                        replace(self._bookmark(seen, start), size=0, mtime_ns=0)
+                    )  # not read to its end
             stop = reader.mark() or (_after(line, reader) if line else start)
             exchange = reader.rest()
         except (UnreadableSession, OSError) as error:

@@ -31,6 +31,11 @@ def record_of(line: Line) -> dict[str, Any] | None:
     return found
 
 
+def looks_whole(line: Line) -> bool:
+    """Whether a line that is not worth parsing is an object at least by its ends; blank lines pass."""
+    return not line.data or (line.data.startswith(b"{") and line.data.endswith(b"}"))
+
+
 def text_in(record: Mapping[str, Any], name: str) -> str:
     """Return a field that is text; empty where it is not."""
     value = record.get(name)

@@ -50,11 +50,15 @@ def is_compressed(path: Path) -> bool:
 
 
 def head(path: Path, size: int = HEAD_BYTES) -> bytes:
-    """Return the first bytes, unpacked; nothing where they cannot be read."""
+    """Return the first bytes, unpacked; nothing where they cannot be read. Raises UnreadableSession if packed."""
     try:
         with opened(path) as file:
             return bytes(_unpacked(path, file).read(size) or b"")
-    except (OSError, UnreadableSession):
+    except UnreadableSession:
+        if is_compressed(path):
+            raise
+        return b""
+    except OSError:
         return b""
 
 

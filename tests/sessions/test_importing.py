@@ -1,0 +1,331 @@
+"""The import: what belongs here, what is new, what never comes back, and files that are hostile or broken."""
+
+import json
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import git
+from tests.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, words_of
+from xscore.memory.erasure import erase
+from xscore.memory.store import Store
+
+NOW = 1_796_000_000.0
+
+
+def rows(store: Store, sql: str) -> list[Any]:
+    """Ask the store."""
+    return store.connection.execute(sql).fetchall()
+
+
+def append(path: Path, log: ClaudeLog, first: int) -> None:
+    """Let the agent write on."""
+    with path.open("a") as file:
+        for record in log.records[first:]:
+            file.write(json.dumps(record) + "\n")
+
+
+def test_only_what_is_new_is_read(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """An unchanged file is not opened; one that grew is read on from the exchange that was open."""
+    log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer tw")
+    path = log.write(own_home)
+    os.utime(path, (NOW - 9_000, NOW - 9_000))
+    assert run().added == 2
+    second = run()
+    assert (second.unchanged, second.bytes_read, second.exchanges) == (1, 0, 0)
+    log.says("answer two, at length").user("three").says("answer three")
+    append(path, log, 4)
+    os.utime(path, (NOW - 8_000, NOW - 8_000))
+    third = run()
+    assert (third.added, third.updated, third.known) == (1, 1, 0)
+    assert third.bytes_read < path.stat().st_size
+    assert [words_of(memory.text) for memory in past()][1] == "Task: two Answer: answer two, at length"
+
+
+def test_a_codex_file_is_read_on_knowing_its_head(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """Session, folder and the log that is believed are known where reading goes on."""
+    log = CodexLog(root).wire("user", "one").event("user_message", message="one")
+    log.event("agent_message", message="answer one").write(own_home)
+    run()
+    log.wire("user", "two").event("user_message", message="two").event("agent_message", message="answer two")
+    log.write(own_home)
+    report = run()
+    assert (report.added, report.known) == (1, 1)
+    assert {memory.particulars.session for memory in past()} == {"0199-codex"}
+
+
+def test_a_file_that_was_replaced_is_read_anew(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """Another file at the same path is not read from where the old one ended."""
+    ClaudeLog(root, "s").user("old question" * 500).says("old answer").write(own_home)
+    run()
+    ClaudeLog(root, "s").user("new question", uuid="n" * 40).says("new answer" * 1000).write(own_home)
+    assert run().added == 1
+    assert len(past()) == 2
+
+
+def test_a_half_written_last_line_waits(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """What a running agent is writing is no damage: it is noted, and read by the next import."""
+    log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer two")
+    path = log.place(own_home)
+    path.parent.mkdir(parents=True)
+    text = log.text()
+    path.write_text(text[:-20])
+    report = run()
+    assert report.refused == ()
+    assert "only half written" in report.notes[0]
+    assert [words_of(memory.text) for memory in past()] == ["Task: one Answer: answer one"]
+    path.write_text(text)
+    assert run().added == 1
+
+
+def test_damage_in_the_middle_refuses_the_file(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """A broken line is named; nothing of the file is kept, other files are; the refusal is told again."""
+    log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer two")
+    path = log.write(own_home)
+    text = path.read_text().splitlines()
+    path.write_text("\n".join([*text[:2], text[2][:40], text[3]]) + "\n")
+    os.utime(path, (NOW - 9_000, NOW - 9_000))
+    ClaudeLog(root, "fine").user("three").says("answer three").write(own_home)
+    for _ in range(2):
+        (refused,) = run().refused
+        assert refused.reason.startswith("line 3: expected one JSON object")
+        assert [words_of(memory.text) for memory in past()] == ["Task: three Answer: answer three"]
+    log.write(own_home)
+    assert run().added == 2
+
+
+@pytest.mark.parametrize("line", ['{"type":"user",' + '"a":[' * 100_000, "[1]", '"user"', '{"type":"user","x":1e}'])
+def test_hostile_json_is_a_message(root: Path, own_home: Path, run: Import, past: Past, line: str) -> None:
+    """Deep nesting, other types and bad numbers end as a refusal with the line."""
+    path = ClaudeLog(root).user("one").says("answer").write(own_home)
+    with path.open("a") as file:
+        file.write(f"{line}\n")
+        file.write(json.dumps(ClaudeLog(root).user("two").records[0]) + "\n")
+    assert run().refused[0].reason.startswith("line 3: expected one JSON object")
+    assert past() == []
+
+
+def test_odd_letters_are_harmless(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """Lone surrogates, NUL, escapes and bytes that are not UTF-8 are replaced; the exchange is kept."""
+    path = ClaudeLog(root, "s\ud800").user("a\ud800b\x00c \x1b[31mred\x1b[0m").says("fine").write(own_home, "odd")
+    path.write_bytes(path.read_bytes().replace(b"fine", b"fi\xff\xfene"))
+    assert run().refused == ()
+    assert words_of(past()[0].text) == "Task: a?b\ufffdc red Answer: fi\ufffd\ufffdne"
+
+
+def test_a_line_of_100_mb_is_passed_over(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """A line that is too long is noted; what follows until the next question is not given to the wrong one."""
+    log = ClaudeLog(root).user("one").says("answer one").user("HUGE").says("of the huge one").user("two").says("two!")
+    path = log.place(own_home)
+    path.parent.mkdir(parents=True)
+    with path.open("w") as file:
+        for record in log.records:
+            text = json.dumps(record)
+            if "HUGE" in text:
+                before, after = text.split("HUGE")
+                file.write(before)
+                for _ in range(100):
+                    file.write("x" * 1_000_000)
+                text = after
+            file.write(text + "\n")
+    report = run()
+    assert "1 lines of more than 8 MiB were left out" in report.notes[0]
+    assert [words_of(memory.text) for memory in past()] == ["Task: two Answer: two!"]
+
+
+def test_a_clock_in_the_future_is_not_believed(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """No memory is of later than now."""
+    log = ClaudeLog(root).user("one").says("answer")
+    for record in log.records:
+        record["timestamp"] = "2999-01-01T00:00:00Z"
+    log.write(own_home)
+    run()
+    assert past()[0].updated_at == NOW
+
+
+def test_what_was_erased_never_comes_back(root: Path, own_home: Path, store: Store, run: Import, past: Past) -> None:
+    """P: an erased exchange is not taken again, from its file or from a copy."""
+    log = ClaudeLog(root, "one").user("one", uuid="u1").says("answer").user("two", uuid="u2").says("answer two")
+    log.write(own_home)
+    run()
+    gone = past()[0]
+    erase(store, [gone.id], now=NOW)
+    log.user("three").says("x").write(own_home, "resumed")
+    report = run()
+    assert report.forgotten == 1
+    assert gone.id not in {memory.id for memory in past()}
+
+
+def test_what_was_put_away_is_not_revived(root: Path, own_home: Path, store: Store, run: Import) -> None:
+    """An archived exchange stays archived when a copy of it is read."""
+    log = ClaudeLog(root, "one").user("one", uuid="u1").says("answer")
+    log.write(own_home)
+    run()
+    store.connection.execute("UPDATE memory SET status = 'archived' WHERE kind = 'exchange'")
+    log.says("longer answer").write(own_home, "resumed")
+    assert run().known == 1
+    assert rows(store, "SELECT status FROM memory WHERE kind = 'exchange'") == [("archived",)]
+
+
+def test_worktrees_and_neighbours_are_others(root: Path, own_home: Path, tmp_path: Path, run: Import) -> None:
+    """Folders inside the root are this repository; worktrees, nested repositories and similar names are not."""
+    git(root, "worktree", "add", "-q", str(root / "trees/w"), "-b", "w")
+    nested = root / "nested"
+    nested.mkdir()
+    git(nested, "init", "-q")
+    folders: list[Path | str] = [root / "src", root / "trees/w", nested, tmp_path / "repo-two", tmp_path, "repo"]
+    for number, cwd in enumerate(folders):
+        log = CodexLog(cwd, f"s{number}").event("user_message", message="q").event("agent_message", message="a")
+        log.write(own_home, f"rollout-{number}.jsonl")
+    report = run()
+    assert (report.files, report.added) == (1, 1)
+
+
+def test_a_session_that_moves_is_taken_in_part(root: Path, own_home: Path, tmp_path: Path, run: Import) -> None:
+    """Each exchange counts by the folder it was asked in."""
+    log = ClaudeLog(root).user("here").says("a").user("there", cwd=str(tmp_path)).says("b").user("here again").says("c")
+    log.write(own_home)
+    report = run()
+    assert (report.added, report.elsewhere) == (2, 1)
+
+
+def test_links_pipes_and_folders_are_not_followed(root: Path, own_home: Path, tmp_path: Path, run: Import) -> None:
+    """A link out of the folder and a pipe that never ends are told of and never opened."""
+    log = ClaudeLog(root).user("q").says("a")
+    folder = log.place(own_home).parent
+    folder.mkdir(parents=True)
+    (tmp_path / "secret.jsonl").write_text(log.text())
+    (folder / "link.jsonl").symlink_to(tmp_path / "secret.jsonl")
+    os.mkfifo(folder / "pipe.jsonl")
+    (folder / "folder.jsonl").mkdir()
+    report = run()
+    assert report.added == 0
+    assert len(report.refused) == 3
+    assert "it is no regular file" in {refused.reason for refused in report.refused}
+
+
+def test_a_packed_bomb_is_refused(root: Path, own_home: Path, run: Import) -> None:
+    """A file that unfolds beyond measure is left at that point, with a message."""
+    import zstandard
+
+    log = CodexLog(root).event("user_message", message="q" * 90_000_000).event("agent_message", message="a")
+    log.write(own_home, "rollout-x.jsonl.zst")
+    assert "no log does" in run().refused[0].reason
+    huge = zstandard.ZstdCompressionParameters(window_log=30)
+    path = own_home / ".codex/sessions/2026/11/20/rollout-x.jsonl.zst"
+    packer = zstandard.ZstdCompressor(compression_params=huge).compressobj()
+    path.write_bytes(packer.compress(log.text().encode()) + packer.flush())
+    assert "it cannot be unpacked" in run().refused[0].reason
+
+
+def test_a_packed_file_cut_short_is_refused(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """A truncated archive is a message."""
+    log = CodexLog(root)
+    for number in range(3_000):
+        log.event("user_message", message=f"q{number * 7919}").event("agent_message", message=f"a{number * 104729}")
+    path = log.write(own_home, "rollout-x.jsonl.zst")
+    path.write_bytes(path.read_bytes()[:-40])
+    assert "the compressed file ends too soon" in run().refused[0].reason
+
+
+def test_since_is_not_lost(root: Path, own_home: Path, run: Import) -> None:
+    """What was left out for its age is taken by a later import without that bound."""
+    ClaudeLog(root).user("one").says("answer").write(own_home)
+    os.utime(ClaudeLog(root).place(own_home), (NOW - 9_000, NOW - 9_000))
+    late = run(since=1_795_500_000.0)
+    assert (late.added, late.elsewhere) == (0, 1)
+    assert run().added == 1
+
+
+def test_a_dry_run_keeps_nothing(root: Path, own_home: Path, store: Store, run: Import) -> None:
+    """It tells what would be taken and writes no row."""
+    log = ClaudeLog(root, "one").user("one", uuid="u1").says("answer")
+    log.write(own_home)
+    log.write(own_home, "copy")
+    before = store.connection.total_changes
+    report = run(dry_run=True)
+    assert (report.added, report.known) == (1, 1)
+    assert store.connection.total_changes == before
+    assert run().added == 1
+
+
+def test_secrets_are_taken_out_first(root: Path, own_home: Path, store: Store, run: Import) -> None:
+    """P01: a secret that was typed or printed is nowhere in the store's files, also where a text was cut."""
+    key = "sk-ant-api03-" + "Ab1" * 31 + "-AAAAAA"
+    log = ClaudeLog(root).user(f"use {key} please").runs("deploy", "x" * 5000 + f"\nAPI_KEY={key} failed", failed=True)
+    log.says("y" * 1300 + f" {key} " + "z" * 6000).write(own_home)
+    assert run().secrets_redacted >= 1
+    store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    found = b"".join(file.read_bytes() for file in store.path.parent.iterdir() if file.is_file())
+    assert b"Ab1Ab1Ab1" not in found
+
+
+def test_long_words_are_shortened_with_a_mark(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """Question and answer are kept to 4,000 characters each, and say how much is left out."""
+    ClaudeLog(root).user("q" * 9_000).says("a" * 9_000).write(own_home)
+    run()
+    text = past()[0].text
+    assert len(text) < 8_200
+    assert text.count("[… 5000 characters left out …]") == 2
+
+
+def test_exchanges_are_tied_to_the_code_they_name(root: Path, own_home: Path, store: Store, run: Import) -> None:
+    """Changed files and names in the words become edges to what the index knows."""
+    store.connection.execute("INSERT INTO file (path, size, mtime_ns, file_hash) VALUES ('src/reader.py', 1, 1, 'x')")
+    ClaudeLog(root).user("why?").edits(str(root / "src/reader.py")).says("done").write(own_home)
+    assert run().links == 1
+    assert rows(store, "SELECT target, relation FROM edge") == [("f_src/reader.py", "references")]
+
+
+def test_failures_are_counted_once(root: Path, own_home: Path, store: Store, run: Import) -> None:
+    """The failures of an exchange become failures of the project, however often it is read."""
+    log = ClaudeLog(root, "one").user("fix", uuid="u1").runs("pytest", "E KeyError: 'k'", failed=True)
+    log.runs("pytest", "ok", failed=False).says("The key was missing.")
+    log.write(own_home)
+    run()
+    log.says("The key was missing; now it is there.").write(own_home, "resumed")
+    run()
+    ((attrs, text),) = rows(store, "SELECT attrs, text FROM memory WHERE kind = 'failure'")
+    assert json.loads(attrs)["occurrences"] == 1
+    assert "KeyError" in text and "The key was missing" in text
+
+
+def test_probing_commands_are_no_failures(root: Path, own_home: Path, store: Store, run: Import) -> None:
+    """A grep that finds nothing answers a question; it is nobody's failure."""
+    log = ClaudeLog(root).user("look").runs("grep -r foo .", "error: none", failed=True).says("There is none.")
+    log.write(own_home)
+    assert run().failures == 0
+
+
+def test_large_files_are_committed_in_steps(
+    root: Path, own_home: Path, store: Store, run: Import, past: Past, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file with more exchanges than a batch is resumed after a crash where its last batch ended; none twice."""
+    from xscore.sessions import shelving
+
+    monkeypatch.setattr(shelving, "BATCH_EXCHANGES", 4)
+    log = ClaudeLog(root)
+    for number in range(11):
+        log.user(f"question {number}").says(f"answer {number}")
+    log.write(own_home)
+    with pytest.raises(sqlite3.OperationalError, match="crash"):
+        _crash_in_the_third_batch(store, run)
+    assert len(past()) == 8
+    report = run()
+    assert (report.added, report.known, len(past())) == (3, 0, 11)
+
+
+def _crash_in_the_third_batch(store: Store, run: Import) -> None:
+    store.connection.execute(
+        "CREATE TEMP TRIGGER crash BEFORE INSERT ON main.memory WHEN NEW.text LIKE '%question 9%'"
+        " BEGIN SELECT RAISE(ABORT, 'crash'); END"
+    )
+    try:
+        run()
+    except Exception as error:
+        raise sqlite3.OperationalError(f"crash: {error}") from error
+    finally:
+        store.connection.execute("DROP TRIGGER temp.crash")
