@@ -1,13 +1,14 @@
 """Git is asked without ever running what a repository configures."""
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import MakeRepo, git
-from xscore.git import ask_git, branch, recent_commits, working_diff
+from xscore.git import DETACHED, ask_git, branch, earlier_names, recent_commits, working_branch, working_diff
 from xscore.indexer.discovery import discover
 from xscore.paths import find_root
 
@@ -160,6 +161,43 @@ def test_the_branch_is_read_without_a_process(make_repo: MakeRepo) -> None:
     assert branch(root / ".git") == "main"
     git(root, "checkout", "-q", "--detach")
     assert len(branch(root / ".git")) == 40
+
+
+def test_the_working_branch_is_the_one_it_began_on(make_repo: MakeRepo) -> None:
+    """H28: a bisect counts as its branch, a detached head as none, and both are told by files alone."""
+    root = make_repo({"a.py": "1\n"})
+    assert working_branch(root / ".git") == "main"
+    git(root, "bisect", "start")
+    git(root, "checkout", "-q", "--detach")
+    assert working_branch(root / ".git") == "main"
+    git(root, "bisect", "reset", "HEAD")
+    assert working_branch(root / ".git") == DETACHED
+
+
+def test_a_rebase_that_stopped_counts_as_its_branch(make_repo: MakeRepo) -> None:
+    """H28: while a rebase waits for a conflict to be resolved, its branch is worked on."""
+    root = make_repo({"a.py": "1\n"})
+    for name, text in (("feat/x", "2\n"), ("main", "3\n")):
+        git(root, "checkout", "-q", *(("-b",) if name != "main" else ()), name)
+        (root / "a.py").write_text(text)
+        git(root, "commit", "-qam", name)
+    git(root, "checkout", "-q", "feat/x")
+    with pytest.raises(subprocess.CalledProcessError):
+        git(root, "rebase", "main")
+    assert len(branch(root / ".git")) == 40 and working_branch(root / ".git") == "feat/x"
+
+
+def test_a_renamed_branch_tells_its_earlier_names(make_repo: MakeRepo, tmp_path: Path) -> None:
+    """H28: by the reflog, latest first, in a worktree too; a branch that was never renamed has none."""
+    root = make_repo({"a.py": "1\n"})
+    git(root, "checkout", "-q", "-b", "one")
+    git(root, "branch", "-m", "feat/two")
+    git(root, "branch", "-m", "three")
+    assert earlier_names(root / ".git", "three") == ("feat/two", "one")
+    assert earlier_names(root / ".git", "main") == earlier_names(root / ".git", "") == ()
+    git(root, "checkout", "-q", "main")
+    git(root, "worktree", "add", "-q", str(tmp_path / "tree"), "three")
+    assert earlier_names(root / ".git" / "worktrees" / "tree", "three") == ("feat/two", "one")
 
 
 def test_a_pipe_in_the_place_of_head_is_not_waited_for(tmp_path: Path) -> None:
