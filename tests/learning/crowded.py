@@ -15,6 +15,8 @@ from xscore.settings import MemorySettings
 
 RULES = MemorySettings.model_validate({"promote_projects": 1, "max_rows": {"governance": 2}})
 """One project is enough to promote, so that both stores are written at once."""
+STEPS = 20
+"""Steps of SQLite's machine between two moments at which a run can be cut short."""
 _COMPARED = (
     "SELECT id, layer, status, key, superseded_by, confidence, evidence_count, text, attrs, thread FROM memory"
     " ORDER BY id",
@@ -81,7 +83,7 @@ def watched(store: Store) -> list[sqlite3.Connection]:
 
 
 def die_at(folder: Path, moment: int) -> None:
-    """Consolidate, and be killed at this moment, counted in thousands of steps of SQLite's machine."""
+    """Consolidate, and be killed at this moment (`STEPS`)."""
     import os
     import signal
 
@@ -95,7 +97,7 @@ def die_at(folder: Path, moment: int) -> None:
 
     with opened(folder) as store:
         for connection in watched(store):
-            connection.set_progress_handler(count, 1_000)
+            connection.set_progress_handler(count, STEPS)
         run(store)
 
 

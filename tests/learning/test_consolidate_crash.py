@@ -19,6 +19,8 @@ from xscore.learning.consolidate import consolidate
 from xscore.records import Kind, Memory, Source
 from xscore.settings import MemorySettings
 
+STRIDE = 11
+"""Moments from one interruption to the next."""
 TEXTS = (
     "Retries use tenacity everywhere in this code",
     "Retries use tenacity, everywhere in this code.",
@@ -77,14 +79,14 @@ def test_an_interruption_anywhere_leaves_the_old_or_the_new(filled: Path) -> Non
     final = [held[-1] for held in known]
     moment, was_cut = 0, True
     while was_cut:
-        moment += 1
+        moment += STRIDE
         was_cut = _interrupted(restored(filled), moment)
         for held, path in zip(known, crowded.files(filled), strict=True):
             assert crowded.state(path) in held
         with crowded.opened(filled) as store:
             crowded.run(store)
         assert [crowded.state(path) for path in crowded.files(filled)] == final
-    assert moment > 10
+    assert moment > 30 * STRIDE
 
 
 def _interrupted(folder: Path, moment: int) -> bool:
@@ -96,7 +98,7 @@ def _interrupted(folder: Path, moment: int) -> bool:
 
     with crowded.opened(folder) as store:
         for connection in crowded.watched(store):
-            connection.set_progress_handler(count, 1_000)
+            connection.set_progress_handler(count, crowded.STEPS)
         try:
             crowded.run(store)
         except sqlite3.OperationalError:
@@ -107,7 +109,7 @@ def _interrupted(folder: Path, moment: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("moment", [3, 12, 20])
+@pytest.mark.parametrize("moment", [20, 160, 350])
 def test_a_kill_leaves_the_old_or_the_new(filled: Path, moment: int) -> None:
     """SIGKILL in the middle: nothing half is found, and the next run does the rest."""
     known = states(filled)
