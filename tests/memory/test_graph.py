@@ -60,9 +60,11 @@ def test_an_entity_follows_its_own_calls_alone(store: Store) -> None:
 
 def test_a_class_stands_for_its_methods(store: Store) -> None:
     """Asked for a class, what its methods call counts; a name that merely begins alike does not."""
-    ids = index(store, {"a.py": ("A", "A.run", "A_b", "f", "g")})
+    ids = index(store, {"a.py": ("A", "A.run", "A_b", "AXb.run", "f", "g")})
     tie(store, (ids["a.py::A.run"], CALLS, ids["a.py::f"]), (ids["a.py::A_b"], CALLS, ids["a.py::g"]))
+    tie(store, (ids["a.py::AXb.run"], CALLS, ids["a.py::f"]))
     assert names(store.graph.dependency_chain("a.py::A")) == [("a.py::f", 1)]
+    assert names(store.graph.dependency_chain("a.py::A_b")) == [("a.py::g", 1)]
 
 
 def test_a_cycle_ends(store: Store) -> None:

@@ -111,6 +111,7 @@ def test_links_survive_their_target(repo: Store) -> None:
     """X19: editing, renaming or removing the target and putting it back keeps or restores the edge."""
     with repo:
         said = remember(repo, "`wait_a_bit` in src/net/retry.py")
+        other = remember(repo, "`Pool` has nothing to do with it")
         both = {"src/net/retry.py::wait_a_bit", file_id("src/net/retry.py")}
         file = repo.root.path / "src/net/retry.py"
         text = file.read_text()
@@ -122,6 +123,7 @@ def test_links_survive_their_target(repo: Store) -> None:
             file.write_text(changed)
             reindex(repo)
             assert targets(repo, said) == expected
+            assert targets(repo, other) == {"src/db/retry.py::Pool"}
         file.unlink()
         reindex(repo)
         assert targets(repo, said) == set()
