@@ -31,6 +31,7 @@ NOBODY = [
     "ssh://git" + AT + "host.org/x",
     "jane" + AT + "build.corp-x.io:/srv/www",
     "postgres://jane" + AT + "db.corp-x.io/x",
+    "https://jane:passw0rd" + AT + "corp-x.io/page",
     "noreply" + AT + "corp-x.io and 12345+jane" + AT + "users.noreply.github.com",
     "security" + AT + "project.org",
     "jane" + AT + "example.com, jane" + AT + "mail.example.org, a" + AT + "b.invalid",

@@ -95,7 +95,10 @@ class _Report:
         )
 
     def tell(self, code: int, kind: str, message: str, hint: str) -> int:
-        """Write the error to stdout as JSON, or to stderr as words; return the code."""
+        """Write the error to stdout as JSON, or to stderr as words; return the code. Secrets in it are taken out."""
+        from xscore.memory.redact import redact
+
+        message = redact(message).text
         if self.as_json:
             body = {"code": code, "kind": kind, "message": message, "hint": hint}
             try:

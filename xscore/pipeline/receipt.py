@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass, replace
 from decimal import Decimal
 from enum import Enum
 
+from xscore.memory.redact import redact
 from xscore.records import Answer, Layer, Selected, StageUsage
 
 SCHEMA = 1
@@ -26,9 +27,11 @@ def discreet(answer: Answer) -> Answer:
     """Return the receipt as the repository's store keeps it.
 
     Without the bundle, what was asked before, and words about the user's own memories: those stay in their store.
+    The answer is without secrets, which a model may make up or repeat.
     """
     return replace(
         answer,
+        answer=answer.answer and redact(answer.answer).text,
         bundle=None,
         session=replace(answer.session, last_task="") if answer.session else None,
         selected=tuple(map(_discreet, answer.selected)),

@@ -1,0 +1,146 @@
+"""Secrets of every family, planted at every entrance, are in no byte that is stored, printed or sent (P01)."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.conftest import MakeRepo, git
+from tests.memory.planted import Forge, provider_keys
+from tests.memory.test_erasure import raw
+from tests.servers.openai_server import OpenAIServer
+from tests.sessions.session_writers import ClaudeLog
+from xscore.memory import checkpoints, failures
+from xscore.memory.remembering import remember
+from xscore.memory.store import Store
+from xscore.memory.working_session import session_thread
+from xscore.paths import find_root, user_data_dir
+from xscore.records import Kind, Statement
+from xscore.records.said import LAYERS_OF
+
+PREFIXES = ("AccountKey=", "sk_live_", "rk_live_", "dop_v1_")
+"""Parts of a key that say whose it is, and stay."""
+
+
+class Planting:
+    """Deals new secrets of every family to each entrance, and remembers where each went."""
+
+    def __init__(self) -> None:
+        self.planted: dict[bytes, str] = {}
+        self._seed = 0
+
+    def at(self, entrance: str) -> str:
+        """One secret of each family, a line each."""
+        self._seed += 1
+        forge = Forge(self._seed)
+        keys = provider_keys(forge) | {"password": forge.password()}
+        lines = []
+        for family, key in keys.items():
+            bare = key
+            for prefix in PREFIXES:
+                bare = bare.removeprefix(prefix)
+            self.planted[bare.encode()] = f"{family} at {entrance}"
+            lines.append(f'DB_PASSWORD = "{key}"' if family == "password" else f"the one in use here: {key} so far")
+        return "\n".join(lines)
+
+    def one(self, entrance: str) -> str:
+        """One secret that fits into a name."""
+        self._seed += 1
+        key = "ghp_" + Forge(self._seed).text(36)
+        self.planted[key.encode()] = f"github_token at {entrance}"
+        return key
+
+    def found_in(self, data: bytes) -> set[str]:
+        """Where those that stand in these bytes were planted."""
+        return {place for key, place in self.planted.items() if key in data}
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    """A loopback host that keeps all it receives."""
+    with OpenAIServer() as running:
+        yield running
+
+
+def _plant_files(root: Path, planting: Planting) -> None:
+    code = planting.at("code")
+    (root / "code.py").write_text(f'"""Reads."""\n\n\ndef read():\n    """\n{code}\n    """\n    return 1\n')
+    (root / "README.md").write_text(f"# Read\n\n{planting.at('docs')}\n\n## {planting.one('a heading')}\n\nmore\n")
+    (root / "app.ini").write_text(f"[app]\n{planting.at('config')}\n")
+    (root / f"{planting.one('a file name')}.py").write_text("def other():\n    return 2\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", f"start with {planting.one('a commit message')}")
+    git(root, "checkout", "-qb", f"fix/{planting.one('a branch')}")
+    with (root / "code.py").open("a") as file:
+        file.write("\n\ndef more():\n    '''\n" + planting.at("diff") + "\n    '''\n")
+
+
+def _say(root: Path, planting: Planting) -> None:
+    with Store.open(find_root(root), user_data_dir=user_data_dir(None)) as store:
+        for kind in LAYERS_OF:
+            statement = Statement(
+                text=f"About the {kind}:\n{planting.at(f'a {kind}')}",
+                kind=kind,
+                key=f"key.{kind}",
+                title=f"title {planting.one(f'the title of a {kind}')}",
+                because=planting.at(f"because of a {kind}") if kind is Kind.DECISION else "",
+                alternatives=(planting.one("an alternative"),) if kind is Kind.DECISION else (),
+                links=(planting.one("a link"),),
+            )
+            remember(store, statement, now=1.0)
+        failures.record(
+            store,
+            text=planting.at("a failure"),
+            because=planting.at("its cause"),
+            resolution=planting.at("its mending"),
+        )
+        thread = session_thread(store.connection, branch="main", now=1.0)
+        note, goal = planting.at("a checkpoint's note"), planting.one("a goal")
+        checkpoints.save(
+            store.connection, planting.one("a name"), thread=thread, notes=[note[:900]], goals=[goal], now=2.0
+        )
+
+
+def test_no_planted_secret_is_stored_printed_or_sent(
+    xscore: Run, make_repo: MakeRepo, own_home: Path, server: OpenAIServer
+) -> None:
+    """P01: whatever door a secret comes in by, it is in no file, stream, report or request afterwards."""
+    planting = Planting()
+    root = make_repo({"start.txt": "start\n"})
+    _plant_files(root, planting)
+    _say(root, planting)
+    log = ClaudeLog(root).user("please mend it " + planting.at("a past session's task"))
+    log.runs("make " + planting.one("a command"), "Error: boom\n" + planting.at("a command's output"), failed=True)
+    log.says("I did. " + planting.at("a past session's answer")).write(own_home)
+    environ = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "local"}
+    server.answer = "Done. " + planting.at("the model's answer")
+    errors = root.parent / "errors.txt"
+    errors.write_text("Traceback:\n" + planting.at("errors"))
+    scores = root.parent / "scores.jsonl"
+    models = ("--judge", "openai:judge-2", "--model", "openai:strong-1", "--max-usd", "50")
+    said = []
+    runs: list[tuple[str, ...]] = [
+        ("sessions", "import", "--json"),
+        ("ask", "mend the reader " + planting.at("a task"), *models, "--errors", str(errors), "--judge-context", "full",
+         "--file", "code.py", "--all-scores", str(scores), "--threshold", "0", "--json"),
+        ("session", "show"),
+        ("checkpoint", "list"),
+        ("status", "--json"),
+        ("ask", "--no-such-option", planting.one("a wrong command")),
+        ("memory", "delete", planting.one("a wrong id")),
+    ]  # fmt: skip
+    for arguments in runs:
+        done = xscore(*arguments, cwd=root, environ=environ)
+        wrong_on_purpose = arguments[-1].startswith("ghp_")
+        assert wrong_on_purpose or done.returncode in (0, 1), (arguments[:2], done.stderr)
+        said.append(done.stdout + done.stderr)
+    assert server.counts.requests > 1
+    stored = raw(root / ".xscore", user_data_dir(None))
+    assert stored.count(b"<SECRET:") > 300, "the entrances were reached"
+    assert planting.found_in(stored) == set()
+    assert planting.found_in(json.dumps(server.counts.bodies, ensure_ascii=False).encode()) == set()
+    assert planting.found_in(scores.read_bytes()) == set()
+    printed = planting.found_in("".join(said).encode())
+    assert {place for place in printed if "the model's answer" not in place} == set(), "the answer alone is as it came"
