@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.memory.test_turns import NOTHING, SECRET, play
@@ -214,6 +214,7 @@ def test_no_secret_of_a_task_is_in_the_session(store: Store) -> None:
     assert SECRET not in repr(session(store.connection, thread))
 
 
+@settings(max_examples=25)  # each opens a store of its own
 @given(steps=st.lists(st.sampled_from(["work a", "work b", "fresh a", "close", "back", "clock back"]), max_size=12))
 def test_there_is_one_session_to_go_on_with(steps: list[str]) -> None:
     """H28: whatever came before, a branch has one session that goes on, and asking again gives the same."""
