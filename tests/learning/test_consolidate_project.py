@@ -78,6 +78,17 @@ def test_confidence_fades_once_for_each_day(store: Store) -> None:
     assert held(store)[fact.id].confidence == pytest.approx(0.6 * exp(-0.01 * 10), abs=1e-9)
 
 
+def test_running_often_fades_no_less_and_tells_nothing_new(store: Store) -> None:
+    """L05: within a day of the last run confidence is left alone; what follows makes up for it."""
+    fact = made("Errors end in a full stop", days_ago=10)
+    put(store, fact)
+    for hours in range(0, 60, 7):
+        run(store, now=NOW + hours * 3_600)
+    (done,) = run(store, now=NOW + 3 * DAY).actions
+    assert str(done.kind) == "fade"
+    assert held(store)[fact.id].confidence == pytest.approx(0.6 * exp(-0.01 * 13), abs=1e-9)
+
+
 def test_what_a_person_said_and_what_happened_do_not_fade(store: Store) -> None:
     """L05: only what was inferred or imported loses confidence with time."""
     put(

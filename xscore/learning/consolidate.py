@@ -19,7 +19,7 @@ from xscore.learning.actions import SCOPES, Action, ActionKind, Consolidation, S
 from xscore.learning.carrying import carry, summarise
 from xscore.learning.draft import Draft
 from xscore.learning.merging import merge
-from xscore.learning.upkeep import archive_weak, fade, keep_to_caps, retire
+from xscore.learning.upkeep import archive_weak, fade, is_due, keep_to_caps, retire
 from xscore.memory import erasure, observations
 from xscore.memory.databases import Databases
 from xscore.memory.near_duplicates import near_duplicates
@@ -126,11 +126,12 @@ def _write(
     store: Databases, user: sqlite3.Connection | None, work: _Work, wanted: Sequence[Scope], *, now: float
 ) -> None:
     rows.write(store.connection, work.repository, now=now)
-    rows.mark_faded(store.connection, [scope for scope in wanted if scope != "user"], now=now)
+    due = [scope for scope in wanted if scope != "user" and is_due(work.repository, scope, now=now)]
+    rows.mark_faded(store.connection, due, now=now)
     if user is not None and work.noted is not None:
         rows.write(user, work.user, now=now)
         rows.write_notes(user, work.noted, now=now)
-        rows.mark_faded(user, ["user"], now=now)
+        rows.mark_faded(user, ["user"] if is_due(work.user, "user", now=now) else [], now=now)
 
 
 def _erase(store: Databases, work: _Work, gone: Sequence[str], *, now: float, dry_run: bool) -> list[Action]:

@@ -17,6 +17,9 @@ from xscore.memory import door
 from xscore.records import Layer, Memory, Source, Status
 from xscore.settings import MemorySettings
 
+LEAST_DAYS = 1.0
+"""Confidence falls by whole days or more."""
+
 
 def fade(
     draft: Draft,
@@ -27,7 +30,12 @@ def fade(
     now: float,
     drifting: Collection[str] = (),
 ) -> None:
-    """Let confidence fall for the days since it last did (L05). drifting: ids that fade faster, said or not (L09)."""
+    """Let confidence fall for the days since it last did (L05). drifting: ids that fade faster, said or not (L09).
+
+    At most once a day, so that consolidation may run at any time; what was seen within a day does not fade.
+    """
+    if not is_due(draft, scope, now=now):
+        return
     for memory in draft.of(layers):
         drifts = memory.id in drifting
         if memory.status not in LIVE or memory.kind in RECORDS or (was_said(memory) and not drifts):
@@ -35,11 +43,16 @@ def fade(
         days = days_since(max(draft.last_seen(memory), draft.faded_at.get(scope, 0.0)), now)
         rate = rules.decay_per_day * (rules.drift_rate if drifts else 1.0)
         fallen = decay(memory.confidence, days, rate)
-        if fallen == memory.confidence:
+        if days < LEAST_DAYS or fallen == memory.confidence:
             continue
         latest = f", unused in the latest {rules.drift_projects} projects" if drifts else ""
         why = f"confidence {memory.confidence:.3f} -> {fallen:.3f}, {days:.1f} days unseen{latest}"
         draft.act(ActionKind.FADE, scope, replace(memory, confidence=fallen), why=why)
+
+
+def is_due(draft: Draft, scope: Scope, *, now: float) -> bool:
+    """Whether confidence last fell a day ago or more."""
+    return days_since(draft.faded_at.get(scope, 0.0), now) >= LEAST_DAYS
 
 
 def archive_weak(draft: Draft, scope: Scope, rules: MemorySettings) -> None:
