@@ -45,23 +45,22 @@ def weighed(
         evidence_count=delta_evidence,
     )
     known = _known(connection, key)
+    if delta_evidence < 0 and (known is None or words_of(known) != value):
+        raise UsageError(
+            f"nothing can speak against a preference that is not held: {key}",
+            hint="`xscore memory list --layer user` shows what is.",
+        )
     if known is None or (source is not Source.INFERRED and words_of(known) != value):
-        if delta_evidence < 0:
-            raise UsageError(
-                f"nothing can speak against a preference that is not held: {key}",
-                hint="`xscore memory list --layer user` shows what is.",
-            )
         return remember_within(connection, statement, now=now)
     if words_of(known) == value:
         base = replace(known, source=Source.EXPLICIT, confidence=1.0) if source is Source.EXPLICIT else known
         after = _moved(base, max(0, known.evidence_count + delta_evidence), delta_evidence, settings)
         return Remembered(memory=_kept(connection, known, after, now), became=Became.UPDATED)
-    doubted = _moved(known, known.evidence_count, -abs(delta_evidence), settings)
+    doubted = _moved(known, known.evidence_count, -delta_evidence, settings)
     _kept(connection, known, doubted, now)
     if known.source is not Source.INFERRED or doubted.confidence >= settings.inferred_confidence:
         return Remembered(memory=replace(doubted, updated_at=now), became=Became.UPDATED)
-    better = replace(statement, evidence_count=abs(delta_evidence))
-    return remember_within(connection, better, now=now)
+    return remember_within(connection, statement, now=now)
 
 
 def _beginning(source: Source, evidence: int, settings: MemorySettings) -> float:

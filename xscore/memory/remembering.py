@@ -265,6 +265,7 @@ def _moved(
         importance=after.importance,
         confidence=after.confidence,
         source=after.source,
+        allow_pii=True,  # it came through the door just now
     )
     cited = citations or evidence.citations(connection, [before.id]).get(before.id, ())
     told = remember_within(connection, statement, now=now, citations=tuple(cited), known=after.particulars)

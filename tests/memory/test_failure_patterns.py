@@ -1,0 +1,152 @@
+"""Failures: counted by signature, mended, and from the third on a pattern."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xscore.errors import NothingMatched, UsageError
+from xscore.memory.events import events
+from xscore.memory.failure_signature import signature
+from xscore.memory.failures import HEAD_CHARS, TAIL_CHARS, failures, record, resolve
+from xscore.memory.lookup import exactly
+from xscore.memory.store import Store
+from xscore.records import Kind, Layer, Source, Status
+from xscore.settings import MemorySettings
+
+ERROR = 'Traceback (most recent call last):\n  File "/home/{}/app/net.py", line {}, in get\nTimeoutError: {} ms'
+SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
+
+
+def error(number: int) -> str:
+    """Make the error as it looks on another machine, on another day."""
+    return ERROR.format("abcdefg"[number], number + 10, number * 100)
+
+
+def test_at_two_there_is_no_pattern_and_at_three_there_is(store: Store) -> None:
+    """A08: the third occurrence makes an antipattern, once; the memory of the failure stays one."""
+    first, second = (record(store, text=error(number), seen_at=float(number)) for number in (1, 2))
+    assert first.memory.id == second.memory.id
+    assert (second.memory.particulars.occurrences, second.pattern) == (2, None)
+    assert store.project.patterns() == []
+    third = record(store, text=error(3), seen_at=3.0)
+    assert third.is_new_pattern
+    (pattern,) = store.project.patterns()
+    assert (pattern.kind, pattern.layer, pattern.particulars.polarity) == (Kind.PATTERN, Layer.PROJECT, "antipattern")
+    assert pattern.particulars.links == (third.memory.id,)
+    fourth = record(store, text=error(4), seen_at=4.0)
+    assert (fourth.is_new_pattern, len(store.project.patterns())) == (False, 1)
+    assert store.project.patterns()[0].particulars.occurrences == 4
+
+
+def test_the_events_of_failures(store: Store) -> None:
+    """A13: one failure.recorded for each occurrence, one failure.pattern.detected in all; payloads hold no text."""
+    for number in range(4):
+        record(store, text=error(number), seen_at=float(number), occurrence=f"run {number}")
+        record(store, text=error(number), seen_at=float(number), occurrence=f"run {number}")
+    told = Counter(event.name.value for event in events(store.connection))
+    assert (told["failure.recorded"], told["failure.pattern.detected"], told["memory.stored"]) == (4, 1, 2)
+    assert "Timeout" not in repr(events(store.connection))
+
+
+def test_how_often_is_a_setting(store: Store) -> None:
+    """`memory.pattern_at` decides when a failure becomes a pattern."""
+    store.settings = MemorySettings(pattern_at=2)
+    record(store, text=error(1))
+    assert record(store, text=error(2)).is_new_pattern
+
+
+def test_an_occurrence_counts_once(store: Store) -> None:
+    """The same happening, read again by an import, changes nothing; what mended it is taken when it is known later."""
+    first = record(store, text=error(1), occurrence="e1", origin="codex", session="s", seen_at=1.0)
+    again = record(store, text=error(1), occurrence="e1", origin="codex", session="s", seen_at=9.0)
+    assert (first.is_counted, again.is_counted) == (True, False)
+    assert again.memory == exactly(store, first.memory.id)
+    assert first.memory.source is Source.IMPORT
+    mended = record(store, text=error(1), occurrence="e1", resolution="raise the timeout", seen_at=9.0)
+    assert (mended.is_counted, mended.memory.particulars.occurrences) == (False, 1)
+    assert mended.memory.particulars.resolution == "raise the timeout"
+
+
+def test_counting_does_not_judge_anew_but_mending_does(store: Store) -> None:
+    """How often is not in the text, so the content is the same; what mended it is, and is another content."""
+    one = record(store, text=error(1), seen_at=1.0).memory
+    two = record(store, text=error(2), seen_at=2.0).memory
+    assert two.content_hash == one.content_hash
+    mended = resolve(store, one.id, "raise the timeout", now=3.0).memory
+    assert mended.text == error(1) + "\n\nFixed by: raise the timeout"
+    assert mended.content_hash != one.content_hash
+    assert mended.particulars.occurrences == 2
+
+
+def test_a_resolution_reaches_the_pattern(store: Store) -> None:
+    """X20: what mended a failure is told by its pattern too, whichever came first."""
+    for number in range(3):
+        found = record(store, text=error(number), seen_at=float(number))
+    resolve(store, found.memory.id, "raise the timeout", now=9.0)
+    (pattern,) = store.project.patterns()
+    assert pattern.text.endswith("Fixed by: raise the timeout")
+    with pytest.raises(NothingMatched):
+        resolve(store, pattern.id, "x")
+    with pytest.raises(UsageError):
+        resolve(store, found.memory.id, "  ")
+
+
+def test_a_failure_that_comes_back_is_a_candidate_again(store: Store) -> None:
+    """An archived failure that is met again is active, with its count."""
+    memory = record(store, text=error(1), seen_at=1.0).memory
+    store.connection.execute("UPDATE memory SET status = 'archived' WHERE id = ?", (memory.id,))
+    again = record(store, text=error(2), seen_at=2.0).memory
+    assert (again.status, again.particulars.occurrences) == (Status.ACTIVE, 2)
+
+
+def test_long_output_is_shortened_and_secrets_go(store: Store) -> None:
+    """P01: of a long output beginning and end are kept; a secret in it, its cause or its fix is not."""
+    long = f"make: error\n{'x' * 50_000}\napi_key = '{SECRET}'\nend"
+    memory = record(store, text=long, because=SECRET, resolution=SECRET, paths=[SECRET]).memory
+    assert len(memory.text) < HEAD_CHARS + TAIL_CHARS + 200
+    assert memory.text.startswith("make: error") and "characters left out" in memory.text
+    assert SECRET not in "".join(store.connection.iterdump())
+    with pytest.raises(UsageError):
+        record(store, text=" ")
+
+
+def test_the_most_frequent_failure_stands_first(store: Store) -> None:
+    """X20: a list of failures begins with what happens most."""
+    rare = record(store, text="KeyError: 'a'", seen_at=9.0).memory
+    often = [record(store, text=error(number), seen_at=1.0).memory for number in range(2)][-1]
+    assert [memory.id for memory in failures(store)] == [often.id, rare.id]
+    assert often.title == "TimeoutError: 0 ms"
+
+
+SAME = [
+    ("at 0x7ffe12", "at 0xdeadbeef"),
+    ("/tmp/a1/b/x.py:3: bad", "/home/me/b/x.py:77: bad"),
+    ("C:\\a\\x.py: bad", "D:\\b\\c\\x.py: bad"),
+    ("took 1.5 s", "took 22 s"),
+    ("2026-01-02T03:04:05Z down", "2025-11-12 13:14:15,123 down"),
+    ("\x1b[31mE\x1b[0m  x", "E x"),
+    ("id 123e4567-e89b-12d3-a456-426614174000", "id 00000000-0000-0000-0000-000000000000"),
+    ("commit 3f2a91bc", "commit 77aa01cd"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_what_differs_from_run_to_run_is_not_in_the_signature(one: str, other: str) -> None:
+    """A08: addresses, folders, times, ids and numbers make no other failure."""
+    assert signature(one) == signature(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("KeyError: a", "KeyError: b"), ("x.py: bad", "y.py: bad"), ("a", "b")])
+def test_other_errors_have_other_signatures(one: str, other: str) -> None:
+    """A08: another name, another file, another message is another failure."""
+    assert signature(one) != signature(other)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=300))
+def test_a_signature_is_stable(text: str) -> None:
+    """Blank ends and case change nothing, and the same text always has the same signature."""
+    assert signature(f"\n {text} ") == signature(text)
+    assert len(signature(text)) == 20

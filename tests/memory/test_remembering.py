@@ -1,0 +1,237 @@
+"""What is said, kept: once, under its key, with its history and its events."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.memory.conftest import function
+from xscore import database
+from xscore.errors import NothingMatched, UsageError
+from xscore.memory import door
+from xscore.memory.events import EventName, events
+from xscore.memory.evidence import citations, cite
+from xscore.memory.lookup import Choice, chosen, exactly
+from xscore.memory.remembering import Change, change, remember
+from xscore.memory.spoken import MAX_CHARS, said_beside, spoken, words_of
+from xscore.memory.store import Store
+from xscore.paths import find_root
+from xscore.records import LAYERS_OF, Became, Citation, Kind, Layer, MemoryScope, Source, Statement, Status
+from xscore.settings import MemorySettings
+
+SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
+
+
+def happened(store: Store) -> Counter[str]:
+    """Count the events of the repository's store by name."""
+    return Counter(event.name.value for event in events(store.connection))
+
+
+def test_a_decision_is_kept_with_its_reason_and_both_views_show_it(store: Store) -> None:
+    """H24, A07: a decision stands in governance; its judge reads why and what was not taken; the views have it."""
+    told = store.project.remember_decision(
+        "we use tenacity", because="it composes", alternatives=["backoff"], links=["https://example.org"], now=5.0
+    )
+    memory = told.memory
+    assert (memory.layer, memory.kind, told.became) == (Layer.GOVERNANCE, Kind.DECISION, Became.STORED)
+    assert memory.text == "we use tenacity\n\nBecause: it composes\n\nInstead of: backoff"
+    assert memory.particulars.links == ("https://example.org",)
+    view = store.connection.execute("SELECT id, rationale, alternatives_json, created_by FROM decisions").fetchall()
+    assert view == [(memory.id, "it composes", '["backoff"]', "explicit")]
+    facts = store.connection.execute("SELECT id, category FROM project_facts").fetchall()
+    assert facts == [(memory.id, "decision")]
+    assert store.governance.decisions() == [memory]
+    assert store.memories([memory.id]) == {memory.id: memory}
+    assert [one.id for one in store.pool()] == [memory.id]
+
+
+def test_the_same_words_twice_are_one_memory(store: Store) -> None:
+    """A repetition is more evidence for the memory that is there, also after the reason was said in between."""
+    first = store.project.remember("tabs, never spaces", kind=Kind.CONVENTION, now=1.0)
+    again = store.project.remember("  tabs, never spaces\n", kind=Kind.CONVENTION, because="the linter", now=2.0)
+    third = store.project.remember("tabs, never spaces", kind=Kind.CONVENTION, now=3.0)
+    assert first.memory.id == again.memory.id == third.memory.id
+    assert (again.became, third.memory.evidence_count) == (Became.REPEATED, 3)
+    assert third.memory.text == "tabs, never spaces\n\nBecause: the linter"
+    assert (third.memory.created_at, third.memory.updated_at) == (1.0, 3.0)
+    assert store.project.conventions() == [third.memory]
+    assert happened(store) == {"memory.stored": 1, "memory.updated": 2}
+
+
+def test_the_same_key_supersedes_and_saying_it_again_brings_it_back(store: Store) -> None:
+    """One active memory for each key; the one before stays, superseded, and is itself again when said again."""
+    old = store.project.remember_decision("retry with backoff", key="retry", now=1.0).memory
+    new = store.project.remember_decision("retry with tenacity", key="retry", now=2.0)
+    assert new.superseded == (old.id,)
+    kept = exactly(store, old.id)
+    assert (kept.status, kept.superseded_by) == (Status.SUPERSEDED, new.memory.id)
+    assert store.governance.decisions() == [new.memory]
+    assert {one.id for one in store.governance.decisions(superseded=True)} == {old.id, new.memory.id}
+    back = store.project.remember_decision("retry with backoff", key="retry", now=3.0)
+    assert (back.memory.id, back.superseded) == (old.id, (new.memory.id,))
+    assert [one.id for one in store.governance.decisions()] == [old.id]
+
+
+def test_an_update_keeps_the_id_and_is_judged_anew(store: Store) -> None:
+    """A changed text is another content under the same id; what is not named stays."""
+    before = store.project.remember_decision("use A", because="fast", key="k", importance=0.3, now=1.0).memory
+    told = change(store, before.id, Change(text="use B", importance=0.9), now=2.0)
+    after = exactly(store, before.id)
+    assert (told.became, told.memory) == (Became.UPDATED, after)
+    assert after.text == "use B\n\nBecause: fast"
+    assert after.title == "use B"
+    assert (after.importance, after.created_at, after.updated_at) == (0.9, 1.0, 2.0)
+    assert after.content_hash != before.content_hash
+    renamed = change(store, before.id, Change(title="Which one"), now=3.0).memory
+    assert (renamed.title, renamed.content_hash) == ("Which one", after.content_hash)
+
+
+def test_words_that_were_rewritten_can_be_said_anew(store: Store) -> None:
+    """The id of words that were changed since is taken, so the same words said later get an id of their own."""
+    first = store.project.remember("one", now=1.0).memory
+    change(store, first.id, Change(text="two"), now=2.0)
+    anew = store.project.remember("one", now=3.0)
+    assert (anew.became, anew.memory.id != first.id) == (Became.STORED, True)
+    assert store.project.remember("two", now=4.0).memory.id == first.id
+    assert store.project.remember("one", now=5.0).memory.id == anew.memory.id
+
+
+def test_another_key_is_another_memory_that_supersedes(store: Store) -> None:
+    """A memory that comes to speak of something else leaves its history behind; a first key does not."""
+    plain = store.project.remember("port 8080", now=1.0).memory
+    keyed = change(store, plain.id, Change(key="port"), now=2.0).memory
+    assert (keyed.id, keyed.key, keyed.entity) == (plain.id, "port", "port")
+    moved = change(store, plain.id, Change(key="http_port"), now=3.0)
+    assert moved.memory.id != plain.id
+    assert moved.superseded == (plain.id,)
+    assert exactly(store, plain.id).superseded_by == moved.memory.id
+
+
+def test_use_survives_every_change(store: Store) -> None:
+    """How often a memory was kept for an answer is not lost by repeating or changing it."""
+    memory = store.project.remember("x", now=1.0).memory
+    store.connection.execute("UPDATE memory SET access_count = 7, accessed_at = 9 WHERE id = ?", (memory.id,))
+    assert store.project.remember("x", now=2.0).memory.access_count == 7
+    assert change(store, memory.id, Change(text="y"), now=3.0).memory.accessed_at == 9
+    assert exactly(store, memory.id).access_count == 7
+
+
+def test_no_secret_comes_in(store: Store) -> None:
+    """P01: words, reasons, alternatives, titles, keys and links are redacted; ids are made of what is left."""
+    told = store.project.remember_decision(
+        f"key = '{SECRET}'", because=SECRET, alternatives=[SECRET], title=f"t {SECRET}", links=[SECRET], now=1.0
+    )
+    assert SECRET not in repr(told.memory)
+    assert told.redacted >= 5
+    same = store.project.remember_decision(f"key = '{SECRET[:-1]}A'", now=2.0)
+    assert same.memory.id == told.memory.id
+    change(store, told.memory.id, Change(text=f"token {SECRET}", because=SECRET), now=3.0)
+    assert SECRET not in "".join(store.connection.iterdump())
+
+
+def test_what_cannot_be_kept_is_refused(store: Store) -> None:
+    """Each refusal says what to do instead, and leaves nothing behind."""
+    cases = [
+        (Statement(text="  \n"), "empty"),
+        (Statement(text="x" * (MAX_CHARS + 1)), "too many"),
+        (Statement(text="x", kind=Kind.FUNCTION), "not said"),
+        (Statement(text="x", kind=Kind.DECISION, layer=Layer.PROJECT), "does not stand"),
+        (Statement(text="x", kind=Kind.PREFERENCE), "needs a key"),
+    ]
+    for statement, message in cases:
+        with pytest.raises(UsageError, match=message) as refused:
+            remember(store, statement, now=1.0)
+        assert refused.value.hint
+    with pytest.raises(UsageError, match="cannot cite"):
+        remember(
+            store, Statement(text="x", key="k", kind=Kind.PREFERENCE), citations=[Citation("a.py", 1, 2, "0" * 32)]
+        )
+    assert chosen(store, Choice()) == []
+
+
+def test_what_files_say_is_not_changed_here(store: Store) -> None:
+    """A memory of the index is what its file says; an id that nobody has matches nothing."""
+    with database.transaction(store.connection):
+        door.put(store.connection, [function("f")])
+    with pytest.raises(UsageError, match=r"what a\.py says"):
+        change(store, function("f").id, Change(text="x"))
+    with pytest.raises(NothingMatched):
+        change(store, "m_" + "0" * 20, Change(text="x"))
+
+
+def test_a_prefix_is_refused_and_the_whole_ids_are_named(store: Store) -> None:
+    """Ids are exact: also a prefix that fits one memory alone is refused, with the id that begins so as the hint."""
+    memory = store.project.remember("x", now=1.0).memory
+    with pytest.raises(NothingMatched) as refused:
+        exactly(store, memory.id[:-1])
+    assert memory.id in refused.value.hint
+    assert refused.value.exit_code == 1
+
+
+def test_citations_come_with_the_memory(store: Store) -> None:
+    """Code that a memory cites is kept beside it, in the same transaction, and stays when it is said again."""
+    (store.root.path / "a.py").write_text("x = 1\ny = 2\n")
+    span = cite(store.root, "a.py:1-2")
+    memory = store.project.remember("x", citations=[span], now=1.0).memory
+    store.project.remember("x", now=2.0)
+    assert citations(store.connection, [memory.id]) == {memory.id: (span,)}
+
+
+def test_every_happening_is_told_once_and_without_words(store: Store) -> None:
+    """A13: storing, superseding and deciding leave one event each; no payload carries text."""
+    old = store.project.remember_decision("one thing", key="k", now=1.0).memory
+    store.project.remember_decision("another thing", key="k", now=2.0)
+    assert happened(store) == {"memory.stored": 2, "decision.recorded": 2, "memory.updated": 1}
+    told = [event for event in events(store.connection, subject=old.id) if event.name is EventName.UPDATED]
+    assert [list(event.payload) for event in told] == [["superseded_by"]]
+    assert "thing" not in repr(events(store.connection))
+
+
+def test_the_users_layer_stays_in_the_users_store(store: Store) -> None:
+    """P07: what is said of the user is written to their own store, reaches everywhere, and shares no content."""
+    same = "prefer small functions"
+    mine = remember(store, Statement(text=same, kind=Kind.CONVENTION, layer=Layer.USER, key="size"), now=1.0).memory
+    here = remember(store, Statement(text=same, kind=Kind.CONVENTION, key="size"), now=1.0).memory
+    assert mine.scope is MemoryScope.GLOBAL
+    assert mine.content_hash != here.content_hash
+    assert store.connection.execute("SELECT id FROM memory").fetchall() == [(here.id,)]
+    assert {memory.id for memory in chosen(store, Choice())} == {mine.id, here.id}
+
+
+def test_with_user_learning_off_the_users_store_is_never_opened(store: Store) -> None:
+    """P07: reading or writing preferences is a UsageError with a hint, and no file of the user comes to be."""
+    closed_to_us = MemorySettings(user_learning=False)
+    user_dir = store.root.path / "someone"
+    with Store.open(find_root(store.root.path), user_data_dir=user_dir, trust_it=True, settings=closed_to_us) as closed:
+        with pytest.raises(UsageError, match="user layer is off") as refused:
+            closed.user.update_preference("k", "v")
+        assert refused.value.hint
+        with pytest.raises(UsageError):
+            closed.user.preferences()
+        assert chosen(closed, Choice()) == []
+        assert not (user_dir / "user.db").exists()
+
+
+def test_the_stores_clock_stamps_what_names_no_time(store: Store, user_dir: Path) -> None:
+    """A14: the clock is an argument of the store."""
+    with Store.open(store.root, user_data_dir=user_dir, clock=lambda: 77.0) as opened:
+        assert opened.project.remember("x").memory.created_at == 77.0
+
+
+@settings(deadline=None)
+@given(
+    words=st.text(min_size=1, max_size=60).filter(lambda text: bool(text.strip())),
+    because=st.text(max_size=20),
+    alternatives=st.lists(st.text(max_size=10), max_size=3),
+    kind=st.sampled_from([kind for kind in LAYERS_OF if kind is not Kind.PREFERENCE]),
+)
+def test_words_and_their_tail_come_apart_again(words: str, because: str, alternatives: list[str], kind: Kind) -> None:
+    """Whatever is said, its words are found again in the text, and making it twice gives the same id."""
+    statement = Statement(text=words, kind=kind, because=because, alternatives=tuple(alternatives), allow_pii=True)
+    memory, redacted = spoken(statement, said_beside(statement), now=1.0)
+    if not redacted:
+        assert words_of(memory) == words.strip().encode("utf-8", "replace").decode()
+    assert spoken(statement, said_beside(statement), now=9.0)[0].id == memory.id
+    assert memory.source is Source.EXPLICIT
