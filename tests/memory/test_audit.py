@@ -92,6 +92,8 @@ def test_a_secret_past_the_door_is_found_and_not_repeated(store: Store) -> None:
     (finding,) = look(store).findings
     assert (finding.problem, finding.ids) == (Problem.SECRET, (memory.id,))
     assert key not in finding.because
+    store.connection.execute("UPDATE memory SET text = 'Ask ann.lee@corp.example.org.' WHERE id = ?", (memory.id,))
+    assert found(store) == [(Problem.SECRET, {memory.id})]
 
 
 def test_a_layer_over_its_cap_is_found(store: Store) -> None:

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from xscore.memory import evidence, rows
 from xscore.memory.near_duplicates import near_duplicates
+from xscore.memory.pii import redact_pii
 from xscore.memory.redact import redact
 from xscore.memory.store import Store
 from xscore.records import Citation, Layer, Memory, Status
@@ -92,7 +93,7 @@ def audit(store: Store, *, now: float, caps: Caps, unused_days: float = UNUSED_D
             continue
         of_store = rows.memories(connection, _LIVE, ())
         memories += of_store
-        found += [*_secrets(of_store), *_stale(connection, of_store)]
+        found += [*_secrets(of_store, allow_pii=store.settings.allow_pii), *_stale(connection, of_store)]
     found += [*_duplicates(memories), *_near_duplicates(memories), *_over_cap(memories, caps)]
     found += [*_unused(memories, now=now, days=unused_days), *_doubtful(memories)]
     order = list(Problem)
@@ -107,13 +108,14 @@ def _finding(
     return Finding(problem, ids, titles, because, citations)
 
 
-def _secrets(memories: Sequence[Memory]) -> Iterator[Finding]:
+def _secrets(memories: Sequence[Memory], *, allow_pii: bool) -> Iterator[Finding]:
     for memory in memories:
         said = memory.particulars
         texts = (memory.text, memory.card, memory.title, memory.entity, memory.key, said.rationale, said.resolution)
-        found = redact("\n".join((*texts, *said.alternatives, *said.links, *said.paths)))
-        if found.count:
-            yield _finding(Problem.SECRET, [memory], f"it looks as if it held a secret ({', '.join(found.types)})")
+        whole = "\n".join((*texts, *said.alternatives, *said.links, *said.paths))
+        types = {*redact(whole).types, *(() if allow_pii else redact_pii(whole).types)}
+        if types:
+            yield _finding(Problem.SECRET, [memory], f"it looks as if it held {', '.join(sorted(types))}")
 
 
 def _stale(connection: sqlite3.Connection, memories: Sequence[Memory]) -> Iterator[Finding]:
