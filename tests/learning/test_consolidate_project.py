@@ -84,9 +84,9 @@ def test_running_often_fades_no_less_and_tells_nothing_new(store: Store) -> None
     put(store, fact)
     for hours in range(0, 60, 7):
         run(store, now=NOW + hours * 3_600)
-    (done,) = run(store, now=NOW + 3 * DAY).actions
+    (done,) = run(store, now=NOW + 4 * DAY).actions
     assert str(done.kind) == "fade"
-    assert held(store)[fact.id].confidence == pytest.approx(0.6 * exp(-0.01 * 13), abs=1e-9)
+    assert held(store)[fact.id].confidence == pytest.approx(0.6 * exp(-0.01 * 14), abs=1e-9)
 
 
 def test_what_a_person_said_and_what_happened_do_not_fade(store: Store) -> None:

@@ -40,7 +40,8 @@ def value(memory: Memory) -> str:
     chosen, before = whole, ""
     while chosen != before:  # so that reading a choice off a choice gives that choice
         before = chosen
-        chosen = _ASIDE.sub("", _LEAD.sub("", chosen, count=1), count=1).strip(" \"'`.")
+        chosen = _LEAD.sub("", chosen, count=1) or chosen
+        chosen = _ASIDE.sub("", chosen, count=1).strip(" \"'`.") or chosen
     return chosen if chosen and len(chosen.split()) <= VALUE_WORDS else whole
 
 
