@@ -92,7 +92,7 @@ def test_a_secret_past_the_door_is_found_and_not_repeated(store: Store) -> None:
     (finding,) = look(store).findings
     assert (finding.problem, finding.ids) == (Problem.SECRET, (memory.id,))
     assert key not in finding.because
-    store.connection.execute("UPDATE memory SET text = 'Ask ann.lee@corp.example.org.' WHERE id = ?", (memory.id,))
+    store.connection.execute("UPDATE memory SET text = 'Ask ann.lee@acme-werke.de.' WHERE id = ?", (memory.id,))
     assert found(store) == [(Problem.SECRET, {memory.id})]
 
 
