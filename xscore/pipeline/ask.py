@@ -8,8 +8,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 from xscore.cache.keys import judge_key
 from xscore.errors import NoUsableModel, ProviderError, StoreError, UsageError, XscoreError
@@ -26,6 +25,7 @@ from xscore.pipeline.ranking import Ranking, rank
 from xscore.pipeline.receipt import discreet, to_json
 from xscore.pipeline.score_file import check_place, write_scores
 from xscore.pipeline.stopwatch import Stopwatch
+from xscore.pipeline.wishes import Wishes
 from xscore.processes import life
 from xscore.records import (
     Answer,
@@ -42,21 +42,6 @@ from xscore.scorer.judge import Judge
 
 WORTH_A_FORECAST_S = 20.0
 """Judging that will take so long is announced."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """What the caller wants of a turn beside the selection."""
-
-    answer: bool
-    """One call to the answering model, where there is one."""
-    bundle: str = ""
-    """`xml`, `markdown`, `json` or `memory`: give the bundle in this form even when there is an answer."""
-    max_tokens: int | None = None
-    all_scores: Path | None = None
-    """One JSON line a candidate goes here."""
-    started: float | None = None
-    """`time.monotonic()` from which the deadline counts; None: now."""
 
 
 async def run_turn(parts: Parts, turn: Turn, wishes: Wishes) -> Answer:

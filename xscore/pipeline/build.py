@@ -20,7 +20,7 @@ from xscore.memory.store import Store
 from xscore.memory.terms import EMBEDDER
 from xscore.paths import find_root, user_config_file, user_data_dir
 from xscore.pipeline import embedding, seats
-from xscore.pipeline.ask import Wishes, run_turn
+from xscore.pipeline.ask import run_turn
 from xscore.pipeline.boosters import boosters
 from xscore.pipeline.desk import open_desk
 from xscore.pipeline.doctor import diagnose
@@ -28,6 +28,7 @@ from xscore.pipeline.explain import explain
 from xscore.pipeline.finishing import turn_to_finish
 from xscore.pipeline.opening import estimate_turn
 from xscore.pipeline.parts import Parts
+from xscore.pipeline.wishes import Wishes
 from xscore.records import (
     Answer,
     Diagnosis,
