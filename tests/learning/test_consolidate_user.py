@@ -10,6 +10,7 @@ from tests.learning.conftest import DAY, NOW, OpenProject, decision, held, made,
 from xscore.learning.actions import Consolidation, Scope
 from xscore.learning.claims import normal, value
 from xscore.learning.consolidate import consolidate
+from xscore.learning.feedback import adopted
 from xscore.learning.promotion import Promotion
 from xscore.learning.users_share import of_the_user
 from xscore.memory import erasure
@@ -196,3 +197,15 @@ def test_what_is_promoted_says_what_was_noted(kind: Kind, words: list[str]) -> N
         return
     memory = of_the_user(Promotion("orm", noted, str(kind), 3, 3, 0.6), now=NOW)
     assert normal(value(memory)) == normal(noted)
+
+
+def test_what_was_kept_for_an_answer_is_adopted(project: OpenProject) -> None:
+    """L08: preferences, patterns and conventions gain by the amount of an adoption; places of code do not."""
+    store = project("p0")
+    kept = made("Errors end in a full stop")
+    code = made("def f(): ...", kind=Kind.FUNCTION, layer=Layer.GRAPH, source=Source.INDEX)
+    put(store, kept, code)
+    amounts = MemorySettings().feedback
+    assert adopted(store.connection, [kept.id, code.id], amounts=amounts, now=NOW + DAY) == 1
+    after = held(store)[kept.id]
+    assert (after.confidence, after.accessed_at) == (pytest.approx(0.65), NOW + DAY)

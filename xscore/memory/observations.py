@@ -1,7 +1,7 @@
 """What each project says about a key, noted in the user's own store, so that what holds in several is the user's (L02).
 
 A project is named by a hash of its store's id: the user's store does not tell where it is. A note goes when the memory
-that said it goes: erasure calls `forget_observations`. Trade-off: notes hold the claim in words (one sentence,
+that said it goes (`memory.erasure`). Trade-off: notes hold the claim in words (one sentence,
 redacted with the memory), because a hash could be compared but never be shown to the user it is about.
 """
 
@@ -60,18 +60,6 @@ def observe(user: sqlite3.Connection, noted: Sequence[Observation]) -> None:
         " seen_at = excluded.seen_at",
         [(each.project, each.key, each.kind, each.value, each.seen_at) for each in noted],
     )
-
-
-def count_observations(user: sqlite3.Connection, store_id: str, keys: Iterable[str]) -> int:
-    """Count what `forget_observations` would remove."""
-    project = project_name(store_id)
-    found = user.execute("SELECT key FROM observation WHERE project = ?", (project,)).fetchall()
-    return len({key for (key,) in found} & set(keys))
-
-
-def forget_observations(user: sqlite3.Connection, store_id: str, keys: Iterable[str]) -> int:
-    """Remove what this store said about these keys, in a transaction that is open; return how many there were."""
-    return forget_named(user, project_name(store_id), keys)
 
 
 def forget_named(user: sqlite3.Connection, project: str, keys: Iterable[str]) -> int:
