@@ -103,11 +103,18 @@ def test_lines_that_others_say_are_left_out_and_counted(store: Store) -> None:
 
 def test_a_line_is_found_by_a_word_of_its_own_or_as_a_whole() -> None:
     """Searching by a telling word finds what searching for each line would, whatever stands around it."""
-    lines = ["alpha betabeta gamma", "日本語の長い一行がここにあるのです", "....----....----", "edgeword"]
-    known = Lines(lines)
+    lines = [
+        *(f"filler line number {number:04}" for number in range(40)),
+        "alpha betabeta gamma",
+        "日本語の長い一行がここにあるのです",
+        "....----....----",
+        "edgeword",
+    ]
+    known, few = Lines(lines), Lines(lines[-4:])
     for line in lines:
         for around in ("{}", "xx{}yy", "\n{}\n", "\\n{}\\n", "\x00\x17{}\x05"):
             assert known.found_in(around.format(line)) == {line}
+            assert few.found_in(around.format(line)) == {line} & few.all
     assert known.found_in("alpha betabet gamma") == set()
     assert with_halves(["x" * 30 + " " + "y" * 30]) == {"x" * 30 + " " + "y" * 30, "x" * 30, "y" * 30}
     assert lines_of(["short\n  long enough to tell  \n"]) == {"long enough to tell"}

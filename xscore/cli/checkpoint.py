@@ -33,7 +33,7 @@ def checkpoint() -> None:
 @options(OUTPUT)
 def save(name: str, notes: tuple[str, ...], goals: tuple[str, ...], flags: Flags) -> None:
     """Keep this branch's session as NAME: goals, open tasks, names, files, and what was done; one of that name goes."""
-    settings = read_settings()
+    settings = read_settings(flags.overrides)
 
     def work(store: "Store") -> None:
         from xscore.cli.session import current_session
@@ -64,7 +64,7 @@ def load(name: str, flags: Flags) -> None:
         found = checkpoints.load(store.connection, name)
         print_json(body(found)) if flags.terminal.as_json else flags.terminal.data(checkpoints.render(found))
 
-    in_store(work, read_settings())
+    in_store(work, read_settings(flags.overrides))
 
 
 @checkpoint.command(name="list")
@@ -84,7 +84,7 @@ def list_all(flags: Flags) -> None:
         else:
             echo("\n".join(_line(one, now=now) for one in known) or "There is no checkpoint yet.")
 
-    in_store(work, read_settings())
+    in_store(work, read_settings(flags.overrides))
 
 
 @checkpoint.command()
@@ -112,7 +112,7 @@ def delete(name: str, dry_run: bool, flags: Flags) -> int:
                                 " any command that erases")  # fmt: skip
         return code
 
-    return in_store(work, read_settings())
+    return in_store(work, read_settings(flags.overrides))
 
 
 def body(found: "Checkpoint") -> dict[str, object]:

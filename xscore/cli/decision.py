@@ -39,4 +39,4 @@ def list_decisions(everything: bool, flags: Flags) -> int:
         refresh(store.connection, store.root, now=store.clock())
         return print_memories(store, store.governance.decisions(superseded=everything), flags.terminal)
 
-    return in_store(work, read_settings())
+    return in_store(work, read_settings(flags.overrides))

@@ -43,7 +43,7 @@ def add(text: str, because: str, fix: str, occurrence: str, flags: Flags) -> Non
         found = record(store, text=text_of(text), because=because, resolution=fix, occurrence=occurrence)
         _told(found, flags.terminal)
 
-    in_store(work, read_settings())
+    in_store(work, read_settings(flags.overrides))
 
 
 @failure.command()
@@ -58,7 +58,7 @@ def resolve(memory_id: str, fix: str, flags: Flags) -> None:
 
         _told(failures.resolve(store, memory_id, text_of(fix)), flags.terminal)
 
-    in_store(work, read_settings())
+    in_store(work, read_settings(flags.overrides))
 
 
 @failure.command("list")
@@ -79,7 +79,7 @@ def list_failures(flags: Flags) -> int:
             flags.terminal.note("no failure is recorded here")
         return 0 if found else NOTHING
 
-    return in_store(work, read_settings())
+    return in_store(work, read_settings(flags.overrides))
 
 
 def _line(memory: Memory) -> str:

@@ -77,4 +77,4 @@ def say(text: str, kind: Kind, layer: Layer | None, flags: Flags) -> None:
         )
         told(store, remember(store, statement, citations=cited(store, given["cite"])), flags.terminal)
 
-    in_store(work, read_settings())
+    in_store(work, read_settings(flags.overrides))

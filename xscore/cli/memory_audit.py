@@ -45,7 +45,7 @@ def audit(flags: Flags) -> int:
 
     Ends with 1 where something needs doing. Nothing is sent, and nothing is erased.
     """
-    settings = read_settings()
+    settings = read_settings(flags.overrides)
     found = in_store(lambda store: _audited(store, settings, flags.given["days"]), settings)
     if flags.terminal.as_json:
         from xscore.pipeline.receipt import to_json

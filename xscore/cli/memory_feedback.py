@@ -25,7 +25,9 @@ def feedback(memory_id: str, signal: str, flags: Flags) -> None:
     The amounts are `memory.feedback`; confidence stays between 0 and 1.
     """
     terminal = flags.terminal
-    found = in_store(lambda store: give_feedback(store, memory_id, Signal(signal), now=time.time()), read_settings())
+    found = in_store(
+        lambda store: give_feedback(store, memory_id, Signal(signal), now=time.time()), read_settings(flags.overrides)
+    )
     if terminal.as_json:
         print_json(to_json(found))
     else:

@@ -56,7 +56,7 @@ def import_memories(file: str, snapshot: bool, flags: Flags) -> None:
         if imported.redacted:
             flags.terminal.note(f"{counted(imported.redacted, 'secret')} left out: a memory keeps none")
 
-    in_store(work, read_settings())
+    in_store(work, read_settings(flags.overrides))
 
 
 def _read(file: str, most: int) -> bytes:

@@ -25,7 +25,7 @@ def mute(key: str, show: bool, undo: bool, flags: Flags) -> None:
     """Suggest nothing of KEY any more, in any project; `--undo` takes it back."""
     if show == bool(key) or (show and undo):
         raise UsageError("a key or --list is needed, one of them", hint="`xscore memory mute orm`, or `--list`.")
-    muted = in_store(lambda store: _muted(store, key, undo=undo), read_settings())
+    muted = in_store(lambda store: _muted(store, key, undo=undo), read_settings(flags.overrides))
     if flags.terminal.as_json:
         print_json({"schema": 1, "muted": list(muted)})
     elif show:

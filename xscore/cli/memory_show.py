@@ -33,4 +33,4 @@ def show(ids: tuple[str, ...], flags: Flags) -> None:
             pages = (page(memory, cited.get(memory.id, ()), now=store.clock()) for memory in found)
             echo("\n\n".join(pages))
 
-    in_store(work, read_settings())
+    in_store(work, read_settings(flags.overrides))

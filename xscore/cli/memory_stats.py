@@ -33,7 +33,7 @@ def stats(flags: Flags) -> None:
         else:
             echo("\n".join([_HEAD, *(line(one, now=store.clock()) for one in found)]))
 
-    in_store(work, read_settings())
+    in_store(work, read_settings(flags.overrides))
 
 
 def line(one: "LayerStats", *, now: float) -> str:

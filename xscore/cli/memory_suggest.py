@@ -20,7 +20,7 @@ def suggest(flags: Flags) -> None:
     Nothing is applied: `xscore memory add` what holds here too.
     """
     terminal = flags.terminal
-    loaded = read_settings()
+    loaded = read_settings(flags.overrides)
     at_least = loaded.settings.memory.inferred_confidence
     found = in_store(lambda store: look(store, at_least=at_least), loaded)
     if terminal.as_json:

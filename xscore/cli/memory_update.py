@@ -47,7 +47,7 @@ def update(memory_id: str, *, flags: Flags, **given: object) -> None:
             raise UsageError("nothing is to be changed", hint="Name --text, --title, --key, --because, --cite, …")
         told(store, change(store, memory_id, wanted, citations=cited(store, spans)), flags.terminal)
 
-    in_store(work, read_settings())
+    in_store(work, read_settings(flags.overrides))
 
 
 def _several(given: object) -> tuple[str, ...] | None:

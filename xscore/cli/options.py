@@ -67,6 +67,9 @@ OUTPUT: dict[str, Option] = {
     "as_json": click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, errors included."),
     "quiet": click.option("-q", "--quiet", is_flag=True, help="No progress, notes or cost line."),
     "verbose": click.option("-v", "--verbose", is_flag=True, help="Say more; show the traceback of an internal error."),
+    "no_user_learning": click.option(
+        "--no-user-learning", is_flag=True, help="Leave your own store shut: nothing is learned of you, nothing read."
+    ),
 }
 MOMENT: dict[str, Option] = {
     "file": click.option(
@@ -185,7 +188,8 @@ class Flags:
     def overrides(self) -> dict[str, object]:
         """`section.name` -> value, for `settings.load`; None where the flag was not given."""
         found = {name: self.given.get(flag) for flag, names in OVERRIDES.items() for name in names}
-        return {**found, "index.git": False if self.given.get("no_git") else None}
+        shut = False if self.given.get("no_user_learning") else None
+        return {**found, "index.git": False if self.given.get("no_git") else None, "memory.user_learning": shut}
 
     @property
     def agreed(self) -> bool:

@@ -18,6 +18,8 @@ SHORTEST = 12
 LONGEST = 1_000
 """Of a longer line its beginning is looked for."""
 _HALVED = 48
+_FEW = 32
+"""So many lines are looked for one by one: 0.1 µs each and text."""
 _CHUNK = 8_000_000
 _OVERLAP = 8 * LONGEST
 _WORD = re.compile(r"\w{5,}")
@@ -46,15 +48,18 @@ class Lines:
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.all = frozenset(lines)
+        self._forms = {line: _forms(line) for line in self.all}
         self._by_word: dict[str, list[tuple[str, str]]] = {}
         self._wordless: list[tuple[str, str]] = []
         for line in self.all:
-            for form in _forms(line):
+            for form in self._forms[line]:
                 word = max(_INNER.findall(form), key=len, default="")
                 (self._by_word.setdefault(word, []) if word else self._wordless).append((form, line))
 
     def found_in(self, text: str) -> set[str]:
         """Return the lines that stand in this text."""
+        if len(self.all) <= _FEW:
+            return {line for line in self.all for form in self._forms[line] if form in text}
         words = self._by_word.keys() & set(_WORD.findall(text)) if self._by_word else set[str]()
         likely = [pair for word in words for pair in self._by_word[word]]
         return {line for form, line in (*likely, *self._wordless) if form in text}
