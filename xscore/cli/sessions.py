@@ -86,7 +86,6 @@ def import_(*, origins: tuple[str, ...], since: datetime | None, dry_run: bool, 
             origins=origins,
             since=since.timestamp() if since else 0.0,
             dry_run=dry_run,
-            pattern_at=settings.settings.memory.pattern_at,
         )
 
     return _tell(in_store(work, settings), flags.terminal)

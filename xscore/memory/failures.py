@@ -82,6 +82,7 @@ def record_within(
     seen_at: float,
     occurrence: str = "",
     pattern_at: int = 3,
+    link: bool = True,
     allow_pii: bool = False,
 ) -> Failure:
     """Count one occurrence of a failure. Call it inside `database.transaction` of a repository's store.
@@ -89,7 +90,8 @@ def record_within(
     text: the error as it was shown. because: why it happened. resolution: what mended it.
     origin, session: where it was read; empty: it is said here. seen_at: Unix seconds.
     occurrence: any name of this very happening; one that was counted is not counted again, but what mended it is taken.
-    Empty: it is counted. Raises UsageError for a text without words.
+    Empty: it is counted. link: tie it to the code it names; whoever records many links them all at once.
+    Raises UsageError for a text without words.
     """
     words = clean(readable(text), allow_pii=allow_pii)
     if not words:
@@ -111,7 +113,7 @@ def record_within(
     if seen and (before is None or not told.resolution or before.particulars.resolution):
         return Failure(memory=before or made, signature=name, is_counted=False, pattern=_pattern_of(connection, name))
     memory = made if before is None else _met_again(before, told, counted=not seen)
-    write(connection, memory, before=before, now=seen_at)
+    write(connection, memory, before=before, now=seen_at, link=link)
     if occurrence and not seen:
         connection.execute(_COUNT_ONCE, (_occurrence_id(occurrence, identifier), identifier))
     if not seen:

@@ -16,7 +16,9 @@ from xscore.sessions.session_format import Line, Mark, Places, SessionFile, Stat
 
 ORIGIN = "aider"
 FILE = ".aider.chat.history.md"
-MAX_ANSWER_CHARS = 256_000
+MAX_ANSWER_BYTES = 256_000
+_SPEAKING = frozenset({b"#", b">", b"`"})
+"""What a line begins with that may not be the model's words."""
 _HEAD = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
 _FENCE = re.compile(r"(`{3,})[^`]*\Z")
 _SPOKEN = re.compile(r"/(?:ask|code|architect|context)\s+(.+)", re.DOTALL)
@@ -55,12 +57,15 @@ class AiderReader:
         self._asking: list[str] = []
         self._mark: Mark | None = None
         """Of the first line of what is being asked."""
-        self._answer: list[str] = []
-        self._answer_chars = 0
+        self._answer: list[bytes] = []
+        self._answer_bytes = 0
         self._fence = ""
 
     def take(self, line: Line) -> Exchange | None:
-        """Read a line."""
+        """Read a line; most of them are the model's and only kept."""
+        if line.data[:1] not in _SPEAKING and self._mark is None and self._session:
+            self._add(line.data)
+            return None
         text = line.data.decode("utf-8", "replace").removeprefix("\ufeff")
         head = _HEAD.match(text)
         if head and (not self._fence or head[1] > self._session):
@@ -68,7 +73,7 @@ class AiderReader:
         if self._fence:
             if text.rstrip() and not text.strip().strip("`") and len(text.strip()) >= len(self._fence):
                 self._fence = ""
-            self._add(text)
+            self._add(line.data)
             return None
         if text.startswith("####"):
             self._hear(text, line)
@@ -81,7 +86,7 @@ class AiderReader:
         self._fence = opening[1] if opening else ""
         if not self._session and text.strip():
             raise UnreadableSession(line.number, "expected `# aider chat started at YYYY-MM-DD HH:MM:SS` first")
-        self._add(text)
+        self._add(line.data)
         return ended
 
     def rest(self) -> Exchange | None:
@@ -138,12 +143,12 @@ class AiderReader:
         if told.startswith(_EDITED):
             self._talk.touch(told.removeprefix(_EDITED))
 
-    def _add(self, text: str) -> None:
-        if self._answer_chars < MAX_ANSWER_CHARS:
-            self._answer.append(text)
-            self._answer_chars += len(text) + 1
+    def _add(self, data: bytes) -> None:
+        if self._answer_bytes < MAX_ANSWER_BYTES:
+            self._answer.append(data)
+            self._answer_bytes += len(data) + 1
 
     def _close(self) -> Exchange | None:
-        self._talk.answer("\n".join(self._answer))
-        self._answer, self._answer_chars = [], 0
+        self._talk.answer(b"\n".join(self._answer).decode("utf-8", "replace"))
+        self._answer, self._answer_bytes = [], 0
         return self._talk.close()

@@ -30,7 +30,7 @@ from xscore.sessions.session_format import Line, Mark, Places, SessionFile, Stat
 ORIGIN = "claude-code"
 _SMALL_BYTES = 4096
 """A tool result up to this size may hold words of a person beside it and is parsed."""
-_FAILED = re.compile(rb'"is_error"\s*:\s*true')
+_FAILED = (b'"is_error":true', b'"is_error": true')
 _KNOWN = (b'"summary"', b'"system"', b'"file-history-snapshot"', b'"queue-operation"', b'"progress"', b'"attachment"')
 _EDITS = {"Edit": "file_path", "Write": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
 _REFUSED = ("The user doesn't want to proceed", "The user doesn't want to take this action", "Permission to use")
@@ -122,9 +122,8 @@ class ClaudeCodeReader:
     def _is_passed_over(self, data: bytes) -> bool:
         """Whether a record is not worth parsing: a long result that nobody waits for, or no one's words."""
         if b'"tool_result"' in data:
-            if len(data) <= _SMALL_BYTES or _FAILED.search(data):
-                return False
-            return not any(call in data for call in self._talk.awaited)
+            telling = (*_FAILED, *self._talk.awaited)
+            return len(data) > _SMALL_BYTES and not any(word in data for word in telling)
         if b'"user"' in data or b'"assistant"' in data:
             return False
         self._is_known = self._is_known or any(word in data for word in _KNOWN)

@@ -30,7 +30,10 @@ from xscore.sessions.session_format import Line, Mark, Places, SessionFile, Stat
 
 ORIGIN = "codex"
 _WIRE, _EVENTS, _ITEMS = "wire", "events", "items"
-_FAILED = re.compile(rb'exit_code\\?"\s*:\s*-?[1-9]|[Ee]xit(?:ed with)? code:? -?[1-9]')
+_CODE = re.compile(rb'exit_code\\?"\s*:\s*-?[1-9]')
+_WORDS = re.compile(rb"[Ee]xit(?:ed with)? code:? -?[1-9]")
+_HEAD_BYTES = 800
+"""Within these a result says in words how the command ended."""
 _SMALL_BYTES = 2048
 _TYPES = frozenset({"session_meta", "event_msg", "response_item", "turn_context", "compacted"})
 
@@ -125,9 +128,11 @@ class CodexReader:
         """Whether a record is not worth parsing: replaced history, thoughts, counts, what a tool returned at length."""
         if b'"replacement_history"' in data or b'"reasoning"' in data or b'"token_count"' in data:
             return True
-        if b'_call_output"' not in data or len(data) <= _SMALL_BYTES or _FAILED.search(data):
+        if b'_call_output"' not in data or len(data) <= _SMALL_BYTES:
             return False
-        return not any(call in data for call in self._talk.awaited)
+        code = data.rfind(b"exit_code")
+        failed = _CODE.match(data, code) if code >= 0 else _WORDS.search(data, 0, _HEAD_BYTES)
+        return not failed and not any(call in data for call in self._talk.awaited)
 
     def _read(self, record: dict[str, Any], line: Line) -> Exchange | None:
         kind, payload = text_in(record, "type"), object_in(record, "payload")

@@ -40,14 +40,12 @@ def import_sessions(
     origins: Collection[str] = (),
     since: float = 0.0,
     dry_run: bool = False,
-    pattern_at: int = 3,
 ) -> ImportReport:
     """Take the exchanges of all agents, or of some, into the store.
 
-    now, since: Unix seconds. dry_run: read and count, write nothing. pattern_at: occurrences that make a failure a
-    pattern. Raises StoreError.
+    now, since: Unix seconds. dry_run: read and count, write nothing. Raises StoreError.
     """
-    shelf = Shelf(store.connection, now=now, dry_run=dry_run, pattern_at=pattern_at)
+    shelf = Shelf(store.connection, now=now, dry_run=dry_run, memory=store.settings)
     work = _Import(store, places, shelf, now=now, since=since)
     for format_ in FORMATS.values():
         if not origins or format_.origin in origins:
@@ -74,6 +72,7 @@ class _Import:
     def __init__(self, store: Store, places: Places, shelf: Shelf, *, now: float, since: float) -> None:
         self._connection, self._places, self._shelf = store.connection, places, shelf
         self._place = Place(store.root)
+        self._allow_pii = store.settings.allow_pii
         self._now, self._since = now, since
         self._files = self._unchanged = self._bytes = self._elsewhere = 0
         self._refused: list[Refused] = []
@@ -141,12 +140,14 @@ class _Import:
         start = self._start(seen, stream)
         self._bytes += max(0, seen.info.st_size - start.offset)
         reader = format_.reader(seen.file, start.state)
-        line = None
+        line, too_long = None, 0
         try:
             for line in self._lines(seen, stream, start):
+                too_long += line.is_cut
                 exchange = reader.take(line)
-                if exchange is not None:
-                    self._keep(exchange)
+                if exchange is None:
+                    continue
+                self._keep(exchange)
                 if self._shelf.is_full:
                     start = reader.mark() or _after(line, reader)
                     self._shelf.put_away(
@@ -159,6 +160,9 @@ class _Import:
             return
         if exchange is not None:
             self._keep(exchange)
+        if too_long:
+            limit = lines.MAX_LINE_BYTES >> 20
+            self._notes.append(f"{seen.name}: {too_long:,} lines of more than {limit} MiB were left out")
         if line is not None and line.is_open and not seen.file.whole and not _is_whole(line):
             self._notes.append(f"{seen.name}: its last line is only half written; the next import reads it")
         self._shelf.finish(self._bookmark(seen, stop))
@@ -175,21 +179,14 @@ class _Import:
 
     def _lines(self, seen: _Opened, stream: BinaryIO, start: Mark) -> Iterator[Line]:
         if seen.file.whole:
-            yield from lines.elements_of(stream)
-            return
-        too_long = 0
-        for line in lines.lines_of(seen.file.path, stream, offset=start.offset, number=start.number):
-            too_long += line.is_cut
-            yield line
-        if too_long:
-            limit = lines.MAX_LINE_BYTES >> 20
-            self._notes.append(f"{seen.name}: {too_long:,} lines of more than {limit} MiB were left out")
+            return lines.elements_of(stream)
+        return lines.lines_of(seen.file.path, stream, offset=start.offset, number=start.number)
 
     def _keep(self, exchange: Exchange) -> None:
         if exchange.ended_at < self._since or not self._place.holds(exchange.cwd):
             self._elsewhere += 1
         else:
-            self._shelf.add(kept(exchange, self._place, now=self._now))
+            self._shelf.add(kept(exchange, self._place, now=self._now, allow_pii=self._allow_pii))
 
     def _refuse(self, seen: _Opened, start: Mark, reason: str) -> None:
         """Drop what was just read, and remember the refusal, so that the file is not read again until it changes."""

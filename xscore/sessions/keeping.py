@@ -26,6 +26,9 @@ FIX_CHARS = 800
 TITLE_CHARS = 80
 CONFIDENCE = 0.6
 """What an agent once said is no more certain than what is inferred."""
+_MARGIN_CHARS = 3_000
+_SECRET_CHARS = 2_000
+"""Longest secret on one line; a key of many lines is known by either of its ends."""
 _PROBES = re.compile(r"(?:\S+=\S* )*(?:grep|rg|ag|ls|cat|head|find|fd|test|\[|which|command|diff|stat|pgrep)\b")
 """Commands that answer a question by failing."""
 _ERROR = re.compile(r"error|exception|traceback|fail|panic|fatal|not found|undefined|cannot", re.IGNORECASE)
@@ -43,7 +46,7 @@ class Kept:
     secrets: int
 
 
-def kept(exchange: Exchange, place: Place, *, now: float) -> Kept:
+def kept(exchange: Exchange, place: Place, *, now: float, allow_pii: bool = False) -> Kept:
     """Make the memory of an exchange. now: Unix seconds; no memory is of later than that."""
     asked, answered = _short(exchange.asked, ASKED_CHARS), _short(exchange.answered, ANSWERED_CHARS)
     failed = [_brief(each) for each in exchange.failures]
@@ -63,6 +66,7 @@ def kept(exchange: Exchange, place: Place, *, now: float) -> Kept:
         source=Source.IMPORT,
         created_at=at,
         updated_at=max(at, ended),
+        allow_pii=allow_pii,
     )
     return Kept(memory, tuple(filter(lambda each: _is_lesson(each, answered), failed)), answered, secrets)
 
@@ -72,14 +76,14 @@ def ordinal(origin: str, identity: str) -> int:
     return int(digest("past exchange", origin, identity)[:15], 16)
 
 
-def record_failures(connection: sqlite3.Connection, one: Kept, *, pattern_at: int) -> int:
-    """Count the failures of an exchange, each once however often it is read; return how many there are."""
-    memory = one.memory
+def record_failures(connection: sqlite3.Connection, one: Kept, *, pattern_at: int, allow_pii: bool) -> list[str]:
+    """Count the failures of an exchange, each once however often it is read; return their ids, to be linked."""
+    memory, found = one.memory, list[str]()
     for failing in one.lessons:
         fix = shortened(one.answer, FIX_CHARS)
         if failing.passed_later:
             fix = f"{fix}\n`{failing.command}` passed then.".strip()
-        failures.record_within(
+        failure = failures.record_within(
             connection,
             text=f"{failing.command}\n{failing.output}",
             resolution=fix,
@@ -89,12 +93,23 @@ def record_failures(connection: sqlite3.Connection, one: Kept, *, pattern_at: in
             seen_at=memory.created_at,
             occurrence=digest("past failure", memory.id, failing.command),
             pattern_at=pattern_at,
+            allow_pii=allow_pii,
+            link=False,
         )
-    return len(one.lessons)
+        found.append(failure.memory.id)
+    return found
 
 
 def _short(text: str, limit: int) -> str:
-    return text if len(text) <= limit else shortened(redact(text).text, limit)
+    """Keep both ends. Of a very long text only they are looked at, with so much beyond the cut as a secret takes."""
+    if len(text) <= limit:
+        return text
+    if len(text) <= 4 * _MARGIN_CHARS:
+        return shortened(redact(text).text, limit)
+    head, tail = limit // 3 + _MARGIN_CHARS, limit - limit // 3 + _MARGIN_CHARS
+    first, last = redact(text[:head]).text[:-_SECRET_CHARS], redact(text[-tail:]).text[_SECRET_CHARS:]
+    left = len(text) - limit
+    return f"{first[: limit // 3]}\n[… {left} characters left out …]\n{last[-(limit - limit // 3) :]}"
 
 
 def _brief(failing: Failing) -> Failing:

@@ -66,16 +66,12 @@ def lines_of(path: Path, file: BinaryIO, *, offset: int = 0, number: int = 1) ->
     """Read the lines from a byte on, which line `number` begins at. Raises UnreadableSession, OSError."""
     source = _unpacked(path, file)
     _go_to(source, offset)
-    while True:
-        data = source.readline(MAX_LINE_BYTES)
-        if not data:
-            return
-        size, is_cut = len(data), False
-        if size == MAX_LINE_BYTES and not data.endswith(b"\n"):
+    readline, limit = source.readline, MAX_LINE_BYTES
+    while data := readline(limit):
+        size, is_cut, ended = len(data), False, data.endswith(b"\n")
+        if not ended and size == limit:
             data, is_cut = data[:HEAD_BYTES], True
             size, ended = _skip_line(source, size)
-        else:
-            ended = data.endswith(b"\n")
         end = offset + size
         yield Line(number, offset, data.rstrip(b"\r\n"), is_cut, not ended, end if ended else offset)
         offset = end

@@ -18,6 +18,7 @@ from xscore.records import Memory, Source, Status
 from xscore.sessions import bookmarks
 from xscore.sessions.bookmarks import Bookmark
 from xscore.sessions.keeping import Kept, record_failures
+from xscore.settings import MemorySettings
 
 BATCH_EXCHANGES = 500
 BATCH_FILES = 200
@@ -29,9 +30,9 @@ Shown = tuple[str, str, str, float]
 class Shelf:
     """Collects what was read, and puts it away."""
 
-    def __init__(self, connection: sqlite3.Connection, *, now: float, dry_run: bool, pattern_at: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, now: float, dry_run: bool, memory: MemorySettings) -> None:
         self._connection = connection
-        self._now, self._dry_run, self._pattern_at = now, dry_run, pattern_at
+        self._now, self._dry_run, self._settings = now, dry_run, memory
         self._kept: list[Kept] = []
         self._bookmarks: list[Bookmark] = []
         self._fresh = 0
@@ -81,8 +82,16 @@ class Shelf:
             return
         door.put(self._connection, [one.memory for one in chosen])
         self.counts["links"] += link_mentions(self._connection, [one.memory.id for one in chosen])
-        for one in chosen:
-            record_failures(self._connection, one, pattern_at=self._pattern_at)
+        rules = self._settings
+        failures = [
+            failure
+            for one in chosen
+            for failure in record_failures(
+                self._connection, one, pattern_at=rules.pattern_at, allow_pii=rules.allow_pii
+            )
+        ]
+        if failures:
+            link_mentions(self._connection, failures)
         first = chosen[0].memory
         told = {"layer": first.layer, "kind": first.kind, "source": first.source, "memories": len(chosen)}
         emit(self._connection, EventName.STORED, at=self._now, payload=told)
