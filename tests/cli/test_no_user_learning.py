@@ -6,10 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.cli.test_commands import FILES, SCRIPT, script_flags
+from tests.cli.test_commands import FILES, SCRIPT, TASK, script_flags
 from tests.conftest import MakeRepo
+from tests.memory.test_erasure import raw
+from xscore.memory.remembering import remember
+from xscore.memory.store import Store
 from xscore.memory.user_store import path_in
-from xscore.paths import user_data_dir
+from xscore.paths import find_root, user_data_dir
+from xscore.records import Kind, Statement
 
 POISON = b"this is no database, and to open it would be an error" * 100
 
@@ -52,3 +56,21 @@ def test_without_the_flag_it_is_looked_at(xscore: Run, make_repo: MakeRepo, pois
     """The test above can fail: without the flag the poisoned store is noticed."""
     done = xscore("memory", "delete", "m_nope", cwd=make_repo(FILES))
     assert done.returncode == 6
+
+
+def test_what_is_known_of_the_user_stays_in_their_store(
+    xscore: Run, make_repo: MakeRepo, tmp_path: Path, own_home: Path
+) -> None:
+    """Issue: a turn that keeps a preference leaves neither its text nor its reason in the project's files."""
+    shop = make_repo(FILES)
+    with Store.open(find_root(shop), user_data_dir=user_data_dir(None)) as store:
+        said = Statement(text="Sums totals with the tangerine abacus", kind=Kind.PREFERENCE, key="sums.tool")
+        remember(store, said, now=1.0)
+    rule = {"entity": "user sums.tool", "score": 0.9, "reason": "names the marmalade instrument"}
+    script = {**SCRIPT, "rules": [rule]}
+    done = xscore("ask", TASK, *script_flags(tmp_path / "script.json", script), "--json", cwd=shop)
+    assert done.returncode == 0 and "marmalade" in done.stdout, done.stderr
+    project, own = raw(shop / ".xscore"), raw(user_data_dir(None))
+    for words in (b"tangerine", b"marmalade", b"sums.tool"):
+        assert words not in project, words
+        assert words in own, words
