@@ -17,8 +17,8 @@ from xscore.memory.databases import Databases
 from xscore.memory.events import EventName, emit
 from xscore.memory.failure_signature import signature
 from xscore.memory.lookup import exactly
-from xscore.memory.remembering import write
 from xscore.memory.spoken import clean, readable, tail, title_of, words_of
+from xscore.memory.writing import write
 from xscore.records import Failure, Kind, Layer, Memory, Particulars, Source, Status
 
 HEAD_CHARS, TAIL_CHARS = 1_000, 3_000

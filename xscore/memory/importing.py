@@ -16,8 +16,8 @@ from xscore import database
 from xscore.errors import UsageError
 from xscore.memory import evidence, rows
 from xscore.memory.databases import Databases
-from xscore.memory.remembering import write
 from xscore.memory.saved_form import SavedMemory, complaint
+from xscore.memory.writing import write
 from xscore.records import Imported, Layer, Memory, Source, Status
 
 MAX_BYTES = 64_000_000

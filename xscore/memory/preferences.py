@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from xscore.errors import UsageError
 from xscore.memory import rows
-from xscore.memory.remembering import remember_within, write
+from xscore.memory.remembering import remember_within
 from xscore.memory.spoken import clean, readable, words_of
+from xscore.memory.writing import write
 from xscore.records import Became, Kind, Layer, Memory, Remembered, Source, Statement
 from xscore.settings import MemorySettings
 

@@ -13,11 +13,10 @@ from xscore import database
 from xscore.errors import UsageError
 from xscore.memory import door, evidence, rows
 from xscore.memory.databases import Databases
-from xscore.memory.events import EventName, emit
 from xscore.memory.lookup import exactly
-from xscore.memory.mention_links import link_mentions
 from xscore.memory.spoken import entity_of, layer_of, readable, said_beside, spoken, tail, title_of, words_of
-from xscore.records import Became, Citation, Kind, Layer, Memory, Particulars, Remembered, Source, Statement, Status
+from xscore.memory.writing import write
+from xscore.records import Became, Citation, Layer, Memory, Particulars, Remembered, Source, Statement, Status
 
 _SAME_WORDS = "layer = ? AND kind = ? AND source <> 'index' AND (id = ? OR substr(text, 1, length(?)) = ?)"
 _ATTEMPTS = 100
@@ -123,30 +122,6 @@ def change(
         if cited:
             evidence.attach(connection, after.id, cited)
     return Remembered(memory=after, became=Became.UPDATED, superseded=superseded, redacted=redacted)
-
-
-def write(
-    connection: sqlite3.Connection, memory: Memory, *, before: Memory | None, now: float, thread: str | None = None
-) -> tuple[str, ...]:
-    """Put a memory and tell what happened; return the ids of those whose place it took. Call it inside a transaction.
-
-    before: the memory as it was; None: it is new. thread: its working session; None: the one it had.
-    """
-    superseded = _in_its_place(connection, memory)
-    if thread is None:
-        thread = "" if before is None else _thread(connection, memory.id)
-    door.put(connection, [memory], thread=thread)
-    payload = {"layer": memory.layer, "kind": memory.kind, "source": memory.source}
-    name = EventName.STORED if before is None else EventName.UPDATED
-    emit(connection, name, at=now, subject=memory.id, payload=payload)
-    for identifier in superseded:
-        emit(connection, EventName.UPDATED, at=now, subject=identifier, payload={"superseded_by": memory.id})
-    if before is None and memory.kind is Kind.DECISION:
-        emit(connection, EventName.DECISION, at=now, subject=memory.id)
-    is_new_text = before is None or before.text != memory.text
-    if is_new_text and memory.layer is not Layer.USER:
-        link_mentions(connection, [memory.id])
-    return superseded
 
 
 def _same(connection: sqlite3.Connection, made: Memory) -> Memory | None:
@@ -277,18 +252,3 @@ def _moved(
 def _set_weight(connection: sqlite3.Connection, memory: Memory) -> None:
     """Set what the door keeps as it was."""
     connection.execute("UPDATE memory SET importance = ? WHERE id = ?", (memory.importance, memory.id))
-
-
-def _in_its_place(connection: sqlite3.Connection, memory: Memory) -> tuple[str, ...]:
-    if not memory.key or memory.status is not Status.ACTIVE:
-        return ()
-    found = connection.execute(
-        "SELECT id FROM memory WHERE layer = ? AND scope = ? AND key = ? AND status = 'active' AND id <> ? ORDER BY id",
-        (memory.layer, memory.scope, memory.key, memory.id),
-    )
-    return tuple(identifier for (identifier,) in found.fetchall())
-
-
-def _thread(connection: sqlite3.Connection, identifier: str) -> str:
-    (thread,) = connection.execute("SELECT thread FROM memory WHERE id = ?", (identifier,)).fetchone()
-    return str(thread)

@@ -17,8 +17,8 @@ from xscore.hashing import digest
 from xscore.memory import door, evidence, rows
 from xscore.memory.databases import Databases
 from xscore.memory.events import EventName, emit
-from xscore.memory.remembering import write
 from xscore.memory.repository_map import keep_map, repository_maps
+from xscore.memory.writing import write
 from xscore.records import Edge, KeptMemory, Memory, Restored, RetrievalId, RetrievalTrace, Snapshot, Source, Status
 
 _OWN = "source <> 'index'"
