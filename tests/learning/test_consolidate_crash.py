@@ -19,7 +19,7 @@ from xscore.learning.consolidate import consolidate
 from xscore.records import Kind, Memory, Source
 from xscore.settings import MemorySettings
 
-STRIDE = 11
+STRIDE = 23
 """Moments from one interruption to the next."""
 TEXTS = (
     "Retries use tenacity everywhere in this code",
@@ -86,7 +86,7 @@ def test_an_interruption_anywhere_leaves_the_old_or_the_new(filled: Path) -> Non
         with crowded.opened(filled) as store:
             crowded.run(store)
         assert [crowded.state(path) for path in crowded.files(filled)] == final
-    assert moment > 30 * STRIDE
+    assert moment > 15 * STRIDE
 
 
 def _interrupted(folder: Path, moment: int) -> bool:
