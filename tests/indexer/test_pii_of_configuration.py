@@ -1,0 +1,22 @@
+"""Personal data of configuration stay out of the index, unless the setting lets them in (P03)."""
+
+from pathlib import Path
+
+from tests.conftest import MakeRepo
+from xscore.indexer.index import index
+from xscore.memory.store import Store
+from xscore.paths import find_root
+from xscore.settings import IndexSettings
+
+ADDRESS = "jane" + "@" + "corp-x.io"
+
+
+def test_configuration_is_screened_and_documents_are_not(make_repo: MakeRepo, tmp_path: Path) -> None:
+    """P03: a config file loses the address, a document keeps it; switching the setting reads the file again."""
+    root = make_repo({"app.toml": f'[owner]\nmail = "{ADDRESS}"\n', "README.md": f"# Who\n\nAsk {ADDRESS}.\n"})
+    with Store.open(find_root(root), user_data_dir=tmp_path / "user") as store:
+        for allowed in (False, True, False):
+            index(store.connection, store.root, IndexSettings(), now=1.0, allow_pii=allowed)
+            found = dict(store.connection.execute("SELECT path, group_concat(text) FROM memory GROUP BY path"))
+            assert (ADDRESS in found["app.toml"], "<PII:email>" in found["app.toml"]) == (allowed, not allowed)
+            assert ADDRESS in found["README.md"]
