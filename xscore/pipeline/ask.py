@@ -5,7 +5,6 @@ a turn ends with. Ctrl-C arrives as a cancellation, is taken here, and ends in a
 """
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -14,6 +13,7 @@ from xscore.cache.keys import judge_key
 from xscore.errors import NoUsableModel, ProviderError, StoreError, UsageError, XscoreError
 from xscore.memory import turns
 from xscore.pipeline import account, kept
+from xscore.pipeline.aftermath import keep
 from xscore.pipeline.answering import answer_s, ask_primary, with_checkpoint
 from xscore.pipeline.closing import Ended, close_account
 from xscore.pipeline.deadline import Deadline
@@ -22,7 +22,6 @@ from xscore.pipeline.judging import NoJudge, Settled, Watched, forgive, settle
 from xscore.pipeline.opening import Opened, confirm, missing, open_turn
 from xscore.pipeline.parts import Desk, Parts
 from xscore.pipeline.ranking import Ranking, rank
-from xscore.pipeline.receipt import discreet, to_json
 from xscore.pipeline.score_file import check_place, write_scores
 from xscore.pipeline.stopwatch import Stopwatch
 from xscore.pipeline.wishes import Wishes
@@ -31,7 +30,6 @@ from xscore.records import (
     Answer,
     Cause,
     Judgment,
-    Layer,
     Origin,
     Ranked,
     Selection,
@@ -99,7 +97,7 @@ class _Course:
             unkept = error
         answer = self._receipt(desk, settled, selection, context, text)
         try:
-            self._finish(answer, selection)
+            keep(self.parts, answer, selection)
         except StoreError as error:
             if text is None:
                 raise
@@ -245,31 +243,6 @@ class _Course:
         """Read the titles of what has no path to be named by."""
         nameless = [entry.candidate.id for entry in shown if not entry.candidate.path]
         return {id_: memory.title for id_, memory in self.parts.store.memories(nameless).items()} if nameless else {}
-
-    def _finish(self, answer: Answer, selection: Selection) -> None:
-        rejected = {
-            "below_threshold": selection.below_threshold,
-            "over_quota": selection.over_quota,
-            "beyond_k": selection.beyond_k,
-            "unjudged": len(selection.unjudged),
-        }
-        states = {0: turns.TurnState.DONE, 1: turns.TurnState.PARTIAL, 130: turns.TurnState.INTERRUPTED}
-        turns.finish_turn(
-            self.parts.store.connection,
-            answer.turn_id,
-            state=states.get(answer.exit_code, turns.TurnState.FAILED),
-            receipt=json.dumps(to_json(discreet(answer)), ensure_ascii=False),
-            answer=answer.answer,
-            verdict=turns.Verdict(tuple(entry.candidate.id for entry in selection.kept), rejected),
-            now=self.parts.clock(),
-        )
-        own = self.parts.store.user_connection() if _of_user(answer) else None
-        if own is not None:
-            turns.count_use(own, _of_user(answer), now=self.parts.clock())
-
-
-def _of_user(answer: Answer) -> list[str]:
-    return [memory.id for memory in answer.selected if memory.layer == Layer.USER]
 
 
 def _deadline(parts: Parts, started: float) -> Deadline | None:

@@ -1,0 +1,27 @@
+"""What a turn leaves behind beside its receipt: use is counted, and what the answer cites is adopted."""
+
+from pathlib import Path
+
+from tests.pipeline.conftest import settings_for
+from tests.servers.openai_server import OpenAIServer
+from xscore.pipeline.build import Pipeline
+from xscore.records import Kind, Turn
+
+TASK = Turn(task="add a discount for regular customers")
+
+
+async def test_what_the_answer_cites_is_adopted(shop: Path, server: OpenAIServer) -> None:
+    """L08: an inferred convention gains confidence when an answer cites it, and only then."""
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        project = pipeline.store.project
+        cited, passed_over = (
+            project.remember(text, kind=Kind.CONVENTION, confidence=0.6).memory
+            for text in ("discounts are whole percents", "discounts are named in the changelog")
+        )
+        server.score = lambda memory, turn: (95, "fits") if "discounts are" in memory.text else (1, "no")
+        server.answer = f"Whole percents it is [{cited.id}]."
+        answer = await pipeline.ask(TASK)
+        found = pipeline.store.memories([cited.id, passed_over.id])
+    assert {memory.id for memory in answer.selected} == {cited.id, passed_over.id}
+    assert found[cited.id].confidence > 0.6 == found[passed_over.id].confidence
+    assert [memory.access_count for memory in found.values()] == [1, 1]
