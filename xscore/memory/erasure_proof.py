@@ -1,7 +1,7 @@
 """Prove an erasure: look for each telling line of the erased text in the raw bytes of every file of the store.
 
 What is still said by a memory that stays, or was asked in a turn, may be found and proves nothing: such lines are left
-out and counted. It trusts neither the erasure nor SQLite. Trade-off: it reads every byte, some 25 ms for a megabyte.
+out and counted. It trusts neither the erasure nor SQLite. Trade-off: it reads every byte, some 20 ms for a megabyte.
 """
 
 from collections.abc import Iterable
