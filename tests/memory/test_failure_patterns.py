@@ -1,16 +1,20 @@
 """Failures: counted by signature, mended, and from the third on a pattern."""
 
 from collections import Counter
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xscore import database
 from xscore.errors import NothingMatched, UsageError
 from xscore.memory.events import events
 from xscore.memory.failure_signature import signature
-from xscore.memory.failures import HEAD_CHARS, TAIL_CHARS, failures, record, resolve
+from xscore.memory.failures import HEAD_CHARS, TAIL_CHARS, failures, record, record_within, resolve
 from xscore.memory.lookup import exactly
+from xscore.memory.salvage import salvage
 from xscore.memory.store import Store
 from xscore.records import Kind, Layer, Source, Status
 from xscore.settings import MemorySettings
@@ -99,6 +103,17 @@ def test_a_failure_that_comes_back_is_a_candidate_again(store: Store) -> None:
     store.connection.execute("UPDATE memory SET status = 'archived' WHERE id = ?", (memory.id,))
     again = record(store, text=error(2), seen_at=2.0).memory
     assert (again.status, again.particulars.occurrences) == (Status.ACTIVE, 2)
+
+
+def test_a_salvaged_store_still_knows_what_it_counted(store: Store, tmp_path: Path) -> None:
+    """What was counted in a store that was set aside is not counted again in the one built anew."""
+    record(store, text=error(1), occurrence="e1", seen_at=1.0)
+    with closing(database.connect(tmp_path / "anew" / "memory.db")) as target:
+        salvaged = salvage(store.path, target)
+        assert salvaged.kept["occurrences"] == 1
+        with database.transaction(target):
+            again = record_within(target, text=error(1), occurrence="e1", seen_at=9.0)
+    assert not again.is_counted
 
 
 def test_long_output_is_shortened_and_secrets_go(store: Store) -> None:

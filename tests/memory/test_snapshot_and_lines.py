@@ -83,6 +83,7 @@ def test_what_changed_since_is_as_it_was_and_what_came_since_stays(store: Store)
     """Putting back supersedes and rewrites, and removes nothing."""
     fill(store)
     taken = store.snapshot()
+    store.connection.execute("UPDATE memory SET importance = 0.1, access_count = 99 WHERE source <> 'index'")
     later = store.project.remember_decision("something else", key="k", now=9.0).memory
     store.restore(taken, now=10.0)
     assert [kept for kept in store.snapshot().memories if kept.memory.id != later.id] == list(taken.memories)
