@@ -14,8 +14,7 @@ from xscore.learning.drift import is_drifting
 from xscore.learning.feedback import Signal, moved
 from xscore.learning.promotion import confidence, promotions, suffices
 from xscore.learning.retention import is_archived, is_dropped, is_pruned
-from xscore.memory.observations import Observation
-from xscore.records import Kind, Layer, Source, Status
+from xscore.records import Kind, Layer, Observation, Source, Status
 from xscore.settings import MemorySettings
 
 RULES = MemorySettings()

@@ -7,8 +7,7 @@ fewer than M projects known nothing drifts, however old the preference is.
 from collections.abc import Iterable, Mapping
 
 from xscore.learning.claims import normal, topic
-from xscore.memory.observations import Observation
-from xscore.records import Kind
+from xscore.records import Kind, Observation
 
 
 def is_drifting(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xscore.learning.claims import normal, topic
-from xscore.memory.observations import Observation
+from xscore.records import Observation
 from xscore.settings import MemorySettings
 
 

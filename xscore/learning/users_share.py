@@ -1,8 +1,8 @@
 """From projects to the user (L02, L09): what this one says is noted, what enough of them say becomes the user's own.
 
-Pure: observations and drafts in, drafts and notes out. What the user said themselves is never replaced by what was
-inferred, and what they erased for good never comes back. A choice made otherwise on purpose in this project is marked
-as an exception and left alone. Trade-off: only what has a key can be compared across projects.
+It reads and writes nothing itself: observations and drafts in, drafts and notes out. What the user said themselves is
+never replaced by what was inferred, and what they erased for good never comes back. A choice made otherwise on purpose
+in this project is marked as an exception and left alone. Trade-off: only what has a key can be compared across projects.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,9 +17,8 @@ from xscore.learning.feedback import Signal, moved
 from xscore.learning.promotion import Promotion, promotions
 from xscore.learning.retention import LIVE, was_said
 from xscore.memory import door
-from xscore.memory.observations import Observation
 from xscore.memory.spoken import entity_of
-from xscore.records import Kind, Layer, Memory, MemoryScope, Source, Status
+from xscore.records import Kind, Layer, Memory, MemoryScope, Observation, Source, Status
 from xscore.settings import MemorySettings
 
 COMPARED = frozenset({Kind.TECH_STACK, Kind.DECISION, Kind.CONVENTION, Kind.PATTERN, Kind.PREFERENCE})

@@ -7,24 +7,9 @@ redacted with the memory), because a hash could be compared but never be shown t
 
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from xscore.hashing import digest
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What one project says about a key."""
-
-    project: str
-    """`project_name` of its store's id."""
-    key: str
-    kind: str
-    """Kind of the memory that says so."""
-    value: str
-    """The claim, in one sentence."""
-    seen_at: float
-    """Unix seconds."""
+from xscore.records import Observation
 
 
 def project_name(store_id: str) -> str:

@@ -38,6 +38,7 @@ from xscore.records.memory import (
     Source,
     Status,
 )
+from xscore.records.observation import Observation
 from xscore.records.progress import Leader, Observer, Progress, Silent
 from xscore.records.receipt import (
     Answer,
@@ -136,6 +137,7 @@ __all__ = [
     "MemoryId",
     "MemoryScope",
     "Mention",
+    "Observation",
     "Observer",
     "Origin",
     "Outcome",
