@@ -64,6 +64,7 @@ BENCHMARKS = (
     Benchmark("ramp", "how soon the rate is steady, from cold"),
     Benchmark("fanout_memory", "peak memory over 50,000 candidates at 8, 64 and 256 calls in flight"),
     Benchmark("anytime", "how much of the final top 15 is judged after a part of the packs", of_anytime),
+    Benchmark("session_import", "past sessions imported: MB a second of CPU, peak memory, by format"),
     Benchmark("peers", "three peers at the same faulty server", only_by_name=True),
     Benchmark("lexical_docstrings", "the lexical judge on docstring questions"),
     Benchmark("lexical_nonsense", "the lexical judge on nonsense", lambda _: [str(CHECKOUT)]),

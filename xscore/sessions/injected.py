@@ -10,6 +10,7 @@ import json
 import re
 
 from xscore.prompts.fences import well_formed
+from xscore.records import Kind
 
 _WRAPPED = "task|feedback|user_message|answer|user_query"
 """Tags that agents put around what the person said; the words within stay."""
@@ -22,12 +23,17 @@ _FOREIGN = """
     terminal_output workspace_diagnostics git_working_state
 """.split()  # noqa: SIM905  read as a list of words
 _OURS = {
-    "memory": r"<memory id=\"[^\"\n]*\" score=\"[^\"\n]*\">",
-    "code": r"<code file=\"[^\"\n]*\" entity=\"[^\"\n]*\" score=\"[^\"\n]*\">",
+    "system_context": r"<system_context>(?=\n[\[<])",
+    "evidence": r"<evidence>(?=\n[\[<])",
+    "facts": r"<facts>(?=\n)",
+    "memory": r"<memory id=\"[^\"\n]*\"(?: score=\"[^\"\n]*\")?>",
+    "code": r"<code file=\"[^\"\n]*\" entity=\"[^\"\n]*\"(?: score=\"[^\"\n]*\")?>",
     "header": r"<header file=\"[^\"\n]*\">",
     "omitted": r"<omitted>(?=\nChosen as well)",
     "current_file": r"<current_file path=\"[^\n]*\">",
-    "session": r"(?<=Earlier in this session:\n)<session>",
+    "session_summary": r"<session_summary>(?=\n)",
+    "session": r"<session>(?=\n<)",
+    "checkpoint": r"<checkpoint[^<>\n]*>(?=\n)",
     "diff": r"(?<=Uncommitted change:\n)<diff>",
     "errors": r"(?<=Errors:\n)<errors>",
 }
@@ -39,16 +45,20 @@ _OPENING = re.compile(
         ]
     )
 )
-_CAPTION = re.compile(r"^\[m_[0-9a-f]{20}\] [a-z_]+\b.*$", re.MULTILINE)
+_CAPTION = re.compile(rf"\[m_[0-9a-f]{{20}}\] (?:{'|'.join(Kind)})\b")
 """The line above each memory of a bundle."""
+_BUNDLE_LINE = re.compile(
+    r"#{1,2} |- |\[\d+\] \([a-z_]+, |\[m_[0-9a-f]{20}\]|Branch: |Relevant files:$|Chosen as well, but "
+    r"|and \d+ more$|\s*$"
+)
+"""What stands in a bundle's Markdown outside its fences."""
+_BUNDLE_HEADS = ("# System context", "# Evidence", "## Semantic Memory Context", "## Left out", "## Decision History")
 _LABEL = re.compile(
-    r"^(?:Relevant code context:(?: nothing in this repository was judged relevant enough\.)?"
-    r"|Earlier in this session:|Current file:|Uncommitted change:|Errors:|You were working on .{0,300}ago\))$",
+    r"^(?:Relevant code context:(?: nothing in this repository was judged relevant enough\.)?|Earlier in this session:"
+    r"|Saved state to go on from:|Current file:|Uncommitted change:|Errors:|You were working on .{0,300}ago\))$",
     re.MULTILINE,
 )
 _CLOSING_WORDS = "Generate solution with full context."
-_MARKED_UP = re.compile(r"^\[m_[0-9a-f]{20}\] [a-z_]+\b.* score \d\.\d\d$", re.MULTILINE)
-_LEFT_OUT = re.compile(r"^## Left out\n\n(?:- .*\n?)+", re.MULTILINE)
 _BUNDLE_JSON = re.compile(r'\{\s*"schema": 1,\s*"(?:headers|memories)": ')
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _WRAP = re.compile(rf"</?(?:{_WRAPPED})>")
@@ -71,7 +81,9 @@ def said(text: str) -> str:
     if text.lstrip().startswith(_WHOLLY_INJECTED) or "<command-name>" in text:
         return ""
     is_prompt = "Relevant code context:" in text and _CLOSING_WORDS in text
+    is_ours = is_prompt or "[m_" in text
     text = without_recall(text)
+    text = _LABEL.sub("", text).strip() if is_ours else text
     if is_prompt:
         text = _task_of(text)
     return _WRAP.sub("", text).strip()
@@ -81,9 +93,8 @@ def without_recall(text: str) -> str:
     """Take out what xscore and the agents' tools injected, wherever it stands."""
     if "<" in text:
         text = _without_fences(text)
-    if "[m_" in text or "Relevant code context:" in text or "## Left out" in text:
-        text = _LEFT_OUT.sub("", _without_markdown(text))
-        text = _LABEL.sub("", _CAPTION.sub("", text))
+    if "[m_" in text:
+        text = _without_markdown(text)
     if '"schema": 1' in text:
         text = _without_json(text)
     return text.strip()
@@ -111,22 +122,17 @@ def _without_fences(text: str) -> str:
 
 
 def _without_markdown(text: str) -> str:
-    """Cut the bundle's Markdown form: a caption with a score, and the fenced block that follows it."""
-    if not _MARKED_UP.search(text):
-        return text
-    kept, fence, expects_fence = list[str](), "", False
+    """Cut the bundle's Markdown forms: from a heading or caption of theirs to the first line that is none of theirs."""
+    kept, fence, inside = list[str](), "", False
     for line in text.split("\n"):
         if fence:
             fence = "" if line == fence else fence
-        elif expects_fence and line.startswith("```"):
-            fence, expects_fence = "`" * (len(line) - len(line.lstrip("`"))), False
-        elif _MARKED_UP.match(line):
-            expects_fence = True
-            while kept and (not kept[-1].strip() or kept[-1].startswith("## ")):
-                kept.pop()
-        elif not (expects_fence and not line.strip()):
-            expects_fence = False
-            kept.append(line)
+        elif inside and line.startswith("```"):
+            fence = "`" * (len(line) - len(line.lstrip("`")))
+        else:
+            inside = line in _BUNDLE_HEADS or bool(_CAPTION.match(line)) or (inside and bool(_BUNDLE_LINE.match(line)))
+            if not inside:
+                kept.append(line)
     return "\n".join(kept)
 
 

@@ -1,0 +1,86 @@
+"""`xscore sessions` as a user runs it: import, list, ask with what was remembered, forget."""
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Run
+from tests.conftest import MakeRepo
+from tests.sessions.session_writers import ClaudeLog, CodexLog
+
+FILES = {"src/reader.py": "def read_lines(text):\n    return text.splitlines()\n"}
+
+
+def imported(xscore: Run, make_repo: MakeRepo, home: Path) -> Path:
+    """A repository with two past sessions in the store."""
+    root = make_repo(FILES)
+    log = ClaudeLog(root, "s-claude").user("why does the zebra importer drop the trailing umlaut?")
+    log.says("The zebra importer decodes latin-1; the umlaut is lost in `read_lines`.").write(home)
+    CodexLog(root, "s-codex").event("user_message", message="rename the giraffe").event(
+        "agent_message", message="Renamed."
+    ).write(home)
+    done = xscore("sessions", "import", "--json", cwd=root)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["added"] == 2
+    return root
+
+
+def test_ask_keeps_the_right_past_exchange(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
+    """End to end: after an import, the lexical judge keeps the exchange that the task is about, and not the other."""
+    root = imported(xscore, make_repo, own_home)
+    task = "the zebra importer drops a trailing umlaut"
+    done = xscore("ask", task, "--judge", "lexical", "--no-answer", "--json", cwd=root)
+    assert done.returncode == 0, done.stderr
+    kept = [memory for memory in json.loads(done.stdout)["selected"] if memory["kind"] == "exchange"]
+    assert [memory["title"] for memory in kept] == ["why does the zebra importer drop the trailing umlaut?"]
+    listed = json.loads(xscore("sessions", "list", "--json", cwd=root).stdout)
+    assert {one["session"] for one in listed["sessions"]} == {"s-claude", "s-codex"}
+
+
+def test_import_says_what_was_taken_and_left(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
+    """A second import takes nothing; a broken file is named on stderr and makes the exit code 1."""
+    root = imported(xscore, make_repo, own_home)
+    again = xscore("sessions", "import", cwd=root)
+    assert again.returncode == 0
+    assert "taken      0 exchanges" in again.stdout
+    ClaudeLog(root, "bad").user("x").raw(type="user", cwd=str(root)).write(own_home)
+    broken = xscore("sessions", "import", "--from", "claude-code", cwd=root)
+    assert broken.returncode == 1
+    assert "not read: ~/.claude/projects/" in broken.stderr and "line 2: expected `message`" in broken.stderr
+
+
+def test_a_dry_run_and_since_take_nothing(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
+    """--dry-run counts, --since leaves out what is older, a word that is no day is a usage error."""
+    root = make_repo(FILES)
+    ClaudeLog(root).user("q").says("a").write(own_home)
+    assert "would take 1 exchange" in xscore("sessions", "import", "--dry-run", cwd=root).stdout
+    late = json.loads(xscore("sessions", "import", "--since", "2026-11-21", "--json", cwd=root).stdout)
+    assert (late["added"], late["elsewhere"]) == (0, 1)
+    assert json.loads(xscore("sessions", "import", "--json", cwd=root).stdout)["added"] == 1
+    assert xscore("sessions", "import", "--since", "soon", cwd=root).returncode == 2
+
+
+def test_what_is_forgotten_stays_away(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
+    """forget asks or needs --yes, takes a whole session, and no import brings it back."""
+    root = imported(xscore, make_repo, own_home)
+    assert xscore("sessions", "forget", "--session", "s-claude", cwd=root).returncode == 2
+    assert xscore("sessions", "forget", "--session", "other", "--yes", cwd=root).returncode == 1
+    looked = xscore("sessions", "forget", "--session", "s-claude", "--dry-run", cwd=root)
+    assert looked.returncode == 0 and "would erase 1 memories" in looked.stdout
+    assert xscore("sessions", "forget", "--session", "s-claude", "--yes", cwd=root).returncode == 0
+    log = ClaudeLog(root, "s-claude").user("why does the zebra importer drop the trailing umlaut?").says("Because.")
+    log.user("and now?").says("Fixed.").write(own_home)
+    report = json.loads(xscore("sessions", "import", "--json", cwd=root).stdout)
+    assert (report["added"], report["forgotten"]) == (1, 1)
+    listed = xscore("sessions", "list", cwd=root).stdout
+    assert "zebra" not in listed and "and now?" in listed
+    assert xscore("sessions", "forget", "--before", "2030-01-01", "--yes", cwd=root).returncode == 0
+    assert xscore("sessions", "forget", "--from", "codex", "--yes", cwd=root).returncode == 1
+
+
+def test_titles_cannot_move_the_cursor(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
+    """What a session says is shown harmless."""
+    root = make_repo(FILES)
+    ClaudeLog(root).user("red \x1b]0;title\x07 \u202e txt").says("a").write(own_home)
+    xscore("sessions", "import", cwd=root)
+    shown = xscore("sessions", "list", cwd=root).stdout
+    assert "\x1b" not in shown and "\u202e" not in shown
