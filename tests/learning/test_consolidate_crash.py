@@ -86,7 +86,7 @@ def test_an_interruption_anywhere_leaves_the_old_or_the_new(filled: Path) -> Non
         with crowded.opened(filled) as store:
             crowded.run(store)
         assert [crowded.state(path) for path in crowded.files(filled)] == final
-    assert moment > 15 * STRIDE
+    assert moment > 12 * STRIDE
 
 
 def _interrupted(folder: Path, moment: int) -> bool:
@@ -109,7 +109,7 @@ def _interrupted(folder: Path, moment: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("moment", [20, 160, 350])
+@pytest.mark.parametrize("moment", [20, 160, 250])
 def test_a_kill_leaves_the_old_or_the_new(filled: Path, moment: int) -> None:
     """SIGKILL in the middle: nothing half is found, and the next run does the rest."""
     known = states(filled)

@@ -1,7 +1,7 @@
 """Consolidation: what the layers hold, brought into order, with nothing done twice (L01–L11, B11).
 
 `consolidate` plans from records and then writes: one transaction over both stores (the user's is taken first and
-committed last), then what is to be erased, which has transactions of its own, then summaries and caps, which depend on
+committed last), then what time has worn out goes, in transactions of its own, then summaries and caps, which depend on
 what is left. A run that was killed leaves each store as it was or as it is to be at one of these steps, and the next
 run does the rest. Run again at the same clock it does nothing. Memories of the index are never looked at. Trade-off:
 everything else is read at each run (records, not vectors), since that is what makes the plan a pure function.
@@ -65,7 +65,8 @@ def consolidate(
     considered = len(work.repository.before) + len(work.user.before)
     actions = work.actions
     gone = [*work.repository.erased, *work.user.erased]
-    actions += _erase(store, work, gone, now=now, dry_run=dry_run)
+    if gone and not dry_run:
+        erasure.let_go(store, gone, now=now)  # which remembers the ids of what was imported
     actions += _what_is_left(store, work, settings, wanted, now=now, dry_run=dry_run)
     counts = Counter(str(action.kind) for action in actions)
     return Consolidation(
@@ -88,12 +89,21 @@ def _time_and_learning(
         for scope in (scope for scope in wanted if scope != "user"):
             merge(work.repository, _LAYERS[scope], scope, similar=near_duplicates)
             fade(work.repository, _LAYERS[scope], scope, settings, now=now)
-            retire(work.repository, _LAYERS[scope], scope, settings, now=now)
+            _settle(work.repository, scope, settings, now=now)
         if "user" in wanted:
             _users_share(store, user, work, settings, now=now)
         if not dry_run:
             _write(store, user, work, wanted, now=now)
     return work
+
+
+def _settle(draft: Draft, scope: Scope, settings: MemorySettings, *, now: float) -> None:
+    """Let go and merge until nothing changes: what goes may have kept others apart, and what is merged may go."""
+    before = -1
+    while before != len(draft.actions):
+        before = len(draft.actions)
+        retire(draft, _LAYERS[scope], scope, settings, now=now)
+        merge(draft, _LAYERS[scope], scope, similar=near_duplicates)
 
 
 def _users_share(
@@ -107,7 +117,7 @@ def _users_share(
     drifting = users_share.drifting(draft, noted, settings)
     fade(draft, _LAYERS["user"], "user", settings, now=now, drifting=drifting)
     archive_weak(draft, "user", settings)
-    retire(draft, _LAYERS["user"], "user", settings, now=now)
+    _settle(draft, "user", settings, now=now)
     users_share.mark_exceptions(work.repository, draft)
 
 
@@ -134,27 +144,10 @@ def _write(
         rows.mark_faded(user, ["user"] if is_due(work.user, "user", now=now) else [], now=now)
 
 
-def _erase(store: Databases, work: _Work, gone: Sequence[str], *, now: float, dry_run: bool) -> list[Action]:
-    """Erase, and tell of the answers that go along because they were made with what goes."""
-    if not gone:
-        return []
-    along = sorted(set(erasure.preview(store, gone).ids) - set(gone))
-    scope_of = {id_: action.scope for action in work.actions for id_ in action.memory_ids}
-    scope = scope_of.get(gone[0], "project")
-    taken = [memory for draft in (work.repository, work.user) for id_, memory in draft.after.items() if id_ in along]
-    for draft in (work.repository, work.user):
-        for id_ in along:
-            draft.after.pop(id_, None)
-    if not dry_run:
-        erasure.erase(store, gone, now=now)  # which remembers the ids of what was imported
-    why = "goes along: it was made with what goes"
-    return [Action(ActionKind.DROP, scope, (memory.id,), why, memory.title) for memory in taken]
-
-
 def _what_is_left(
     store: Databases, work: _Work, settings: MemorySettings, wanted: Sequence[Scope], *, now: float, dry_run: bool
 ) -> list[Action]:
-    """Summaries of what is left, caps, and again the notes: erasing a text takes every note that says the same."""
+    """Summaries of what is left, caps, and again the notes, since what is gone says nothing any more."""
     user = store.user_connection() if "user" in wanted else None
     with _both(store.connection, user, dry_run=dry_run):
         if not dry_run:

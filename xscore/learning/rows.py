@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from xscore.learning.actions import Scope
 from xscore.learning.draft import Draft
 from xscore.learning.users_share import Noted
-from xscore.memory import door, remembering, rows
+from xscore.memory import door, rows, writing
 from xscore.memory.events import EventName, emit
 from xscore.memory.observations import forget_named, observe, see_project
 from xscore.records import Memory
@@ -47,6 +47,8 @@ def forgotten(connection: sqlite3.Connection) -> frozenset[str]:
 
 def write(connection: sqlite3.Connection, draft: Draft, *, now: float) -> None:
     """Make the store like the draft, but for what it erases, in a transaction that is open."""
+    going = (json.dumps(draft.erased),)  # they go later; what takes their place may need their keys now
+    connection.execute("UPDATE memory SET key = '' WHERE key <> '' AND id IN (SELECT value FROM json_each(?))", going)
     for memory in draft.changed:
         known = draft.before.get(memory.id)
         if known is None or known.text != memory.text:
@@ -81,7 +83,7 @@ def _put(connection: sqlite3.Connection, memory: Memory, known: Memory | None, *
         door.put(connection, [memory], thread=thread)
         emit(connection, EventName.UPDATED if known else EventName.STORED, at=now, subject=memory.id)
     else:
-        remembering.write(connection, memory, before=known, now=now)
+        writing.write(connection, memory, before=known, now=now)
 
 
 def _moved(memory: Memory) -> tuple[object, ...]:

@@ -2,7 +2,7 @@
 
 It reads and writes nothing itself: observations and drafts in, drafts and notes out. What the user said themselves is
 never replaced by what was inferred, and what they erased for good never comes back. A choice made otherwise on purpose
-in this project is marked as an exception and left alone. Trade-off: only what has a key can be compared across projects.
+in this project is marked as an exception and left alone. Trade-off: only what has a key is compared across projects.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -18,8 +18,9 @@ from xscore import database
 from xscore.memory import user_store
 from xscore.memory.databases import Databases
 from xscore.memory.erasure_files import clean, is_unclean, mark_unclean, remove, strays_with
-from xscore.memory.erasure_plan import Plan, plan, texts_of
+from xscore.memory.erasure_plan import Plan, plan, plan_of_themselves, texts_of
 from xscore.memory.erasure_rows import carry_out, remove_observations
+from xscore.memory.erasure_rows import let_go as rows_gone
 from xscore.memory.erasure_scan import lines_of, with_halves
 from xscore.memory.observations import project_name
 
@@ -108,6 +109,19 @@ def erase(
     is_clean = _cleaned(store, user, own.lines.all | users.lines.all, patience_s)
     gone = tuple(_named(store, place) for place in places)
     return replace(_erasure(own, users, ids, done, asides=gone), is_finished=is_finished, is_clean=is_clean)
+
+
+def let_go(store: Databases, ids: Collection[str], *, now: float) -> int:
+    """Remove memories that time has worn out, with what hangs on them; return how many went.
+
+    Unlike `erase` it leaves the answers, receipts and exchanges that were made with them, and proves nothing: they go
+    because they are of no use any more, not because someone wants them unsaid. now: Unix seconds, of the tombstones.
+    """
+    gone = 0
+    for connection in store.connections():
+        with database.transaction(connection):
+            gone += rows_gone(connection, plan_of_themselves(connection, ids), now=now)
+    return gone
 
 
 def wording(store: Databases, ids: Collection[str]) -> frozenset[str]:

@@ -97,6 +97,13 @@ def plan(
     )
 
 
+def plan_of_themselves(connection: sqlite3.Connection, ids: Collection[str]) -> Plan:
+    """Plan for these memories alone, and nothing that was made with them. Raises UsageError as `plan` does."""
+    named = _read(connection, ids)
+    _refuse_indexed(named.values())
+    return Plan(memories=named, along=frozenset())
+
+
 def still_said(
     connection: sqlite3.Connection, lines: Iterable[str], *, but: Collection[str] = (), tasks: bool = False
 ) -> set[str]:

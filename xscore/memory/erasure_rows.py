@@ -39,6 +39,25 @@ _ROWS = (
 
 def carry_out(connection: sqlite3.Connection, plan: Plan, *, now: float, forget: bool) -> Counter[str]:
     """Remove and strip; return how many of what, by the names of the fields of `Erasure`."""
+    done = _own_rows(connection, plan)
+    done["answers"] = _answers(connection, plan)
+    done["receipts"] = _receipts(connection, plan)
+    done["sessions"] = _sessions(connection, plan)
+    done["checkpoints"] = _checkpoints(connection, plan)
+    done["payloads"] = _payloads(connection, plan)
+    _tombstones(connection, plan, now=now, forget=forget)
+    return done
+
+
+def let_go(connection: sqlite3.Connection, plan: Plan, *, now: float) -> int:
+    """Remove the memories with what hangs on them alone; what was made with them stays. Return how many went."""
+    _own_rows(connection, plan)
+    _tombstones(connection, plan, now=now, forget=False)
+    return len(plan.memories)
+
+
+def _own_rows(connection: sqlite3.Connection, plan: Plan) -> Counter[str]:
+    """Remove the memories with vectors, evidence, edges, slots and the judgments of their contents."""
     done = Counter[str](memories=len(plan.memories), exchanges=len(plan.along))
     ids = json.dumps(sorted(plan.memories))
     done.update({name: connection.execute(sql, (ids,)).fetchone()[0] for name, sql in _COUNTED_BEFORE.items()})
@@ -49,12 +68,6 @@ def carry_out(connection: sqlite3.Connection, plan: Plan, *, now: float, forget:
     for sql in _ROWS:
         connection.execute(sql, (ids,))
     done.update(_judgments(connection, plan))
-    done["answers"] = _answers(connection, plan)
-    done["receipts"] = _receipts(connection, plan)
-    done["sessions"] = _sessions(connection, plan)
-    done["checkpoints"] = _checkpoints(connection, plan)
-    done["payloads"] = _payloads(connection, plan)
-    _tombstones(connection, plan, now=now, forget=forget)
     return done
 
 
