@@ -1,146 +1,66 @@
 """SQLite, opened one way everywhere: private files, WAL, numbered migrations, one kind of transaction, our own errors.
 
-Every connection of the house comes from `connect`, and what SQLite says of damage or refusal leaves it as a leaf of
-`StoreError`, also from a cursor halfway through its rows. A constraint that our statement breaks is damage too: the
-statements are tried, so a row or an index that should not be there stands in their way. Trade-offs: a bug of ours in a
-statement would be called damage; `synchronous=NORMAL` keeps every commit when the process is killed, but may lose the
-last ones in a power cut.
+Every connection of the house comes from here. Where a note beside the database says so it is opened with the user's key
+(`sealing`, `sqlite_drivers`); whoever opens it hands the source of keys down, and a plain one never asks it. Trade-off:
+`synchronous=NORMAL` keeps every commit when the process is killed, but may lose the last ones in a power cut.
 """
 
 import os
-import re
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, Self
 
+from xscore import sealing, sqlite_drivers
 from xscore.errors import StoreDamaged, StoreError
 from xscore.hashing import judgment_seal, turn_seal
+from xscore.sealing import KeySource
+from xscore.sqlite_drivers import open_plain, open_sealed
 
-BUSY_TIMEOUT_S = 30.0
+BUSY_TIMEOUT_S = sqlite_drivers.BUSY_TIMEOUT_S
+REBUILD = sqlite_drivers.REBUILD
 APPLICATION_ID = 0x78736372
 """`xscr`, in the header of every store."""
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_CONSTRAINT})
-_REASONS = {
-    sqlite3.SQLITE_BUSY: ("is locked by another process", "Wait for the other xscore to finish, then run it again."),
-    sqlite3.SQLITE_LOCKED: ("is locked by another process", "Wait for the other xscore to finish, then run it again."),
-    sqlite3.SQLITE_READONLY: ("cannot be written", "Check the permissions of the file and its folder."),
-    sqlite3.SQLITE_PERM: ("cannot be opened", "Check the permissions of the file and its folder."),
-    sqlite3.SQLITE_CANTOPEN: ("cannot be opened", "Check that its folder exists and is yours."),
-    sqlite3.SQLITE_IOERR: ("cannot be read or written", "Check the disk."),
-    sqlite3.SQLITE_FULL: ("has no room to grow: the disk is full", "Free some space, then run it again."),
-}
-_UNUSABLE = re.compile(
-    "no such (table|column)|table \\S+ has no column|malformed|unsupported file format|unknown function"
-)
-"""What SQLite calls a plain error, and is damage: our statements and schema are tried."""
-_FAILURES = (sqlite3.Error, UnicodeDecodeError)
-"""The latter where SQLite quotes damaged bytes in its message."""
-REBUILD = "Build it anew with `xscore trust --rebuild`: what can still be read and believed of it is salvaged."
-"""What to do about a store that is damaged."""
 
 
-class Cursor(sqlite3.Cursor):
-    """A cursor whose failures are leaves of `StoreError`."""
-
-    def execute(self, sql: str, parameters: Any = (), /) -> Self:
-        """Run one statement."""
-        try:
-            return super().execute(sql, parameters)
-        except _FAILURES as error:
-            _translate(error)
-
-    def executemany(self, sql: str, parameters: Iterable[Any], /) -> Self:
-        """Run one statement once for each row of parameters."""
-        try:
-            return super().executemany(sql, parameters)
-        except _FAILURES as error:
-            _translate(error)
-
-    def __next__(self) -> Any:
-        try:
-            return super().__next__()
-        except _FAILURES as error:
-            _translate(error)
-
-    def fetchone(self) -> Any:
-        """Return the next row, or None."""
-        try:
-            return super().fetchone()
-        except _FAILURES as error:
-            _translate(error)
-
-    def fetchmany(self, size: int | None = None) -> list[Any]:
-        """Return the next rows; none: there are no more."""
-        try:
-            return super().fetchmany(size)
-        except _FAILURES as error:
-            _translate(error)
-
-    def fetchall(self) -> list[Any]:
-        """Return all remaining rows; the fast way."""
-        try:
-            return super().fetchall()
-        except _FAILURES as error:
-            _translate(error)
-
-
-class Connection(sqlite3.Connection):
-    """A connection whose cursors speak in leaves of `StoreError`."""
-
-    def cursor(self, factory: Any = Cursor) -> Any:
-        """Return a translating cursor."""
-        return super().cursor(factory)
-
-    def execute(self, sql: str, parameters: Any = (), /) -> Cursor:
-        """Run one statement on a cursor of its own."""
-        return Cursor(self).execute(sql, parameters)
-
-    def executemany(self, sql: str, parameters: Iterable[Any], /) -> Cursor:
-        """Run one statement for each row of parameters, on a cursor of its own."""
-        return Cursor(self).executemany(sql, parameters)
-
-
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path, keys: KeySource | None = None) -> sqlite3.Connection:
     """Open the database at `path`, creating it (0600, in a 0700 folder git ignores) and migrating it where needed.
 
-    Autocommit: group writes with `transaction`. May be handed from thread to thread, not shared by two at once.
-    Raises StoreDamaged for a file that is no store or from a newer xscore, StoreError when it cannot be used.
+    keys: asked where the database is encrypted. Autocommit: group writes with `transaction`. May be handed from thread
+    to thread, not shared by two at once. Raises StoreDamaged for a file that is no store or from a newer xscore,
+    StoreError when it cannot be used.
     """
     _prepare(path)
-    connection = _open(path)
-    try:
-        _configure(connection)
-        _migrate(connection, path)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    while True:
+        before = _which_file(path)
+        try:
+            return _connect(path, keys)
+        except StoreError:
+            if _which_file(path) == before:
+                raise  # else it was encrypted or decrypted while we waited for it
 
 
-def peek(path: Path, key: str) -> str | None:
+def peek(path: Path, name: str, keys: KeySource | None = None) -> str | None:
     """Read one value of table `meta` without writing to, migrating or believing the database.
 
     None: no such value. Raises StoreDamaged, StoreError.
     """
-    with _translated():
-        uri = f"{path.absolute().as_uri()}?mode=ro"
-        connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, factory=Connection)
+    connection = _open(path, keys, read_only=True)
     try:
         connection.execute("PRAGMA trusted_schema = OFF")
-        row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        with _unless_sealed(path):
+            row = connection.execute("SELECT value FROM meta WHERE key = ?", (name,)).fetchone()
     finally:
         connection.close()
     return str(row[0]) if row else None
 
 
-def open_as_it_is(path: Path) -> sqlite3.Connection:
+def open_as_it_is(path: Path, keys: KeySource | None = None) -> sqlite3.Connection:
     """Open a database that may be damaged, to read what can be read; nothing is configured, migrated or checked."""
-    return _open(path)
+    return _open(path, keys)
 
 
 @contextmanager
@@ -192,13 +112,43 @@ def _prepare(path: Path) -> None:
         ) from error
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _connect(path: Path, keys: KeySource | None) -> sqlite3.Connection:
+    connection = _open(path, keys)
+    try:
+        with _unless_sealed(path):
+            _configure(connection)
+            _migrate(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _open(path: Path, keys: KeySource | None, *, read_only: bool = False) -> sqlite3.Connection:
     if path.is_symlink():
         raise StoreError(f"{path} is a symbolic link", hint="Remove the link; a store is a file of its own.")
-    with _translated():
-        return sqlite3.connect(
-            path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, factory=Connection
-        )
+    noted = sealing.note_of(path)
+    if noted is None:
+        return open_plain(path, read_only=read_only)
+    return open_sealed(path, sealing.key_for(path, noted, keys), read_only=read_only)
+
+
+@contextmanager
+def _unless_sealed(path: Path) -> Iterator[None]:
+    """Call no store damaged that is only encrypted, and whose note is lost."""
+    try:
+        yield
+    except StoreDamaged as error:
+        if sealing.note_of(path) is None and sealing.looks_sealed(path):
+            raise sealing.note_is_missing(path) from error
+        raise
+
+
+def _which_file(path: Path) -> int:
+    try:
+        return path.lstat().st_ino
+    except OSError:
+        return -1
 
 
 def _configure(connection: sqlite3.Connection) -> None:
@@ -273,24 +223,3 @@ def _statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except _FAILURES as error:
-        _translate(error)
-
-
-def _translate(error: sqlite3.Error | UnicodeDecodeError) -> NoReturn:
-    """Raise the leaf that this error is, or the error itself where it speaks of our own statement."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    unusable = code == sqlite3.SQLITE_ERROR and _UNUSABLE.match(str(error))
-    undecodable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode to UTF-8")
-    if code in _DAMAGED or unusable or undecodable:
-        raise StoreDamaged(f"the store is damaged: {error}", hint=REBUILD) from error
-    if code in _REASONS:
-        what, hint = _REASONS[code]
-        raise StoreError(f"the store {what}: {error}", hint=hint) from error
-    raise error

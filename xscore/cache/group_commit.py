@@ -22,6 +22,7 @@ from typing import Any, Self, TypeVar
 
 from xscore import database
 from xscore.errors import StoreError, XscoreError
+from xscore.sealing import KeySource
 
 T = TypeVar("T")
 Job = Callable[[Connection], Any]
@@ -46,8 +47,8 @@ class _Task:
 class GroupCommit:
     """An async context manager around the writing thread and its own connection to the database at `path`."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, keys: KeySource | None = None) -> None:
+        self._path, self._keys = path, keys
         self._queue: SimpleQueue[_Task | None] = SimpleQueue()
         self._failure: Exception | None = None
         self._closed = False
@@ -59,7 +60,7 @@ class GroupCommit:
     async def __aenter__(self) -> Self:
         """Open the connection and start the thread. Raises what `database.connect` raises."""
         self._loop = asyncio.get_running_loop()
-        self._connection = database.connect(self._path)
+        self._connection = database.connect(self._path, self._keys)
         self._file = self._file_there()
         self._thread = threading.Thread(target=self._work, name="xscore-writer", daemon=True)
         self._thread.start()

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Self
 
 from xscore.errors import StoreError, UsageError
-from xscore.memory import trust, user_secret, user_store
+from xscore.memory import store_key, trust, user_secret, user_store
 from xscore.paths import Root
 from xscore.records import Layer
+from xscore.sealing import KeySource
 from xscore.settings import MemorySettings
 
 Clock = Callable[[], float]
@@ -30,6 +31,7 @@ class Databases:
         root: Root,
         user: user_secret.UserSecret,
         user_data_dir: Path | None = None,
+        keys: KeySource | None = None,
         settings: MemorySettings | None = None,
         clock: Clock = time.time,
     ) -> None:
@@ -37,6 +39,8 @@ class Databases:
         self.root = root
         self.user_data_dir = user_data_dir
         """Where the user's own store is; None: it is not to be opened."""
+        self.keys = keys
+        """Where the user's key is, should a store be encrypted."""
         self.settings = settings or MemorySettings()
         """How what is said is kept."""
         self.clock = clock
@@ -66,7 +70,8 @@ class Databases:
             may = user_learning and (settings is None or settings.user_learning)
             secret = user_secret.load(user_data_dir)
             own = user_data_dir if may else None
-            return cls(connection, root=root, user=secret, user_data_dir=own, settings=settings, clock=clock)
+            keys = store_key.keys_of(user_data_dir)
+            return cls(connection, root=root, user=secret, user_data_dir=own, keys=keys, settings=settings, clock=clock)
         except BaseException:
             connection.close()
             raise

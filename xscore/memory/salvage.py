@@ -26,6 +26,7 @@ from xscore.memory.events import EventName
 from xscore.memory.mention_links import link_mentions
 from xscore.memory.turns import TurnState
 from xscore.records import Stage
+from xscore.sealing import KeySource
 
 _NO_SENSE = (ValueError, TypeError, ArithmeticError, AttributeError, KeyError, struct.error, StoreError)
 _TYPES: Mapping[str, tuple[type, ...]] = {"TEXT": (str,), "INTEGER": (int,), "REAL": (float, int), "BLOB": (bytes,)}
@@ -70,10 +71,10 @@ class Salvaged:
         return f"salvaged {', '.join(kept) or 'nothing'}; {lost}"
 
 
-def salvage(damaged: Path, target: sqlite3.Connection) -> Salvaged:
+def salvage(damaged: Path, target: sqlite3.Connection, keys: KeySource | None = None) -> Salvaged:
     """Carry over what the database at `damaged` still tells into a new store, in one transaction."""
     found = Salvaged()
-    with closing(database.open_as_it_is(damaged)) as connection, database.transaction(target):
+    with closing(database.open_as_it_is(damaged, keys)) as connection, database.transaction(target):
         reader = DamagedRows(connection)
         _judgments(reader, target, found)
         for table in _TABLES:

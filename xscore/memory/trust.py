@@ -14,11 +14,12 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from xscore import database, processes
+from xscore import database, processes, sealing
 from xscore.errors import StoreDamaged, StoreError, StoreUntrusted
-from xscore.memory import user_secret
+from xscore.memory import store_key, user_secret
 from xscore.memory.salvage import Salvaged, salvage
 from xscore.paths import STORE_FILE
+from xscore.sealing import KeySource
 
 _WAYS = (
     "If you believe it, run `xscore trust`; else `xscore trust --rebuild` sets it aside and builds a new one."
@@ -53,7 +54,7 @@ def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.
             " or the repository was moved",
             hint=_WAYS,
         )
-    return database.connect(path)
+    return database.connect(path, store_key.keys_of(user_data_dir))
 
 
 def is_trusted(store_dir: Path, *, user_data_dir: Path) -> bool:
@@ -63,7 +64,7 @@ def is_trusted(store_dir: Path, *, user_data_dir: Path) -> bool:
     real = os.path.realpath(path)
     if real not in known.marks or path.lstat().st_uid != os.geteuid():
         return False
-    store_id = database.peek(path, "store_id")
+    store_id = database.peek(path, "store_id", store_key.keys_of(user_data_dir))
     return store_id is not None and known.accepts(store_id, real)
 
 
@@ -71,7 +72,7 @@ def accept(store_dir: Path, *, user_data_dir: Path) -> None:
     """Mark the store in this folder as believed here. Raises StoreUntrusted for links, StoreDamaged if it has no id."""
     path = store_dir / STORE_FILE
     refuse_links(store_dir)
-    store_id = database.peek(path, "store_id")
+    store_id = database.peek(path, "store_id", store_key.keys_of(user_data_dir))
     if store_id is None:
         raise StoreDamaged(f"{path} has no store id", hint="Build it anew with `xscore trust --rebuild`.")
     with user_secret.locked(user_data_dir):
@@ -90,34 +91,43 @@ def rebuild(store_dir: Path, *, user_data_dir: Path) -> Rebuilt:
     vouched = _vouched_id(store_dir, user_data_dir)
     store_id = vouched or secrets.token_hex(16)
     with user_secret.locked(user_data_dir):
+        keys = store_key.keys_of(user_data_dir)
+        is_sealed = vouched is not None and sealing.note_of(path) is not None
         if vouched:
-            _refuse_at_work(path)
-        scratch = _scratch(store_dir, store_id)
+            refuse_at_work(path, keys)
+        scratch = _scratch(store_dir, store_id, keys if is_sealed else None)
         salvaged = None
         if vouched:
-            with closing(database.connect(scratch)) as connection:
-                salvaged = salvage(path, connection)
+            with closing(database.connect(scratch, keys)) as connection:
+                salvaged = salvage(path, connection, keys)
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            _refuse_at_work(path)  # one may have begun meanwhile
-        aside = set_aside(store_dir)
+            refuse_at_work(path, keys)  # one may have begun meanwhile
+        aside = set_aside(store_dir, keep_note=is_sealed)
         _put_in_place(scratch, path, store_id, user_data_dir)
     return Rebuilt(aside, salvaged)
 
 
-def set_aside(store_dir: Path) -> Path | None:
+def set_aside(store_dir: Path, *, keep_note: bool = False) -> Path | None:
     """Move the database into a numbered folder beside it, so that the next open builds a new one; None: there was none.
 
-    Raises StoreUntrusted when the folder itself is a link.
+    keep_note: leave the note that it is encrypted, so that what takes its place will be. Raises StoreUntrusted when the
+    folder itself is a link.
     """
     _refuse_linked_folder(store_dir)
     files = [file for file in map(store_dir.joinpath, (STORE_FILE, *_sides())) if os.path.lexists(file)]
-    if not files:
+    note = sealing.note_path(store_dir / STORE_FILE)
+    if not (files or os.path.lexists(note)):
         return None
     aside = next(place for place in _asides(store_dir) if not os.path.lexists(place))
     aside.mkdir(mode=0o700)
     for file in files:
         with suppress(FileNotFoundError):  # SQLite removes the journals of a database that someone closes just now
             file.rename(aside / file.name)
+    if os.path.lexists(note):
+        if keep_note:
+            (aside / note.name).write_bytes(note.read_bytes())
+        else:
+            note.rename(aside / note.name)
     return aside
 
 
@@ -140,10 +150,10 @@ def refuse_links(store_dir: Path) -> None:
         )
 
 
-def _refuse_at_work(path: Path) -> None:
+def refuse_at_work(path: Path, keys: KeySource) -> None:
     """Raise StoreError while a living runner (see `processes`) is at work on the database at `path`."""
     here, now = processes.place(), time.time()
-    for mark in _marks(path):
+    for mark in _marks(path, keys):
         if mark.lives(here=here, now=now):
             where = "" if mark.place == here else f" on {mark.place}"
             raise StoreError(
@@ -152,9 +162,9 @@ def _refuse_at_work(path: Path) -> None:
             )
 
 
-def _marks(path: Path) -> list[processes.Mark]:
+def _marks(path: Path, keys: KeySource) -> list[processes.Mark]:
     try:
-        with closing(database.open_as_it_is(path)) as connection, database.making_sense("a runner"):
+        with closing(database.open_as_it_is(path, keys)) as connection, database.making_sense("a runner"):
             rows = connection.execute("SELECT pid, place, seen_at FROM runner").fetchall()
             return [processes.Mark(int(pid), str(where), float(seen_at)) for pid, where, seen_at in rows]
     except (StoreError, sqlite3.Error):  # of an older xscore, or damaged there; a writer notices that its file is gone
@@ -167,7 +177,7 @@ def _vouched_id(store_dir: Path, user_data_dir: Path) -> str | None:
     try:
         refuse_links(store_dir)
         if path.exists() and is_trusted(store_dir, user_data_dir=user_data_dir):
-            return database.peek(path, "store_id")
+            return database.peek(path, "store_id", store_key.keys_of(user_data_dir))
     except (StoreUntrusted, StoreDamaged):
         return None
     return None
@@ -178,15 +188,21 @@ def _create(store_dir: Path, user_data_dir: Path) -> None:
     with user_secret.locked(user_data_dir):
         if not path.exists():
             store_id = secrets.token_hex(16)
-            _put_in_place(_scratch(store_dir, store_id), path, store_id, user_data_dir)
+            noted = sealing.note_of(path)  # of a rebuild that was killed: what is made anew is encrypted again
+            keys = None if noted is None else store_key.keys_of(user_data_dir)
+            if noted is not None:
+                sealing.key_for(path, noted, keys)
+            _put_in_place(_scratch(store_dir, store_id, keys), path, store_id, user_data_dir)
 
 
-def _scratch(store_dir: Path, store_id: str) -> Path:
-    """Make an empty store aside, whole in its one file."""
+def _scratch(store_dir: Path, store_id: str, keys: KeySource | None) -> Path:
+    """Make an empty store aside, whole in its one file; keys: for one that is encrypted."""
     scratch = store_dir / f"{STORE_FILE}.new"
-    for name in ("", *_SIDES):
+    for name in ("", *_SIDES, sealing.NOTE):
         scratch.with_name(scratch.name + name).unlink(missing_ok=True)
-    with closing(database.connect(scratch)) as connection:
+    if keys is not None:
+        sealing.write_note(scratch, keys())
+    with closing(database.connect(scratch, keys)) as connection:
         connection.execute("INSERT INTO meta (key, value) VALUES ('store_id', ?)", (store_id,))
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # only the database itself is moved, so all is in it
     return scratch
@@ -195,6 +211,9 @@ def _scratch(store_dir: Path, store_id: str) -> Path:
 def _put_in_place(scratch: Path, path: Path, store_id: str, user_data_dir: Path) -> None:
     """Mark a store for its place and move it there. Call it inside `locked`."""
     user_secret.add_mark(user_data_dir, store_id, os.path.realpath(path))
+    note = sealing.note_path(scratch)
+    if note.exists():  # first: beside it, a database that is not encrypted opens all the same
+        note.rename(sealing.note_path(path))
     scratch.rename(path)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from xscore.errors import StoreError
 
 FILE = "trust.json"
-_CHOOSE = "Name another folder with XSCORE_STORE_USER_DATA_DIR."
+CHOOSE = "Name another folder with XSCORE_STORE_USER_DATA_DIR."
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def locked(user_data_dir: Path) -> Iterator[None]:
         user_data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(user_data_dir / "trust.lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise StoreError(f"{user_data_dir} cannot be written: {error.strerror}", hint=_CHOOSE) from error
+        raise StoreError(f"{user_data_dir} cannot be written: {error.strerror}", hint=CHOOSE) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -86,7 +86,7 @@ def _read(path: Path) -> UserSecret | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}", hint=_CHOOSE) from error
+        raise StoreError(f"{path} cannot be read: {error.strerror}", hint=CHOOSE) from error
     with os.fdopen(descriptor, "rb") as file:
         _check_private(path, os.fstat(descriptor))
         data = file.read()
@@ -95,7 +95,7 @@ def _read(path: Path) -> UserSecret | None:
 
 def _check_private(path: Path, stat: os.stat_result) -> None:
     if stat.st_uid != os.geteuid():
-        raise StoreError(f"{path} belongs to another user", hint=_CHOOSE)
+        raise StoreError(f"{path} belongs to another user", hint=CHOOSE)
     if stat.st_mode & 0o077:
         raise StoreError(
             f"{path} holds your secret and others may open it",
@@ -125,4 +125,4 @@ def _write(path: Path, secret: UserSecret) -> None:
             os.fsync(descriptor)
         scratch.replace(path)
     except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror}", hint=_CHOOSE) from error
+        raise StoreError(f"{path} cannot be written: {error.strerror}", hint=CHOOSE) from error

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from xscore import database
 from xscore.errors import StoreUntrusted
+from xscore.memory import store_key
 
 USER_STORE = "user.db"
 
@@ -29,7 +30,7 @@ def open_user_store(user_data_dir: Path) -> sqlite3.Connection:
     path = path_in(user_data_dir)
     if path.is_symlink():
         raise StoreUntrusted(f"{path} is a symbolic link", hint=f"Remove it: `rm {path}`, then run it again.")
-    connection = database.connect(path)
+    connection = database.connect(path, store_key.keys_of(user_data_dir))
     try:
         connection.execute(
             "INSERT INTO meta (key, value) VALUES ('store_id', ?) ON CONFLICT (key) DO NOTHING",

@@ -40,7 +40,7 @@ async def open_desk(
     clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[Desk]:
     """Open what one turn spends through. clock: Unix seconds, for stamps and leases."""
-    async with GroupCommit(store.path) as commits, AsyncExitStack() as stack:
+    async with GroupCommit(store.path, store.keys) as commits, AsyncExitStack() as stack:
         budget = TurnBudget(commits, turn_id=turn_id, cap=settings.budget.max_usd, clock=clock)
         tab = Tab(Ledger(commits).record)
         desk = _Desk(store, settings, answerer, commits, stack, budget, tab, turn_id, price_of, clock)
@@ -75,7 +75,8 @@ class _Desk:
 
     async def of_user(self, turn_key: str, judge: JudgeIdentity) -> tuple[Write, Claims]:
         assert self.store.user_data_dir is not None
-        commits = await self.stack.enter_async_context(GroupCommit(path_in(self.store.user_data_dir)))
+        path = path_in(self.store.user_data_dir)
+        commits = await self.stack.enter_async_context(GroupCommit(path, self.store.keys))
         write = JudgmentWriter(commits, turn_key=turn_key, judge=judge).write
         return write, StoredClaims(commits, turn_key=turn_key, judge=judge, clock=self.clock)
 

@@ -1,0 +1,151 @@
+"""The two SQLites a store is opened with, Python's own and SQLCipher's, whose failures are leaves of `StoreError`.
+
+What SQLite says of damage or refusal leaves a connection as our error, also from a cursor halfway through its rows. A
+constraint that our statement breaks is damage too: the statements are tried, so a row or an index that should not be
+there stands in their way. The errors of SQLCipher's driver are no `sqlite3.Error`; here they become such. It knows no
+key and opens nothing by itself. Trade-offs: a bug of ours in a statement would be called damage; and the two libraries
+do not see each other's locks within one process, so that a file must be opened with the same one by all of a process.
+"""
+
+import re
+import sqlite3
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+from xscore.errors import StoreDamaged, StoreError
+
+BUSY_TIMEOUT_S = 30.0
+REBUILD = "Build it anew with `xscore trust --rebuild`: what can still be read and believed of it is salvaged."
+"""What to do about a store that is damaged."""
+INSTALL = "Install the extra: `pip install 'xscore[crypt]'`."
+
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_CONSTRAINT})
+_REASONS = {
+    sqlite3.SQLITE_BUSY: ("is locked by another process", "Wait for the other xscore to finish, then run it again."),
+    sqlite3.SQLITE_LOCKED: ("is locked by another process", "Wait for the other xscore to finish, then run it again."),
+    sqlite3.SQLITE_READONLY: ("cannot be written", "Check the permissions of the file and its folder."),
+    sqlite3.SQLITE_PERM: ("cannot be opened", "Check the permissions of the file and its folder."),
+    sqlite3.SQLITE_CANTOPEN: ("cannot be opened", "Check that its folder exists and is yours."),
+    sqlite3.SQLITE_IOERR: ("cannot be read or written", "Check the disk."),
+    sqlite3.SQLITE_FULL: ("has no room to grow: the disk is full", "Free some space, then run it again."),
+}
+_UNUSABLE = re.compile(
+    "no such (table|column)|table \\S+ has no column|malformed|unsupported file format|unknown function"
+)
+"""What SQLite calls a plain error, and is damage: our statements and schema are tried."""
+_SPEAKING = ("execute", "executemany", "__next__", "fetchone", "fetchmany", "fetchall")
+
+
+def open_plain(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """Open a database with Python's own SQLite, in autocommit. Raises StoreError."""
+    return _open(sqlite3, path, read_only=read_only)
+
+
+def open_sealed(path: Path, key: bytes, *, read_only: bool = False) -> sqlite3.Connection:
+    """Open an encrypted database with SQLCipher; key: 32 bytes. Raises StoreError.
+
+    One that is not encrypted is opened as it is: a conversion that was killed leaves such. An empty one will be
+    encrypted. Raises StoreDamaged where the key is not its key, or its first page is damaged: one cannot be told from
+    the other here.
+    """
+    try:
+        return open_with_cipher(path, key, read_only=read_only)
+    except StoreDamaged as error:
+        try:
+            return open_with_cipher(path, None, read_only=read_only)
+        except StoreDamaged:
+            raise error from None
+
+
+def open_with_cipher(path: Path, key: bytes | None, *, read_only: bool = False) -> sqlite3.Connection:
+    """Open a database with SQLCipher, and see that it can be read so; key None: as one that is not encrypted."""
+    connection = _open(_cipher(), path, read_only=read_only)
+    try:
+        connection.execute("PRAGMA cipher_log_level = NONE").fetchall()  # it would write to stderr
+        if key is not None:
+            connection.execute(f'PRAGMA key = "{key_literal(key)}"').fetchall()
+        connection.execute("PRAGMA temp_store = MEMORY")  # or what is sorted would lie in a plain file
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def key_literal(key: bytes) -> str:
+    """Write a raw key as SQLCipher takes it, so that no password is stretched to one."""
+    return f"x'{key.hex()}'"
+
+
+def _cipher() -> Any:
+    try:
+        import sqlcipher3.dbapi2
+    except ImportError as error:
+        raise StoreError("the store is encrypted, and sqlcipher3 is not installed", hint=INSTALL) from error
+    return sqlcipher3.dbapi2
+
+
+def _open(driver: Any, path: Path, *, read_only: bool) -> sqlite3.Connection:
+    place = f"{path.absolute().as_uri()}?mode=ro" if read_only else path
+    try:
+        opened: sqlite3.Connection = driver.connect(
+            place,
+            uri=read_only,
+            timeout=BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=_speaking(driver),
+        )
+    except driver.Error as error:
+        _translate(error)
+    return opened
+
+
+@cache
+def _speaking(driver: Any) -> Any:
+    """Make the class of a driver's connections whose cursors speak in leaves of `StoreError`."""
+    failures = (driver.Error, UnicodeDecodeError)  # the latter where SQLite quotes damaged bytes in its message
+
+    def speaking(name: str) -> Any:
+        method = getattr(driver.Cursor, name)
+
+        def spoken(*arguments: Any) -> Any:
+            try:
+                return method(*arguments)
+            except failures as error:
+                _translate(error)
+
+        return spoken
+
+    cursor: Any = type("Cursor", (driver.Cursor,), {name: speaking(name) for name in _SPEAKING})
+    methods = {
+        "cursor": lambda self, factory=cursor: driver.Connection.cursor(self, factory),
+        "execute": lambda self, sql, parameters=(): cursor(self).execute(sql, parameters),
+        "executemany": lambda self, sql, parameters: cursor(self).executemany(sql, parameters),
+    }
+    return type("Connection", (driver.Connection,), methods)
+
+
+def _translate(error: Exception) -> NoReturn:
+    """Raise the leaf that this error is, or the error itself where it speaks of our own statement."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    unusable = code == sqlite3.SQLITE_ERROR and _UNUSABLE.match(str(error))
+    undecodable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode to UTF-8")
+    if code in _DAMAGED or unusable or undecodable:
+        raise StoreDamaged(f"the store is damaged: {error}", hint=REBUILD) from error
+    if code in _REASONS:
+        what, hint = _REASONS[code]
+        raise StoreError(f"the store {what}: {error}", hint=hint) from error
+    if isinstance(error, sqlite3.Error):
+        raise error
+    raise _as_pythons(error) from error
+
+
+def _as_pythons(error: Exception) -> sqlite3.Error:
+    """Return the error of Python's own driver that means the same."""
+    kind = getattr(sqlite3, type(error).__name__, sqlite3.OperationalError)
+    same: sqlite3.Error = kind(str(error))
+    same.sqlite_errorcode = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    same.sqlite_errorname = getattr(error, "sqlite_errorname", "SQLITE_ERROR")
+    return same
