@@ -35,6 +35,8 @@ COMMANDS: dict[str, Entry] = {
     "graph": Entry("xscore.cli.graph", "graph", "What a file depends on, what depends on it: related, deps, affected."),
     "sessions": Entry("xscore.cli.sessions", "sessions", "Past sessions of coding agents: import, list, forget."),
     "trust": Entry("xscore.cli.trust", "trust", "Accept a store made elsewhere, or set it aside and rebuild."),
+    "encrypt": Entry("xscore.cli.encrypt", "encrypt", "Encrypt the store of this repository, or your own."),
+    "decrypt": Entry("xscore.cli.encrypt", "decrypt", "Write an encrypted store as a plain one again."),
     "config": Entry("xscore.cli.config", "config", "Show every effective setting and where it came from."),
     "completion": Entry("xscore.cli.completion", "completion", "Print the completion script of a shell."),
 }

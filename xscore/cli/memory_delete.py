@@ -120,6 +120,8 @@ def page(done: "Erasure", proof: "Proof | None", *, dry_run: bool) -> str:
         left_out = f", {proof.still_said:,} left out, as they stand elsewhere by right" if proof.still_said else ""
         found = f"found in {_listed(proof.found_in)}" if proof.found_in else "found none"
         lines.append(f"verified: {proof.lines:,} lines looked for in {proof.files:,} files, {found}{left_out}")
+        if proof.encrypted:
+            lines.append("  an encrypted store was rewritten and all its rows were read: its raw bytes prove nothing")
     return "\n".join(lines)
 
 

@@ -2,7 +2,8 @@
 
 `secure_delete` overwrites what is deleted, and the journal keeps whole pages until it is emptied. That no page's slack
 keeps a copy is what was measured, not what SQLite promises. So the files are searched, and only where something is
-found, or nothing is known to search for, is the database rewritten.
+found, or nothing is known to search for, is the database rewritten. An encrypted one cannot be searched: it is
+rewritten always, and stray copies of it go unsearched.
 What the disk itself keeps of blocks that were given back is beyond it.
 """
 
@@ -12,7 +13,7 @@ import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
-from xscore import database
+from xscore import database, sealing
 from xscore.errors import StoreError
 from xscore.memory.erasure_plan import still_said
 from xscore.memory.erasure_scan import found_in_files, with_halves
@@ -22,7 +23,7 @@ UNCLEAN = "unclean"
 SEARCHED_AT_MOST = 2_000
 """With more lines than this the database is rewritten without a search."""
 _ASIDE = re.compile(r"aside-\d+")
-_SCRATCH = re.compile(r".+\.(?:new|plain|sealed)(?:-wal|-shm|-journal)?")
+_SCRATCH = re.compile(r".+\.(?:new|plain|sealed)(?:-wal|-shm|-journal|-key)?")
 _SIDES = ("", "-wal", "-shm", "-journal")
 
 
@@ -39,10 +40,10 @@ def strays(store_dir: Path) -> list[Path]:
 
 
 def strays_with(store_dir: Path, lines: Iterable[str]) -> list[Path]:
-    """Name those that hold one of the lines. Raises StoreError for one that cannot be read."""
+    """Name those that hold one of the lines, or may, being encrypted. Raises StoreError for one that cannot be read."""
     held = {file for place in strays(store_dir) for file in _files(place)}
-    guilty = search(held, with_halves(lines))
-    return [place for place in strays(store_dir) if not guilty.keys().isdisjoint(_files(place))]
+    guilty = search(held, with_halves(lines)).keys() | {file for file in held if _is_note(file)}
+    return [place for place in strays(store_dir) if not guilty.isdisjoint(_files(place))]
 
 
 def remove(places: Iterable[Path]) -> None:
@@ -77,7 +78,8 @@ def clean(connection: sqlite3.Connection, path: Path, lines: frozenset[str], *, 
     """
     if not empty_journal(connection, patience_s):
         return False
-    if not lines or len(lines) > SEARCHED_AT_MOST or _leftovers(connection, path, lines):
+    is_sealed = sealing.note_of(path) is not None
+    if is_sealed or not lines or len(lines) > SEARCHED_AT_MOST or _leftovers(connection, path, lines):
         connection.execute("VACUUM")
         if not empty_journal(connection, patience_s):
             return False
@@ -110,6 +112,10 @@ def _leftovers(connection: sqlite3.Connection, path: Path, lines: frozenset[str]
     found = search(files_of(path), with_halves(lines))
     held = set[str]().union(*found.values())
     return bool(held - still_said(connection, held, tasks=True))
+
+
+def _is_note(file: Path) -> bool:
+    return file.name.endswith(sealing.NOTE)
 
 
 def _files(place: Path) -> list[Path]:
