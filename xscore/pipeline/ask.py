@@ -15,6 +15,7 @@ from xscore.memory import turns
 from xscore.pipeline import account, kept
 from xscore.pipeline.aftermath import keep
 from xscore.pipeline.answering import answer_s, ask_primary, with_checkpoint
+from xscore.pipeline.bulk import made_in_bulk
 from xscore.pipeline.closing import Ended, close_account
 from xscore.pipeline.deadline import Deadline
 from xscore.pipeline.fusion import NO_CONTEXT, Context, fuse
@@ -163,7 +164,7 @@ class _Course:
 
     def _rank(self, settled: Settled) -> Ranking:
         self.parts.observer.stage("select")
-        with self.watch.stage("select"):
+        with made_in_bulk(), self.watch.stage("select"):
             return rank(self.parts, settled.outcomes, self.opened.turn)
 
     def _assemble(self, selection: Selection) -> Context:

@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from time import monotonic
 
+from xscore.pipeline.bulk import made_in_bulk
 from xscore.pipeline.deadline import Deadline, work_until
 from xscore.pipeline.pool import Pool
 from xscore.records import (
@@ -74,9 +75,10 @@ async def settle(pool: Pool, judge: Judge | NoJudge | None, turn: Turn, watched:
     judge: None where the cache lacks nothing.
     """
     known_as = Origin.CARRIED if turn.continues else Origin.CACHED
-    known = Outcome.found(pool.candidates, pool.known, known_as)
-    if not pool.misses:
-        return Settled(tuple([outcome for outcome in known if outcome is not None]), interrupted=False)
+    with made_in_bulk():
+        known = Outcome.found(pool.candidates, pool.known, known_as)
+        if not pool.misses:
+            return Settled(tuple([outcome for outcome in known if outcome is not None]), interrupted=False)
     tally = _Tally(pool, watched)
     ended, detail = None, ""
     if isinstance(judge, NoJudge):

@@ -9,9 +9,9 @@ from xscore.records import Judgment
 
 def known(store: Store, turn_key: str, judge: str) -> Mapping[str, Judgment]:
     """Return every judgment of this turn by this judge (its key), by content hash. Raises StoreDamaged."""
-    found: dict[str, Judgment] = {}
-    for connection in store.connections():
-        found |= Judgments(connection).known_under(turn_key, judge)
+    found, *others = [Judgments(connection).known_under(turn_key, judge) for connection in store.connections()]
+    for other in others:
+        found |= other
     return found
 
 

@@ -12,6 +12,7 @@ from xscore.git import earlier_names, working_branch
 from xscore.memory import checkpoints
 from xscore.memory.working_session import take_up
 from xscore.pipeline import kept
+from xscore.pipeline.bulk import made_in_bulk
 from xscore.pipeline.context import complete
 from xscore.pipeline.parts import Parts
 from xscore.pipeline.pool import Pool, gather
@@ -46,14 +47,14 @@ def open_turn(parts: Parts, turn: Turn, watch: Stopwatch) -> Opened:
         report = parts.index()
         ready = complete(turn, parts.root, use_git=settings.index.git, now=now)
     parts.observer.stage("pool")
-    with watch.stage("pool"):
+    with made_in_bulk(), watch.stage("pool"):
         session = session_of(parts, turn, now=now)
         fetched = parts.store.fetch(
             tests=settings.judge.tests, thread=session.thread, deadline_s=settings.routing.deadline_ms / 1000
         )
         _refuse_what_is_missing(fetched.layers, strict=settings.routing.strict)
         routing = Routing(plan(ready, routing=settings.routing, bundle=settings.bundle), fetched.layers)
-    with watch.stage("cache"):
+    with made_in_bulk(), watch.stage("cache"):
         key = turn_key(turn_block(ready, context=settings.judge.context))
         known = kept.known(parts.store, key, judge_key(judge.identity)) if judge.is_model else {}
         pool = gather(fetched.candidates, ready.scope, known)
