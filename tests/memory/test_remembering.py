@@ -98,6 +98,17 @@ def test_words_that_were_rewritten_can_be_said_anew(store: Store) -> None:
     assert store.project.remember("one", now=5.0).memory.id == anew.memory.id
 
 
+def test_without_its_key_it_is_the_same_memory(store: Store) -> None:
+    """P06: taking a key away takes nothing else away; a preference keeps its own, which it cannot be without."""
+    said = store.project.remember("use port 80", key="port", now=1.0).memory
+    told = change(store, said.id, Change(key=""), now=2.0)
+    assert (told.memory.id, told.memory.key, told.superseded) == (said.id, "", ())
+    assert exactly(store, said.id).status is Status.ACTIVE
+    mine = store.user.update_preference("tone", "short", now=1.0).memory
+    with pytest.raises(UsageError, match="needs a key"):
+        change(store, mine.id, Change(key=""), now=2.0)
+
+
 def test_another_key_is_another_memory_that_supersedes(store: Store) -> None:
     """A memory that comes to speak of something else leaves its history behind; a first key does not."""
     plain = store.project.remember("port 8080", now=1.0).memory

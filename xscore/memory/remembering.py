@@ -16,7 +16,7 @@ from xscore.memory.databases import Databases
 from xscore.memory.lookup import exactly
 from xscore.memory.spoken import entity_of, layer_of, readable, said_beside, spoken, tail, title_of, words_of
 from xscore.memory.writing import write
-from xscore.records import Became, Citation, Layer, Memory, Particulars, Remembered, Source, Statement, Status
+from xscore.records import Became, Citation, Kind, Layer, Memory, Particulars, Remembered, Source, Statement, Status
 
 _SAME_WORDS = "layer = ? AND kind = ? AND source <> 'index' AND (id = ? OR substr(text, 1, length(?)) = ?)"
 _ATTEMPTS = 100
@@ -103,7 +103,8 @@ def change(
 ) -> Remembered:
     """Change a memory; it keeps its id and history, and where its text changes it is judged anew.
 
-    Another key makes it speak of another thing: that is a new memory, which supersedes the old one.
+    Another key makes it speak of another thing: that is a new memory, which supersedes the old one; without its key it
+    is the same memory still, but for a preference, which needs one.
     Raises NothingMatched, and UsageError for memories of the index.
     """
     before = exactly(store, memory_id)
@@ -115,7 +116,7 @@ def change(
     with database.transaction(connection):
         pii = store.settings.allow_pii
         after, redacted = _changed(before, wanted, now=moment, renewed=bool(cited), allow_pii=pii)
-        if before.key and after.key != before.key:
+        if before.key and after.key and after.key != before.key:
             return _moved(connection, before, after, redacted, citations=cited, now=moment)
         superseded = write(connection, after, before=before, now=moment)
         _set_weight(connection, after)
@@ -182,6 +183,8 @@ def _changed(before: Memory, wanted: Change, *, now: float, renewed: bool, allow
     key = before.key if wanted.key is None else readable(wanted.key)
     was_first_line = before.title == title_of(words_of(before))
     title = title_of(words) if was_first_line else before.title
+    if before.kind is Kind.PREFERENCE and not key:
+        raise UsageError("a preference needs a key", hint="Say what it is about, e.g. `--key test_runner`.")
     named_by_key = before.entity == entity_of(before.layer, before.key)
     made, redacted = door.make(
         layer=before.layer,
