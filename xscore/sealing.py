@@ -47,8 +47,10 @@ def note_of(path: Path) -> str | None:
         return None
     except OSError as error:
         raise StoreError(f"{place} cannot be read: {error.strerror}", hint=f"Remove it; {_ANEW}") from error
-    with os.fdopen(descriptor, "rb") as file:
-        found = _FORM.fullmatch(file.read(100)) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+    try:
+        found = _FORM.fullmatch(os.read(descriptor, 100)) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+    finally:
+        os.close(descriptor)
     if found is None:
         raise StoreError(f"{place} is not a note of xscore", hint=f"Remove it; {_ANEW}")
     return found[1].decode()

@@ -2,7 +2,7 @@
 
 Nobody else may have the store open meanwhile. A call that is killed leaves the old store or the new one, and perhaps a
 scratch file, which the next call removes. What is replaced is overwritten before it is given up. Keys are the business
-of `memory.store_key`. Trade-offs: it needs the room of a second copy; and what the disk itself keeps of blocks that were
+of `memory.store_key`. Trade-offs: it needs the room of a second copy; and what the disk keeps of blocks that were
 given back, as solid-state disks do, and of journals that SQLite removed long ago, is beyond it.
 """
 
@@ -119,9 +119,9 @@ def _is_sealed(path: Path, key: bytes) -> bool:
         return False
     sealing.key_for(path, noted, lambda: key)
     try:
-        open_with_cipher(path, key, read_only=True).close()
+        open_with_cipher(path, key).close()
     except StoreDamaged:
-        open_with_cipher(path, None, read_only=True).close()
+        open_with_cipher(path, None).close()
         return False
     return True
 

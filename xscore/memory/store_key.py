@@ -66,9 +66,11 @@ def _read(path: Path) -> bytes | None:
         return None
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}", hint=_BACK) from error
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         _check_private(path, os.fstat(descriptor))
-        data = file.read(200)
+        data = os.read(descriptor, 200)
+    finally:
+        os.close(descriptor)
     if key := _KEY.fullmatch(data):
         return bytes.fromhex(key[1].decode())
     if noted := _IN_KEYRING.fullmatch(data):

@@ -1,0 +1,57 @@
+"""An encrypted store for tests: made in this process, its key in a file, and looked at byte by byte."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from xscore.memory import encryption
+from xscore.memory.store import Store
+from xscore.paths import find_root
+from xscore.sqlite_drivers import open_sealed
+
+PLANTED = "the heron nests behind the third boiler"
+HEADER = b"SQLite format 3\0"
+
+
+def opened(root: Path, user_dir: Path) -> Store:
+    """Open the store of this folder."""
+    return Store.open(find_root(root), user_data_dir=user_dir)
+
+
+def filled(root: Path, user_dir: Path, *, memories: int = 5) -> Path:
+    """Make a store with planted words; return its database."""
+    root.mkdir(exist_ok=True)
+    with opened(root, user_dir) as store:
+        for number in range(memories):
+            store.project.remember(f"{PLANTED}, said {number}", now=10.0)
+        return store.path
+
+
+def sealed(root: Path, user_dir: Path, *, memories: int = 5) -> Path:
+    """Make the same, encrypted."""
+    path = filled(root, user_dir, memories=memories)
+    encryption.encrypt(path, user_data_dir=user_dir)
+    return path
+
+
+def says(folder: Path, words: str = "heron") -> list[str]:
+    """Name the files below a folder whose bytes hold these words."""
+    return sorted(file.name for file in folder.rglob("*") if file.is_file() and words.encode() in file.read_bytes())
+
+
+def contents(connection: sqlite3.Connection) -> dict[str, object]:
+    """Return every row of every table, the schema, and what stands in the header."""
+    schema = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY 1, 2").fetchall()
+    tables = [name for kind, name, *_ in schema if kind == "table"]
+    found: dict[str, object] = {"schema": schema}
+    for table in tables:
+        found[table] = sorted(map(repr, connection.execute(f'SELECT * FROM "{table}"').fetchall()))
+    for fact in ("user_version", "application_id"):
+        found[fact] = connection.execute(f"PRAGMA {fact}").fetchall()
+    return found
+
+
+def contents_of(path: Path, key: bytes) -> dict[str, object]:
+    """Return the same of a file, encrypted or not."""
+    with closing(open_sealed(path, key)) as connection:
+        return contents(connection)
