@@ -105,6 +105,19 @@ def test_every_memory_has_a_vector(store: Store) -> None:
     assert sum(before[key] != after[key] for key in before) == 1
 
 
+def test_a_bought_vector_lives_as_long_as_its_text(store: Store) -> None:
+    """What another embedder made of a memory stays while its text does, wherever it stands; a new text ends it."""
+    there, elsewhere = function("alpha"), function("alpha", start_line=7)
+    with database.transaction(store.connection):
+        door.put(store.connection, [there])
+        store.connection.execute("INSERT INTO vec VALUES (?, 'bought', x'00')", (there.id,))
+        door.put(store.connection, [elsewhere])
+    assert store.vectors("bought") == [(there.id, b"\0")]
+    with database.transaction(store.connection):
+        door.put(store.connection, [function("alpha", text="def alpha(): return gamma")])
+    assert store.vectors("bought") == []
+
+
 def test_what_is_written_comes_back_whole(store: Store) -> None:
     """X01: every field of a memory survives the store."""
     memory = function(

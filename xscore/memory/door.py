@@ -37,6 +37,11 @@ _UPSERT = (
     f" ON CONFLICT (id) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in _COLUMNS if c not in _SURVIVING)}"
 )
 
+_OUTDATED = """
+    DELETE FROM vec WHERE memory_id = ? AND embedder <> ?
+    AND NOT EXISTS (SELECT 1 FROM memory WHERE id = ? AND text_hash = ?)
+"""
+
 
 def make(
     *,
@@ -122,15 +127,15 @@ def put(connection: sqlite3.Connection, memories: Sequence[Memory], *, thread: s
     """Upsert memories and their vectors. Call it inside `database.transaction`.
 
     An active or stale memory with the same layer, scope and key steps back as superseded. `thread` marks exchanges.
-    Vectors that other embedders made of the text as it was are gone.
+    Vectors that other embedders made of a text that is another now are gone; they cost money, so the others stay.
     """
     for memory in memories:
         if memory.key and memory.status is Status.ACTIVE:
             _supersede(connection, memory)
-    connection.executemany(_UPSERT, (_row(memory, thread) for memory in memories))
     connection.executemany(
-        "DELETE FROM vec WHERE memory_id = ? AND embedder <> ?", ((memory.id, EMBEDDER) for memory in memories)
-    )
+        _OUTDATED, ((memory.id, EMBEDDER, memory.id, memory.text_hash) for memory in memories)
+    )  # before the texts are written
+    connection.executemany(_UPSERT, (_row(memory, thread) for memory in memories))
     connection.executemany(
         "INSERT INTO vec (memory_id, embedder, data) VALUES (?, ?, ?)"
         " ON CONFLICT (memory_id, embedder) DO UPDATE SET data = excluded.data",

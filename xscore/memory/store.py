@@ -9,17 +9,19 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from xscore import database
 from xscore.hashing import content_hash
 from xscore.memory import door, rows, turns
 from xscore.memory.databases import Databases
-from xscore.memory.graph import Graph
 from xscore.memory.layers import Fetched, Tests, fetch
-from xscore.memory.registry import Registry
-from xscore.memory.said_layers import GovernanceLayer, ProjectLayer, UserLayer
-from xscore.memory.snapshot import restore, take_snapshot
 from xscore.records import Candidate, Edge, Memory, Restored, Snapshot, StoreStatus
+
+if TYPE_CHECKING:  # a turn asks for none of these, and would pay for them in every process
+    from xscore.memory.graph import Graph
+    from xscore.memory.registry import Registry
+    from xscore.memory.said_layers import GovernanceLayer, ProjectLayer, UserLayer
 
 _HASH: Mapping[Tests, str] = {"cards": "content_hash", "full": "text_hash"}
 """What the judge is shown, by how tests are shown."""
@@ -30,36 +32,50 @@ class Store(Databases):
     """A repository's memories."""
 
     @property
-    def graph(self) -> Graph:
+    def graph(self) -> "Graph":
         """Questions to the links between files, entities and memories."""
+        from xscore.memory.graph import Graph
+
         return Graph(self.connection)
 
     @property
-    def project(self) -> ProjectLayer:
+    def project(self) -> "ProjectLayer":
         """What holds in this repository, and the decisions that made it so."""
+        from xscore.memory.said_layers import ProjectLayer
+
         return ProjectLayer(self)
 
     @property
-    def user(self) -> UserLayer:
+    def user(self) -> "UserLayer":
         """What is yours in every repository. Its methods raise UsageError where `memory.user_learning` is off."""
+        from xscore.memory.said_layers import UserLayer
+
         return UserLayer(self)
 
     @property
-    def governance(self) -> GovernanceLayer:
+    def governance(self) -> "GovernanceLayer":
         """The decisions, newest first."""
+        from xscore.memory.said_layers import GovernanceLayer
+
         return GovernanceLayer(self)
 
     @property
-    def registry(self) -> Registry:
+    def registry(self) -> "Registry":
         """Query, register, update and remove memories of every layer, by rules and no model."""
+        from xscore.memory.registry import Registry
+
         return Registry(self)
 
     def snapshot(self) -> Snapshot:
         """Return what was said, learned and looked up as one value. See `memory.snapshot`."""
+        from xscore.memory.snapshot import take_snapshot
+
         return take_snapshot(self)
 
     def restore(self, snapshot: Snapshot, *, now: float | None = None) -> Restored:
         """Put a snapshot back, all or nothing. now: Unix seconds. Raises UsageError for one that was altered."""
+        from xscore.memory.snapshot import restore
+
         return restore(self, snapshot, now=now)
 
     def pool(self, *, tests: Tests = "cards", thread: str = "") -> tuple[Candidate, ...]:

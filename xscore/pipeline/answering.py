@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xscore.cost_reports.duration import typical_latency_s
 from xscore.errors import CallTimedOut, UnreadableResponse
-from xscore.memory import checkpoints, turns, working_session
+from xscore.memory import turns, working_session
 from xscore.pipeline.fusion import Context
 from xscore.pipeline.parts import Parts
 from xscore.prompts.answer import answer_request, unknown_ids
@@ -85,7 +85,7 @@ def with_checkpoint(context: Context, checkpoint: Checkpoint | None, *, form: st
     """Return the bundle as text with the checkpoint before it; a bundle as JSON stands alone."""
     if checkpoint is None or form == "json":
         return context.bundle.text
-    return f"{checkpoint_block(Conversation(checkpoint=checkpoints.render(checkpoint)))}\n\n{context.bundle.text}"
+    return f"{checkpoint_block(Conversation(checkpoint=_rendered(checkpoint)))}\n\n{context.bundle.text}"
 
 
 def _conversation(parts: Parts, turn: Turn, checkpoint: Checkpoint | None) -> Conversation:
@@ -97,9 +97,15 @@ def _conversation(parts: Parts, turn: Turn, checkpoint: Checkpoint | None) -> Co
     return Conversation(
         exchanges=shown,
         summary=session.summary if session is not None and goes_back else "",
-        checkpoint="" if checkpoint is None else checkpoints.render(checkpoint),
+        checkpoint="" if checkpoint is None else _rendered(checkpoint),
         persona=settings.persona or ("" if checkpoint is None else checkpoint.persona),
     )
+
+
+def _rendered(checkpoint: Checkpoint) -> str:
+    from xscore.memory import checkpoints  # few turns name one
+
+    return checkpoints.render(checkpoint)
 
 
 def _remarks(text: str, finish: Finish, known: Collection[str]) -> list[str]:

@@ -15,7 +15,6 @@ from pathlib import Path
 from xscore.errors import BudgetExhausted, ProviderError, UsageError
 from xscore.memory.embedder import LONGEST_TEXT, Embedder
 from xscore.memory.store import Store
-from xscore.memory.vectors import embed_missing, gather
 from xscore.pipeline.parts import Desk
 from xscore.providers.hosts import host_of
 from xscore.providers.provider import Provider
@@ -91,6 +90,8 @@ async def bring_up_to_date(settings: Settings, *, store: Store, desk: Desk) -> s
     embedder = await _opened(settings, desk)
     if embedder is None:
         return ""
+    from xscore.memory.vectors import embed_missing
+
     try:
         for connection in store.connections():
             await embed_missing(connection, embedder)
@@ -108,6 +109,8 @@ async def _opened(settings: Settings, desk: Desk) -> Embedder | None:
 
 
 async def _cosines(turn: Turn, embedder: Embedder, store: Store, *, faiss_rows: int) -> Mapping[str, float]:
+    from xscore.memory.vectors import embed_missing, gather  # most turns have no embedder
+
     query = (await embedder.embed([f"{turn.task}\n{turn.errors}"[:LONGEST_TEXT]]))[0]
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE_S):

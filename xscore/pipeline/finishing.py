@@ -14,7 +14,6 @@ from xscore import database
 from xscore.cache.keys import judge_key
 from xscore.errors import UsageError
 from xscore.memory import turns
-from xscore.memory.checkpoints import is_saved
 from xscore.memory.turns import PastTurn
 from xscore.paths import native
 from xscore.pipeline import kept
@@ -72,9 +71,15 @@ def _judge_named(past: PastTurn) -> str:
     return f"{provider}:{model}"
 
 
+def _is_saved(parts: Parts, name: str) -> bool:
+    from xscore.memory.checkpoints import is_saved  # few turns name one
+
+    return is_saved(parts.store.connection, name)
+
+
 def _still_there(parts: Parts, turn: Turn) -> Turn:
     """Name the files of the turn by their whole path, from wherever it goes on; those that are gone are left out."""
-    if turn.checkpoint and not is_saved(parts.store.connection, turn.checkpoint):
+    if turn.checkpoint and not _is_saved(parts, turn.checkpoint):
         parts.observer.note(f"gone since turn {turn.id}, and left out: checkpoint {turn.checkpoint}")
         turn = replace(turn, checkpoint="")
     named = dict.fromkeys([*([turn.file] if turn.file else []), *turn.recent])

@@ -11,10 +11,7 @@ from dataclasses import dataclass, replace
 
 from xscore.memory import evidence
 from xscore.memory.store import Store
-from xscore.pipeline.fusion_rules import may_repeat, settled, shown_once
 from xscore.pipeline.parts import Parts
-from xscore.pipeline.surroundings import surroundings
-from xscore.prompts.bundle import render
 from xscore.prompts.bundle_entry import Bundle, BundleEntry
 from xscore.records import Citation, Kind, Layer, Memory, Relation, Scope, Selection, Status
 
@@ -49,6 +46,10 @@ def fuse(
     form: `xml`, `markdown`, `json` or `memory`. ceilings: the plan's, layer -> share; None: those of the settings.
     scope: the user's narrowing, which the details of summaries keep to as well.
     """
+    from xscore.pipeline.fusion_rules import settled  # a turn that ends with its selection renders nothing
+    from xscore.pipeline.surroundings import surroundings
+    from xscore.prompts.bundle import render
+
     settings, now = parts.settings.bundle, parts.clock()
     authority = {str(layer): share for layer, share in settings.authority.items()}
     kept = _kept(parts.store, selection)
@@ -91,6 +92,8 @@ def _changed(store: Store, memories: Mapping[str, Memory]) -> dict[str, tuple[Ci
 
 
 def _told_once(entries: Sequence[BundleEntry], authority: Mapping[str, float]) -> list[BundleEntry]:
+    from xscore.pipeline.fusion_rules import may_repeat, shown_once
+
     texts = may_repeat(entries)
     if len(texts) < 2:
         return list(entries)

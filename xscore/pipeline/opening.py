@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from xscore.cache.keys import judge_key, turn_key
 from xscore.errors import StoreError, UsageError
 from xscore.git import earlier_names, working_branch
-from xscore.memory import checkpoints
 from xscore.memory.working_session import take_up
 from xscore.pipeline import kept
 from xscore.pipeline.bulk import made_in_bulk
@@ -41,7 +40,7 @@ def open_turn(parts: Parts, turn: Turn, watch: Stopwatch) -> Opened:
     """Bring the index up to date, complete the turn, and look up what is known. Sends nothing."""
     settings, judge = parts.settings, parts.judge
     now = parts.clock()
-    checkpoint = checkpoints.load(parts.store.connection, turn.checkpoint) if turn.checkpoint else None
+    checkpoint = _checkpoint(parts, turn.checkpoint) if turn.checkpoint else None
     parts.observer.stage("index")
     with watch.stage("index"):
         report = parts.index()
@@ -60,6 +59,12 @@ def open_turn(parts: Parts, turn: Turn, watch: Stopwatch) -> Opened:
         pool = gather(fetched.candidates, ready.scope, known)
     ready = replace(ready, thread=session.thread, checkpoint=checkpoint.name if checkpoint else "")
     return Opened(ready, key, pool, report, routing, session, checkpoint)
+
+
+def _checkpoint(parts: Parts, name: str) -> Checkpoint:
+    from xscore.memory import checkpoints  # few turns name one
+
+    return checkpoints.load(parts.store.connection, name)
 
 
 def session_of(parts: Parts, turn: Turn, *, now: float) -> SessionInfo:
