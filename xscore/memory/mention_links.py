@@ -85,13 +85,14 @@ def mentioned(memory: Memory) -> list[Mention]:
 
 
 def _hints(text: str) -> Iterator[str]:
-    for path, entity in _QUALIFIED.findall(text):
+    dotted = " ".join([word for word in text.split() if "." in word])  # no path is without a dot, or holds a blank
+    for path, entity in _QUALIFIED.findall(dotted):
         yield f"{_INSIDE}:{path}::{entity}"
-    for path in _PATH.findall(_QUALIFIED.sub(" ", text)):
+    for path in _PATH.findall(_QUALIFIED.sub(" ", dotted)):
         yield f"{_FILE}:{path}"
     for entity in _TICKED.findall(text):
         yield f"{_NAMED}:{entity}"
-    for known in _MEMORY.findall(text):
+    for known in _MEMORY.findall(text) if "m_" in text else ():
         yield f"{_KNOWN}:{known}"
 
 

@@ -13,6 +13,8 @@ ANSWER_TAGS = (
 )
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_CONTROLS = {code: "\ufffd" for code in (*range(0x20), 0x7F) if chr(code) not in "\t\n\r"}
+"""The same for text of ASCII alone, which is translated, twice as fast."""
 _BACKTICKS = re.compile(r"`{3,}")
 _IN_ATTRIBUTE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": " ", "\r": " ", "\t": " "})
 
@@ -78,6 +80,7 @@ def around(text: str, line: int, limit: int) -> str:
 
 def well_formed(text: str) -> str:
     """Replace control characters and lone surrogates, which neither UTF-8 nor a JSON body can carry."""
-    if not text.isascii():
-        text = text.encode("utf-8", "replace").decode("utf-8")
+    if text.isascii():
+        return text.translate(_CONTROLS)
+    text = text.encode("utf-8", "replace").decode("utf-8")
     return _CONTROL.sub("\ufffd", text)

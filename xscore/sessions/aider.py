@@ -17,8 +17,8 @@ from xscore.sessions.session_format import Line, Mark, Places, SessionFile, Stat
 ORIGIN = "aider"
 FILE = ".aider.chat.history.md"
 MAX_ANSWER_BYTES = 256_000
-_SPEAKING = frozenset({b"#", b">", b"`"})
-"""What a line begins with that may not be the model's words."""
+_SPEAKING = b"#>`"
+"""What a line begins with that may not be the model's words; lines between are read as one."""
 _HEAD = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
 _FENCE = re.compile(r"(`{3,})[^`]*\Z")
 _SPOKEN = re.compile(r"/(?:ask|code|architect|context)\s+(.+)", re.DOTALL)
@@ -35,7 +35,7 @@ class Aider:
         """The one file there is."""
         path = places.root / FILE
         if path.is_file():
-            yield SessionFile(path, ORIGIN, certain=True, cwd=str(places.root))
+            yield SessionFile(path, ORIGIN, certain=True, cwd=str(places.root), speaking=_SPEAKING)
 
     def cwd_of(self, head: bytes) -> list[str]:
         """None is recorded."""
@@ -62,8 +62,8 @@ class AiderReader:
         self._fence = ""
 
     def take(self, line: Line) -> Exchange | None:
-        """Read a line; most of them are the model's and only kept."""
-        if line.data[:1] not in _SPEAKING and self._mark is None and self._session:
+        """Read a line, or a run of the model's, which are only kept."""
+        if (not line.data or line.data[0] not in _SPEAKING) and self._mark is None and self._session:
             self._add(line.data)
             return None
         text = line.data.decode("utf-8", "replace").removeprefix("\ufeff")
@@ -85,7 +85,8 @@ class AiderReader:
         opening = _FENCE.match(text)
         self._fence = opening[1] if opening else ""
         if not self._session and text.strip():
-            raise UnreadableSession(line.number, "expected `# aider chat started at YYYY-MM-DD HH:MM:SS` first")
+            blank = text[: -len(text.lstrip())].count("\n")
+            raise UnreadableSession(line.number + blank, "expected `# aider chat started at YYYY-MM-DD HH:MM:SS` first")
         self._add(line.data)
         return ended
 
@@ -144,9 +145,12 @@ class AiderReader:
             self._talk.touch(told.removeprefix(_EDITED))
 
     def _add(self, data: bytes) -> None:
-        if self._answer_bytes < MAX_ANSWER_BYTES:
-            self._answer.append(data)
-            self._answer_bytes += len(data) + 1
+        """Keep the model's lines, up to the one that fills the measure."""
+        room = MAX_ANSWER_BYTES - self._answer_bytes
+        if room > 0:
+            end = data.find(b"\n", room - 1) if len(data) >= room else -1
+            self._answer.append(data if end < 0 else data[:end])
+            self._answer_bytes += len(self._answer[-1]) + 1
 
     def _close(self) -> Exchange | None:
         self._talk.answer(b"\n".join(self._answer).decode("utf-8", "replace"))

@@ -180,7 +180,8 @@ class _Import:
     def _lines(self, seen: _Opened, stream: BinaryIO, start: Mark) -> Iterator[Line]:
         if seen.file.whole:
             return lines.elements_of(stream)
-        return lines.lines_of(seen.file.path, stream, offset=start.offset, number=start.number)
+        path, speaking, place = seen.file.path, seen.file.speaking, {"offset": start.offset, "number": start.number}
+        return lines.runs_of(path, stream, speaking, **place) if speaking else lines.lines_of(path, stream, **place)
 
     def _keep(self, exchange: Exchange) -> None:
         if exchange.ended_at < self._since or not self._place.holds(exchange.cwd):
@@ -210,7 +211,7 @@ class _Import:
 
 
 def _after(line: Line, reader: Reader) -> Mark:
-    return Mark(line.end, line.number + (line.end > line.offset), reader.state())
+    return Mark(line.end, line.number + (line.lines if line.end > line.offset else 0), reader.state())
 
 
 def _is_whole(line: Line) -> bool:

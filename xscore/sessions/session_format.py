@@ -45,10 +45,12 @@ class SessionFile:
     """It is one JSON array, handed over an element a line, and read anew whenever it changes."""
     cwd: str = ""
     """The folder it was found to speak of, where it is not in every record."""
+    speaking: bytes = b""
+    """What a line begins with that tells something; lines between are handed over as one. Empty: each tells."""
 
 
 class Line(NamedTuple):
-    """One line of a file. A named tuple, since a gigabyte has ten million of them."""
+    """One line of a file, or a run of lines. A named tuple, since a gigabyte has ten million of them."""
 
     number: int
     """1-based."""
@@ -62,6 +64,8 @@ class Line(NamedTuple):
     """It has no line end yet: its agent may be writing it just now."""
     end: int = 0
     """Byte where the next one begins; its own beginning while it has no line end."""
+    lines: int = 1
+    """How many lines it is; `data` then holds the line breaks between them."""
 
 
 @dataclass(frozen=True, slots=True)
