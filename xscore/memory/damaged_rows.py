@@ -48,8 +48,10 @@ TEXTS = Keys(_text, _number, 1 << 7 * _TEXT_CHARS)
 class DamagedRows:
     """A reader of one damaged database, and how many places it had to jump over."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    def __init__(self, open_it: Callable[[], sqlite3.Connection], *, anew: bool = False) -> None:
+        """Open the database; anew: again after each failure, as SQLCipher reads nothing more after a damaged page."""
+        self._open, self._anew = open_it, anew
+        self._connection = open_it()
         self.places = 0
 
     def read(self, sql: str, keys: Keys, *before: object) -> Iterator[Row]:
@@ -65,6 +67,7 @@ class DamagedRows:
                     at = max(at, keys.to_number(row[0])) + 1
             except (StoreError, sqlite3.Error, TypeError, ValueError):
                 self.places += 1
+                self._go_on()
                 at = self._behind(sql, keys, before, at)
             else:
                 return
@@ -90,5 +93,15 @@ class DamagedRows:
         try:
             self._connection.execute(sql, parameters).fetchone()
         except (StoreError, sqlite3.Error):
+            self._go_on()
             return False
         return True
+
+    def _go_on(self) -> None:
+        if self._anew:
+            self._connection.close()
+            self._connection = self._open()
+
+    def close(self) -> None:
+        """Release the file."""
+        self._connection.close()

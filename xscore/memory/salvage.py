@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
-from xscore import database
+from xscore import database, sealing
 from xscore.errors import StoreError
 from xscore.hashing import judgment_seals, turn_seal
 from xscore.memory import door, rows
@@ -74,8 +75,8 @@ class Salvaged:
 def salvage(damaged: Path, target: sqlite3.Connection, keys: KeySource | None = None) -> Salvaged:
     """Carry over what the database at `damaged` still tells into a new store, in one transaction."""
     found = Salvaged()
-    with closing(database.open_as_it_is(damaged, keys)) as connection, database.transaction(target):
-        reader = DamagedRows(connection)
+    open_it, is_sealed = partial(database.open_as_it_is, damaged, keys), sealing.note_of(damaged) is not None
+    with closing(DamagedRows(open_it, anew=is_sealed)) as reader, database.transaction(target):
         _judgments(reader, target, found)
         for table in _TABLES:
             table.carry(reader, target, found)
