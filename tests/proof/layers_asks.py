@@ -1,0 +1,139 @@
+"""Turns as the machine of the layers takes them: a scripted or lexical judge, an answer that quotes what was kept.
+
+The receipt is held against a count of the pool that was made with plain SQL between the index run and the judging.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from tests.proof.layers_model import Model
+from tests.proof.layers_words import words_in
+from tests.proof.layers_world import World, reader, rows_of
+from tests.proof.layers_writes import RULES
+from xscore.pipeline.build import Pipeline
+from xscore.records import Answer, Kind, Status, Turn
+from xscore.settings import IndexSettings, JudgeSettings, PrimarySettings, Settings, StoreSettings
+
+HIGH = 0.95
+_CONTENTS = (
+    "SELECT content_hash FROM memory WHERE status IN ('active', 'stale') AND NOT (kind = 'exchange' AND thread = ?)"
+)
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What is asked."""
+
+    task: str
+    about: str = ""
+    """A telling word: memories that say it are kept, and the answer quotes them; empty: nothing is."""
+    is_lexical: bool = False
+    answers: bool = True
+    fresh: bool = False
+
+
+@dataclass
+class Asked:
+    """What was asked and judged so far."""
+
+    judged: dict[tuple[str, str], set[str]]
+    """Task and script -> contents that the scripted judge knows of it."""
+    erased: set[str]
+    """Contents of which something was erased since; they may be known or not."""
+
+    def erase(self, contents: Sequence[str]) -> None:
+        """Contents went."""
+        self.erased.update(contents)
+
+
+def take(world: World, model: Model, asked: Asked, ask: Ask) -> Answer:
+    """Take the turn and enter what came of it."""
+    quoted = [one.words for one in model.live() if ask.about and ask.about in words_in(one.words)]
+    quoted = [words for words in quoted if "\n" not in words]
+    said = f"It was said: {quoted[0]}" if quoted else "Nobody said anything of it."
+    rules = [{"text": form, "score": HIGH, "reason": f"it speaks of {ask.about}"} for form in _forms(ask.about)]
+    (world.folder / "judge.json").write_text(json.dumps({"rules": rules}))
+    (world.folder / "primary.json").write_text(json.dumps({"answer": said}))
+    with world.closed():
+        answer, contents, before = asyncio.run(_turn(world, ask, model))
+    _check_receipt(answer, contents, asked, ask)
+    _enter(world, model, answer, ask, before)
+    return answer
+
+
+def _forms(word: str) -> list[str]:
+    return [word, word.capitalize()] if word else []
+
+
+async def _turn(world: World, ask: Ask, model: Model) -> tuple[Answer, set[str], set[str]]:
+    judge, primary = (f"scripted:{world.folder / name}.json" for name in ("judge", "primary"))
+    settings = Settings(
+        judge=JudgeSettings(model="lexical" if ask.is_lexical else judge),
+        primary=PrimarySettings(model=primary),
+        index=IndexSettings(git=False),
+        memory=RULES,
+        store=StoreSettings(user_data_dir=world.user_dir),
+    )
+    async with Pipeline.open(world.project, settings, clock=lambda: world.now) as pipeline:
+        await pipeline.index()
+        model.looked(world.versions)
+        (thread,) = pipeline.store.connection.execute(
+            "SELECT coalesce((SELECT thread FROM session WHERE branch = '' AND closed_at IS NULL AND current_at > 0"
+            " ORDER BY current_at DESC, thread LIMIT 1), '')"
+        ).fetchone()
+        contents = _contents(world, "" if ask.fresh else thread)
+        before = set(rows_of(pipeline.store))
+        answer = await pipeline.ask(Turn(task=ask.task, fresh=ask.fresh), answer=ask.answers)
+    return answer, contents, before
+
+
+def _contents(world: World, thread: str) -> set[str]:
+    found = set[str]()
+    for path in world.databases:
+        if path.exists():
+            with closing(reader(path)) as connection:
+                found |= {row[0] for row in connection.execute(_CONTENTS, (thread or "\0",)).fetchall()}
+    return found
+
+
+def _check_receipt(answer: Answer, contents: set[str], asked: Asked, ask: Ask) -> None:
+    """Everybody took part, the sum adds up, and what was judged before is not judged again."""
+    got = answer.coverage
+    assert answer.exit_code == 0, (answer.exit_code, answer.warnings)
+    assert got.candidates == got.judged + got.cached + got.carried + got.unjudged
+    assert got.candidates == len(contents), f"{got.candidates} candidates, {len(contents)} contents are live"
+    assert got.unjudged == 0
+    if ask.is_lexical:
+        return
+    known = asked.judged.setdefault((ask.task, ask.about), set())
+    most, least = len(contents & known), len((contents & known) - asked.erased)
+    assert least <= got.cached <= most, f"{got.cached} cached, {least}..{most} were judged before"
+    known |= contents
+
+
+def _enter(world: World, model: Model, answer: Answer, ask: Ask, before: set[str]) -> None:
+    """Enter the exchange that the answer became, and who was kept for it."""
+    rows = rows_of(world.store)
+    key, thread = world.store.connection.execute(
+        "SELECT turn_key, thread FROM turn WHERE id = ?", (answer.turn_id,)
+    ).fetchone()
+    exchange = next((id_ for id_, row in rows.items() if row["kind"] == "exchange" and row["key"] == key), "")
+    assert bool(answer.answer) is ask.answers
+    if answer.answer:
+        assert exchange, "an answer left no exchange"
+        row = rows[exchange]
+        assert (row["thread"], row["status"]) == (thread, Status.ACTIVE)
+        assert row["text"] == f"Task: {ask.task}\n\nAnswer: {answer.answer}"
+        was = model.held.pop(exchange, None)
+        assert was is None or was.kind is Kind.EXCHANGE
+        model.came(exchange, rows)
+    assert set(rows) - before <= {exchange}, "a turn left more than its exchange"
+    kept = {memory.id for memory in answer.selected}
+    model.kept_by[answer.turn_id] = (exchange if answer.answer else "", kept)
+    model.touched.update(kept)
+    if ask.about and not ask.is_lexical:
+        wanted = {one.id for one in model.live() if ask.about in words_in(one.words) and one.id != exchange}
+        assert kept or not wanted, f"nobody was kept who speaks of {ask.about}"

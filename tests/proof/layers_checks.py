@@ -1,0 +1,137 @@
+"""What must hold of both stores after every step, read with plain SQL beside the code that is on trial."""
+
+import json
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.proof.layers_model import Model
+from tests.proof.layers_sayings import LIVE
+from tests.proof.layers_world import World, reader, rows_of
+from xscore.records import Kind
+
+Event = tuple[int, float, str, str, str]
+Rows = dict[str, dict[str, object]]
+_ORPHANS = {
+    "vec": "SELECT memory_id FROM vec WHERE memory_id NOT IN (SELECT id FROM memory)",
+    "no vec": "SELECT id FROM memory WHERE id NOT IN (SELECT memory_id FROM vec WHERE embedder = 'terms-1')",
+    "evidence": "SELECT memory_id FROM evidence WHERE memory_id NOT IN (SELECT id FROM memory)",
+    "occurrence": "SELECT memory_id FROM occurrence WHERE memory_id NOT IN (SELECT id FROM memory)",
+    "edge": "SELECT source FROM edge WHERE source LIKE 'm\\_%' ESCAPE '\\' AND source NOT IN (SELECT id FROM memory)"
+    " UNION SELECT target FROM edge WHERE target LIKE 'm\\_%' ESCAPE '\\' AND target NOT IN (SELECT id FROM memory)",
+    "mention": "SELECT source FROM mention WHERE path = '' AND source NOT IN (SELECT id FROM memory)",
+    "slot": "SELECT memory_id FROM slot WHERE memory_id NOT IN (SELECT id FROM memory)",
+    "judgment": "SELECT content_id FROM judgment WHERE content_id NOT IN (SELECT id FROM content)"
+    " OR query_id NOT IN (SELECT id FROM query)",
+    "reason": "SELECT content_id FROM reason WHERE (query_id, content_id) NOT IN"
+    " (SELECT query_id, content_id FROM judgment)",
+    "observation": "SELECT key FROM observation WHERE project NOT IN (SELECT id FROM project)",
+    "claim": "SELECT content FROM claim",
+    "reservation": "SELECT id FROM reservation",
+    "receipt": "SELECT turn_id FROM receipt WHERE turn_id NOT IN (SELECT id FROM turn)",
+    "behind nobody": "SELECT id FROM memory WHERE status = 'superseded' AND superseded_by = id",
+}
+_TWO_ACTIVE = (
+    "SELECT layer, scope, key FROM memory WHERE status = 'active' AND key <> '' GROUP BY 1, 2, 3 HAVING count(*) > 1"
+)
+
+
+@dataclass
+class Past:
+    """What was there after the step before."""
+
+    rows: Rows = field(default_factory=dict)
+    events: dict[Path, list[Event]] = field(default_factory=dict)
+
+
+def check(world: World, model: Model, past: Past, *, may_blank: bool, is_free: bool = False) -> None:
+    """Hold both stores against the model and against what was there before.
+
+    may_blank: something was erased in this step. is_free: who was touched is not known, as after a turn.
+    """
+    for path in world.databases:
+        if path.exists():
+            with closing(reader(path)) as connection:
+                _check_one(connection)
+                past.events[path] = _check_events(connection, past.events.get(path, []), may_blank=may_blank)
+    rows = rows_of(world.store)
+    _check_model(model, rows)
+    _check_layers(world)
+    if not is_free:
+        changed = {id_ for id_ in rows.keys() | past.rows.keys() if rows.get(id_) != past.rows.get(id_)}
+        assert changed <= model.touched, f"changed without being asked: {changed - model.touched}"
+    model.touched.clear()
+    past.rows = rows
+
+
+def _check_one(connection: sqlite3.Connection) -> None:
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    for name, query in _ORPHANS.items():
+        assert connection.execute(query).fetchall() == [], f"orphans: {name}"
+    assert connection.execute(_TWO_ACTIVE).fetchall() == [], "two are active for one key"
+    counted = Counter[str]()
+    for shown, text in connection.execute("SELECT content_hash, text_hash FROM memory").fetchall():
+        counted.update({shown, text})
+    kept = dict(connection.execute("SELECT hash, memories FROM content WHERE memories > 0").fetchall())
+    assert kept == dict(counted), "contents are counted wrongly"
+
+
+def _check_events(connection: sqlite3.Connection, before: list[Event], *, may_blank: bool) -> list[Event]:
+    """Events are only appended; what they tell may be blanked by erasing, and by nothing else."""
+    now: list[Event] = connection.execute("SELECT id, at, name, subject, payload FROM event ORDER BY id").fetchall()
+    assert len(now) >= len(before), "events are gone"
+    for old, new in zip(before, now, strict=False):
+        assert old == new or (may_blank and old[:4] == new[:4] and new[4] == "{}"), f"an event was changed: {old}"
+    return now
+
+
+def _check_model(model: Model, rows: Rows) -> None:
+    lost, strangers = model.held.keys() - rows.keys(), rows.keys() - model.held.keys()
+    assert not lost, f"lost: {[model.held[one] for one in lost]}"
+    assert not strangers, f"there, and should not be: {[rows[one] for one in strangers]}"
+    for identifier, one in model.held.items():
+        row = rows[identifier]
+        found = (row["layer"], row["kind"], row["scope"], row["status"], row["key"], row["thread"])
+        wanted = (one.layer, one.kind, one.scope, one.status, one.key, one.thread)
+        assert found == wanted, f"{row['title']}: {found}, should be {wanted}"
+        assert str(row["text"]).startswith(one.words), f"{row['text']!r}, should be {one.words!r}"
+
+
+def _check_layers(world: World) -> None:
+    """The user's layer is in the user's store and nowhere else, judgments about it included (P07)."""
+    here, *own = world.store.connections()
+    assert here.execute("SELECT count(*) FROM memory WHERE layer = 'user'").fetchone() == (0,)
+    for user in own:
+        assert user.execute("SELECT count(*) FROM memory WHERE layer <> 'user'").fetchone() == (0,)
+        hashes = json.dumps([row[0] for row in user.execute("SELECT hash FROM content").fetchall()])
+        query = "SELECT hash FROM content WHERE hash IN (SELECT value FROM json_each(?))"
+        assert here.execute(query, (hashes,)).fetchall() == [], "the repository's store knows a content of the user's"
+
+
+def check_pool(world: World, model: Model) -> None:
+    """Every live memory is a candidate, or the named twin of one; and nobody else is."""
+    code = "SELECT id FROM memory WHERE source = 'index' AND status IN ('active', 'stale')"
+    wanted = {one.id for one in model.live()} | {row[0] for row in world.store.connection.execute(code).fetchall()}
+    found = [id_ for one in world.store.pool() for id_ in (one.id, *one.duplicates)]
+    assert sorted(found) == sorted(wanted), f"lost: {wanted - set(found)}; strangers: {set(found) - wanted}"
+
+
+def check_bytes(world: World, model: Model) -> None:
+    """What was erased is in no byte of any file."""
+    found = world.holding(model.dead_words())
+    assert not found, f"erased, and still in the files: {found}"
+
+
+def check_checkpoint(world: World, model: Model, named: tuple[str, ...]) -> None:
+    """A checkpoint names nobody who was erased."""
+    rows = rows_of(world.store)
+    gone = {id_ for id_ in named if id_ in model.erased and id_ not in rows}
+    assert not gone, f"a checkpoint speaks of what was erased: {gone}"
+
+
+def live_exchanges(model: Model) -> int:
+    """How many exchanges take part."""
+    return sum(one.kind is Kind.EXCHANGE and one.status in LIVE for one in model.held.values())

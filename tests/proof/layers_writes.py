@@ -1,0 +1,217 @@
+"""What the machine of the layers does to a store, as values: so that the same write can be rehearsed, cut and repeated.
+
+`perform` is the only place that calls the house. Nothing is checked here.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xscore import database
+from xscore.hashing import digest
+from xscore.learning.actions import Scope
+from xscore.learning.closing import close_session
+from xscore.learning.consolidate import consolidate
+from xscore.learning.feedback import Signal, give_feedback
+from xscore.memory import checkpoints, door, erasure, failures
+from xscore.memory.evidence import cite, refresh
+from xscore.memory.remembering import Change, change, remember
+from xscore.memory.store import Store
+from xscore.memory.writing import write as put
+from xscore.paths import find_root
+from xscore.records import Kind, Layer, MemoryScope, Particulars, Snapshot, Source, Statement
+from xscore.settings import MemorySettings
+
+RULES = MemorySettings.model_validate({"promote_projects": 1, "max_rows": {"governance": 4, "project": 12}})
+"""One project is enough to promote, so that both stores are written at once; caps that are reached."""
+
+
+@dataclass(frozen=True)
+class Say:
+    """`memory add`."""
+
+    kind: Kind
+    words: str
+    key: str = ""
+    layer: Layer | None = None
+    because: str = ""
+    cites: str = ""
+    """Lines of a file, as `--cite` takes them."""
+    importance: float = 0.5
+    is_inferred: bool = False
+
+
+@dataclass(frozen=True)
+class Edit:
+    """`memory update`."""
+
+    id: str
+    words: str | None = None
+    key: str | None = None
+    importance: float | None = None
+
+
+@dataclass(frozen=True)
+class Fail:
+    """`failure add`."""
+
+    words: str
+    occurrence: str = ""
+
+
+@dataclass(frozen=True)
+class Resolve:
+    """`failure resolve`."""
+
+    id: str
+    by: str
+
+
+@dataclass(frozen=True)
+class Prefer:
+    """`store.user.update_preference`."""
+
+    key: str
+    words: str
+    delta: int
+    is_said: bool
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """`memory feedback`."""
+
+    id: str
+    signal: Signal
+
+
+@dataclass(frozen=True)
+class Erase:
+    """`memory delete` and `memory wipe`."""
+
+    ids: tuple[str, ...]
+    forget: bool = False
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that a session learned."""
+
+    words: str
+    kind: Kind
+    key: str
+    thread: str
+    is_said: bool
+
+
+@dataclass(frozen=True)
+class Consolidate:
+    """`memory consolidate`."""
+
+    scopes: tuple[Scope, ...]
+
+
+@dataclass(frozen=True)
+class Close:
+    """`session close`."""
+
+    thread: str
+
+
+@dataclass(frozen=True)
+class Save:
+    """`checkpoint save`."""
+
+    name: str
+    thread: str
+
+
+@dataclass(frozen=True)
+class Restore:
+    """`memory import` of a snapshot."""
+
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True)
+class Look:
+    """A look at the cited files, as every turn begins with."""
+
+
+Write = Say | Edit | Fail | Resolve | Prefer | Feedback | Erase | Note | Consolidate | Close | Save | Restore | Look
+ATOMIC = (Say, Edit, Fail, Resolve, Prefer, Feedback, Note, Close, Save, Restore, Look)
+"""Writes of one transaction: cut short, nothing of them is there."""
+
+
+def opened(folder: Path, *, now: float) -> Store:
+    """Open the project in this folder, with its user, at a fixed clock."""
+    root = folder / "project"
+    root.mkdir(parents=True, exist_ok=True)
+    return Store.open(find_root(root), user_data_dir=folder / "user", settings=RULES, clock=lambda: now, trust_it=True)
+
+
+def perform(store: Store, write: Write, *, now: float) -> Any:  # noqa: C901  one line for each
+    """Do it, and return what the house says of it. Raises what the house raises."""
+    match write:
+        case Say():
+            return _say(store, write, now)
+        case Edit(id=id_, words=words, key=key, importance=importance):
+            return change(store, id_, Change(text=words, key=key, importance=importance), now=now)
+        case Fail(words=words, occurrence=occurrence):
+            return failures.record(store, text=words, occurrence=occurrence, seen_at=now)
+        case Resolve(id=id_, by=by):
+            return failures.resolve(store, id_, by, now=now)
+        case Prefer(key=key, words=words, delta=delta, is_said=is_said):
+            source = Source.EXPLICIT if is_said else Source.INFERRED
+            return store.user.update_preference(key, words, delta_evidence=delta, source=source, now=now)
+        case Feedback(id=id_, signal=signal):
+            return give_feedback(store, id_, signal, now=now)
+        case Erase(ids=ids, forget=forget):
+            return erasure.erase(store, ids, now=now, forget=forget)
+        case Note():
+            return _note(store, write, now)
+        case Consolidate(scopes=scopes):
+            return consolidate(store, RULES, now=now, scopes=scopes)
+        case Close(thread=thread):
+            return close_session(store, thread, now=now)
+        case Save(name=name, thread=thread):
+            return checkpoints.save(store.connection, name, thread=thread, now=now)
+        case Restore(snapshot=snapshot):
+            return store.restore(snapshot, now=now)
+        case Look():
+            return refresh(store.connection, store.root, now=now)
+
+
+def _say(store: Store, write: Say, now: float) -> object:
+    statement = Statement(
+        text=write.words,
+        kind=write.kind,
+        layer=write.layer,
+        key=write.key,
+        because=write.because,
+        importance=write.importance,
+        confidence=RULES.inferred_confidence if write.is_inferred else 1.0,
+        source=Source.INFERRED if write.is_inferred else Source.EXPLICIT,
+    )
+    cited = [cite(store.root, write.cites)] if write.cites else []
+    return remember(store, statement, citations=cited, now=now)
+
+
+def _note(store: Store, write: Note, now: float) -> str:
+    memory, _ = door.make(
+        layer=Layer.SESSION,
+        kind=write.kind,
+        title=write.words,
+        text=write.words,
+        entity=write.key,
+        ordinal=int(digest("noted", write.thread, write.words)[:15], 16),
+        particulars=Particulars(session=write.thread),
+        key=write.key,
+        scope=MemoryScope.SESSION,
+        source=Source.EXPLICIT if write.is_said else Source.INFERRED,
+        updated_at=now,
+    )
+    with database.transaction(store.connection):
+        before = store.memories([memory.id]).get(memory.id)
+        put(store.connection, memory, before=before, now=now, thread=write.thread)
+    return memory.id
