@@ -1,0 +1,150 @@
+"""`xscore encrypt` and `decrypt`, end to end (P04)."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.conftest import MakeRepo
+
+TASK = "why does the retry give up"
+HEADER = b"SQLite format 3\0"
+PLANTED = "herons count to seven"
+WITHOUT = """
+import sys
+sys.modules["sqlcipher3"] = None
+from xscore.cli.main import run
+sys.argv = ["xscore", *sys.argv[1:]]
+run()
+"""
+LOADED = """
+import sys
+from xscore.cli.main import run
+sys.argv = ["xscore", *sys.argv[1:]]
+try:
+    run()
+finally:
+    print(sorted({"sqlcipher3", "keyring"} & sys.modules.keys()), file=sys.stderr)
+"""
+
+
+@pytest.fixture
+def shop(make_repo: MakeRepo, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a repository, and keep away from the keyring of whoever runs this."""
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    text = f'def retry():\n    """Give up late: {PLANTED}."""\n    return 7\n'
+    return make_repo({"net.py": text, "test_net.py": "from net import retry\n\ndef test_it():\n    assert retry()\n"})
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> tuple[str, ...]:
+    """Write a script for both seats."""
+    path = tmp_path / "script.json"
+    path.write_text(json.dumps({"default": 0.1, "answer": "It counts.", "rules": [{"entity": "retry", "score": 0.9}]}))
+    return ("--judge", f"scripted:{path}", "--model", f"scripted:{path}")
+
+
+def says(*folders: Path) -> list[str]:
+    """Name the database files below these folders that hold the planted words."""
+    files = [file for folder in folders for file in folder.rglob("*") if ".db" in file.name and file.is_file()]
+    assert files
+    return [file.name for file in files if PLANTED.encode() in file.read_bytes()]
+
+
+def test_a_whole_turn_on_encrypted_stores(xscore: Run, shop: Path, own_home: Path, scripted: tuple[str, ...]) -> None:
+    """P04: index, ask by a model and by the lexical judge, remember of oneself: no planted word in any database."""
+    assert xscore("index", cwd=shop).returncode == 0
+    assert says(shop / ".xscore") == ["memory.db"]
+    done = xscore("encrypt", "--all", "--json", cwd=shop)
+    assert done.returncode == 0, done.stderr
+    stores = json.loads(done.stdout)["stores"]
+    assert [(Path(each["path"]).name, each["is_encrypted"]) for each in stores] == [
+        ("memory.db", True),
+        ("user.db", True),
+    ]
+    assert "nobody can read this again" in done.stderr
+    assert (
+        xscore(
+            "memory", "add", PLANTED, "--layer", "user", "--kind", "preference", "--key", "birds", cwd=shop
+        ).returncode
+        == 0
+    )
+    first = xscore("ask", TASK, *scripted, "--json", cwd=shop)
+    assert first.returncode == 0, first.stderr
+    again = json.loads(xscore("ask", TASK, *scripted, "--json", cwd=shop).stdout)
+    assert again["coverage"]["cached"] == again["coverage"]["candidates"] > 0
+    lexical = xscore("context", "retry herons", "--judge", "lexical", cwd=shop)
+    assert PLANTED in lexical.stdout, lexical.stderr
+    assert says(shop / ".xscore", own_home) == []
+    assert all(not Path(each["path"]).read_bytes().startswith(HEADER) for each in stores)
+
+
+def test_decrypting_brings_it_all_back(xscore: Run, shop: Path) -> None:
+    """The same memories, the SQLite header, and no note left; twice says that it already was."""
+    xscore("index", cwd=shop)
+    before = xscore("status", "--json", cwd=shop).stdout
+    assert xscore("encrypt", cwd=shop).stdout.startswith("encrypted: ")
+    assert xscore("encrypt", cwd=shop).stdout.startswith("already encrypted: ")
+    assert xscore("decrypt", cwd=shop).stdout.startswith("decrypted: ")
+    assert xscore("decrypt", cwd=shop).stdout.startswith("already plain: ")
+    after = json.loads(xscore("status", "--json", cwd=shop).stdout)
+    assert {**after, "bytes": 0} == {**json.loads(before), "bytes": 0}
+    assert (shop / ".xscore" / "memory.db").read_bytes().startswith(HEADER)
+
+
+def test_missing_and_wrong_keys_and_the_missing_extra_are_exit_6(xscore: Run, shop: Path, own_home: Path) -> None:
+    """Each says what it is and what to do; none speaks of damage or of a rebuild."""
+    xscore("encrypt", cwd=shop)
+    (key,) = own_home.rglob("store.key")
+    right = key.read_text()
+    environment = {**os.environ, "HOME": str(own_home)}
+    without = subprocess.run(
+        [sys.executable, "-c", WITHOUT, "memory", "list"],
+        cwd=shop,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    key.write_text("00" * 32)
+    wrong = xscore("memory", "list", cwd=shop)
+    key.unlink()
+    missing = xscore("ask", TASK, "--judge", "lexical", cwd=shop)
+    for done, words in ((without, "pip install 'xscore[crypt]'"), (wrong, "your key is"), (missing, "is missing")):
+        assert done.returncode == 6, done.stderr
+        assert words in " ".join(done.stderr.split())
+        assert not any(word in done.stderr for word in ("damaged", "rebuild", "Traceback", right))
+    key.touch(0o600)
+    key.write_text(right)
+    assert xscore("memory", "list", cwd=shop).returncode in (0, 1)
+
+
+def test_your_own_store_stays_shut_where_it_is_off(xscore: Run, shop: Path, own_home: Path) -> None:
+    """P07: with user learning off, `--user` is refused and no user.db appears."""
+    done = xscore("encrypt", "--user", cwd=shop, environ={"XSCORE_MEMORY_USER_LEARNING": "false"})
+    assert done.returncode == 2
+    assert not list(own_home.rglob("user.db"))
+
+
+def test_a_plain_store_loads_no_cipher_and_no_keyring(xscore: Run, shop: Path, own_home: Path) -> None:
+    """Who does not encrypt pays nothing for it; who does loads the cipher, the keyring only where that has the key."""
+    environment = {**os.environ, "HOME": str(own_home)}
+
+    def loaded() -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", LOADED, "context", TASK, "--judge", "lexical"],
+            cwd=shop,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stderr.splitlines()[-1]
+
+    assert loaded() == "[]"
+    xscore("encrypt", "--all", cwd=shop)
+    assert loaded() == "['sqlcipher3']"
