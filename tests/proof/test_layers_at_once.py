@@ -1,0 +1,144 @@
+"""Two processes that write to one store and one user's store, and a third that reads: no lock errors, nobody lost.
+
+Each writer says, updates, erases, consolidates, asks and imports past sessions, in a loop; they share keys and the
+words of one memory, and everything else is their own. The clock is fixed, so that nothing wears out meanwhile.
+"""
+
+import asyncio
+import json
+import multiprocessing
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.proof.layers_writes import RULES, Consolidate, Edit, Erase, Fail, Prefer, Say, opened, perform
+from xscore.memory.store import Store
+from xscore.pipeline.build import Pipeline
+from xscore.records import Kind, Layer, Turn
+from xscore.sessions.importing import import_sessions
+from xscore.sessions.session_format import Places
+from xscore.settings import IndexSettings, JudgeSettings, PrimarySettings, Settings, StoreSettings
+
+NOW = 1_700_000_000.0
+ROUNDS = 6
+SHARED = "Both of them say this one"
+FAILURE = "OSError: both of them met this"
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload(["tests.proof.layers_writes", "numpy"])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A project with code, a past session of aider's, a script of a judge; and both stores, made."""
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "code.py").write_text("def load():\n    return 1\n")
+    exchange = "\n# aider chat started at 2023-11-01 10:00:00\n\n#### why is {0} slow?\n\nBecause {0} waits.\n"
+    history = "".join(exchange.format(f"part{number}") for number in range(8))
+    (tmp_path / "project" / ".aider.chat.history.md").write_text(history)
+    (tmp_path / "script.json").write_text(json.dumps({"default": 0.9, "answer": "It is so."}))
+    with opened(tmp_path, now=NOW) as store:
+        perform(store, Prefer("tone", "short", 1, is_said=True), now=NOW)
+    return tmp_path
+
+
+def write(folder: Path, name: str) -> None:
+    """Write to both stores in a loop; tell at the end which memories must be there and which must not."""
+    kept: dict[str, str] = {}
+    gone: list[str] = []
+    for number in range(ROUNDS):
+        with opened(folder, now=NOW) as store:
+            mine = [
+                perform(store, Say(Kind.DECISION, f"{name} decides {number} {what}"), now=NOW).memory.id
+                for what in ("to stay", "to change", "to go")
+            ]
+            perform(store, Say(Kind.DECISION, f"{name} wants the key in {number}", key="shared"), now=NOW)
+            perform(store, Say(Kind.CONTEXT, SHARED), now=NOW)
+            perform(store, Say(Kind.CONVENTION, f"{name} likes {number}", key="habit", layer=Layer.USER), now=NOW)
+            perform(store, Fail(FAILURE), now=NOW)
+            perform(store, Edit(mine[1], f"{name} has changed {number}"), now=NOW)
+            perform(store, Erase((mine[2],)), now=NOW)
+            import_sessions(store, Places(folder / "home", {}, store.root.path), now=NOW)
+            perform(store, Consolidate(("session", "project", "user")), now=NOW)
+        kept |= {mine[0]: f"{name} decides {number} to stay", mine[1]: f"{name} has changed {number}"}
+        gone.append(mine[2])
+        asyncio.run(_ask(folder, f"{name} asks {number}"))
+    (folder / f"{name}.json").write_text(json.dumps({"kept": kept, "gone": gone}))
+
+
+async def _ask(folder: Path, task: str) -> None:
+    script = f"scripted:{folder / 'script.json'}"
+    settings = Settings(
+        judge=JudgeSettings(model=script),
+        primary=PrimarySettings(model=script),
+        index=IndexSettings(git=False),
+        memory=RULES,
+        store=StoreSettings(user_data_dir=folder / "user"),
+    )
+    async with Pipeline.open(folder / "project", settings, clock=lambda: NOW) as pipeline:
+        answer = await pipeline.ask(Turn(task=task, thread=f"s_{task.split(maxsplit=1)[0]}"))
+    got = answer.coverage
+    assert answer.exit_code == 0 and got.unjudged == 0, answer.warnings
+    assert got.candidates == got.judged + got.cached + got.carried
+
+
+def read(folder: Path) -> None:
+    """Read the pool, whole memories and texts, until both are done: always one state, never an error."""
+    looks = 0
+    while not (folder / "done").exists():
+        with opened(folder, now=NOW) as store:
+            for _ in range(5):
+                _look(store)
+                looks += 1
+    (folder / "looks").write_text(str(looks))
+
+
+def _look(store: Store) -> None:
+    pool = store.pool()
+    store.texts(pool)
+    contents = [one.content_hash for one in pool]
+    assert len(contents) == len(set(contents)), "one content twice in a pool"
+    shared = [one for one in store.governance.decisions() if one.key == "shared"]
+    assert len(shared) <= 1, "two are in force for one key"
+
+
+def _rows(path: Path, sql: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+@pytest.mark.timeout(180)
+def test_two_write_and_one_reads(folder: Path) -> None:
+    """Nobody meets a lock, what each wrote is there, what each erased is not, and one is active for each key."""
+    writers = [_processes.Process(target=write, args=(folder, name)) for name in ("ann", "bob")]
+    reading = _processes.Process(target=read, args=(folder,))
+    for process in (reading, *writers):
+        process.start()
+    for process in writers:
+        process.join(150)
+    (folder / "done").touch()
+    reading.join(30)
+    assert [process.exitcode for process in (reading, *writers)] == [0, 0, 0]
+    assert int((folder / "looks").read_text()) > 0
+    own, user = folder / "project" / ".xscore" / "memory.db", folder / "user" / "user.db"
+    for path in (own, user):
+        assert _rows(path, "PRAGMA integrity_check") == [("ok",)]
+        assert _rows(path, "PRAGMA foreign_key_check") == []
+        active = "SELECT layer, scope, key FROM memory WHERE status = 'active' AND key <> ''"
+        assert len(_rows(path, active)) == len(set(_rows(path, active)))
+    texts = dict(_rows(own, "SELECT id, text FROM memory"))
+    for name in ("ann", "bob"):
+        told = json.loads((folder / f"{name}.json").read_text())
+        assert told["kept"].items() <= texts.items()
+        assert texts.keys().isdisjoint(told["gone"])
+    counted = "SELECT evidence_count FROM memory WHERE text = '{}'"
+    assert _rows(own, counted.format(SHARED)) == [(2 * ROUNDS,)]
+    assert _rows(own, counted.format(FAILURE)) == [(2 * ROUNDS,)]
+    imported = _rows(own, "SELECT text FROM memory WHERE source = 'import' AND kind = 'exchange'")
+    assert len(imported) == len(set(imported)) == 8
+    asked = _rows(own, "SELECT id FROM memory WHERE source <> 'import' AND kind = 'exchange'")
+    assert len(asked) == 2 * ROUNDS
+    assert len(_rows(user, "SELECT id FROM memory WHERE key = 'habit' AND status = 'active'")) == 1
+    assert _rows(own, "SELECT * FROM claim") == _rows(own, "SELECT * FROM reservation") == []
