@@ -145,3 +145,12 @@ def test_ten_thousand_mutated_replies_lose_and_invent_nobody() -> None:
 def test_any_text_is_read_without_an_error(text: str) -> None:
     """Reading never raises."""
     assert set(read(text, IDS).scores) <= set(IDS)
+
+
+def test_a_reason_holds_no_secret() -> None:
+    """P01: a key that a judge repeats or makes up is taken out of its reason before the reason is cut or kept."""
+    key = "ghp_" + "a1B2c3D4e5F6" * 3
+    near_the_cut = "x" * (MAX_REASON_CHARS - 10) + " " + key
+    found = read(reply({"ka": 50, "qe": 7}, {"ka": f"uses {key} here", "qe": near_the_cut}), IDS)
+    assert found.reasons["ka"] == "uses <SECRET:github_token> here"
+    assert "ghp_" not in found.reasons["qe"]

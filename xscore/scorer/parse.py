@@ -12,6 +12,8 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from xscore.memory.redact import redact
+
 MAX_REPLY_CHARS = 200_000
 """Longer replies are void: the largest honest one, 60 ids with reasons, has about 10,000."""
 MAX_MENDED_CHARS = 30_000
@@ -132,9 +134,9 @@ def _reasons(data: object) -> list[tuple[str, str]]:
 
 
 def _trimmed(reason: str) -> str:
-    """One printable line: a reason goes to terminals and into the store."""
+    """One printable line for terminals and the store, without secrets, which a model may repeat or make up."""
     line = " ".join(_UNPRINTABLE.sub(" ", reason).split())
-    line = line.encode("utf-8", "replace").decode("utf-8")
+    line = redact(line.encode("utf-8", "replace").decode("utf-8")).text
     return line if len(line) <= MAX_REASON_CHARS else line[: MAX_REASON_CHARS - 1] + "…"
 
 
