@@ -16,26 +16,39 @@ if TYPE_CHECKING:
 
 NOTHING = 1
 """Exit code."""
+SHOWN = 50
+"""Lines, where nobody says how many."""
 
 
 @click.command("list")
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1),
+    help=f"Only the newest N. Without it: {SHOWN}, and all of them with --json.",
+)
 @options(CHOICE, OUTPUT)
-def list_memories(flags: Flags) -> int:
+def list_memories(limit: int | None, flags: Flags) -> int:
     """List what is remembered beside code. Name `--layer graph` or `vector` for the memories of files.
 
     Ends with 1 where nothing is of that sort.
     """
     choice = choice_of(flags)
-    return in_store(lambda store: show_list(store, choice, flags.terminal), read_settings())
+    return in_store(lambda store: show_list(store, choice, flags.terminal, limit=limit), read_settings())
 
 
-def show_list(store: "Store", choice: "Choice", terminal: Terminal) -> int:
-    """Print the chosen memories; 1 where there are none."""
+def show_list(store: "Store", choice: "Choice", terminal: Terminal, *, limit: int | None = None) -> int:
+    """Print the chosen memories, of more than `limit` the newest; 1 where there are none."""
     from xscore.memory.evidence import refresh
-    from xscore.memory.lookup import chosen
+    from xscore.memory.lookup import chosen, newest
 
     refresh(store.connection, store.root, now=store.clock())
-    return print_memories(store, chosen(store, choice), terminal)
+    found = chosen(store, choice)
+    shown = newest(found, limit or (len(found) if terminal.as_json else SHOWN))
+    code = print_memories(store, shown, terminal)
+    if len(shown) < len(found):
+        terminal.note(f"{len(found) - len(shown):,} older ones are not shown: `--limit {len(found)}` shows all")
+    return code
 
 
 def print_memories(store: "Store", found: "list[Memory]", terminal: Terminal) -> int:

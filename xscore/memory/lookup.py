@@ -5,7 +5,7 @@ It ranks nothing. Trade-off: a listing reads whole memories, since most of them 
 """
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from xscore.errors import NothingMatched
@@ -45,6 +45,13 @@ def chosen(store: Databases, choice: Choice) -> list[Memory]:
     found = [memory for connection in store.connections() for memory in rows.memories(connection, where, values)]
     order = list(Layer)
     return sorted(found, key=lambda memory: (order.index(memory.layer), -memory.updated_at, memory.id))
+
+
+def newest(found: Sequence[Memory], limit: int) -> list[Memory]:
+    """Return so many of them, those changed last, in the order they stand in."""
+    latest = sorted(found, key=lambda memory: (-memory.updated_at, memory.id))[:limit]
+    ids = {memory.id for memory in latest}
+    return [memory for memory in found if memory.id in ids]
 
 
 def exactly(store: Databases, identifier: str) -> Memory:

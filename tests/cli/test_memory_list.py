@@ -1,0 +1,42 @@
+"""`xscore memory list` where there is much: the newest on a page, all of it in JSON."""
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Run
+from tests.conftest import MakeRepo
+from xscore.memory.remembering import remember
+from xscore.memory.store import Store
+from xscore.paths import find_root, user_data_dir
+from xscore.records import Kind, Statement
+
+
+def full(make_repo: MakeRepo, count: int) -> Path:
+    """A repository with so many memories, each a second newer than the one before, the layers taking turns."""
+    root = make_repo({"a.py": "x = 1\n"})
+    with Store.open(find_root(root), user_data_dir=user_data_dir(None)) as store:
+        for number in range(count):
+            kind = Kind.DECISION if number % 2 else Kind.CONVENTION
+            remember(store, Statement(text=f"word{number:03} is said", kind=kind), now=1_000.0 + number)
+    return root
+
+
+def test_a_long_list_shows_the_newest_and_says_how_many_more(xscore: Run, make_repo: MakeRepo) -> None:
+    """Fifty lines unless more are asked for, the newest of all layers; the rest is counted on stderr."""
+    root = full(make_repo, 60)
+    listed = xscore("memory", "list", cwd=root)
+    assert len(listed.stdout.splitlines()) == 50
+    assert "word059" in listed.stdout and "word009" not in listed.stdout and "word010" in listed.stdout
+    assert "10 older ones are not shown: `--limit 60` shows all" in listed.stderr
+    assert len(xscore("memory", "list", "--limit", "3", cwd=root).stdout.splitlines()) == 3
+    whole = xscore("memory", "list", "--limit", "60", cwd=root)
+    assert len(whole.stdout.splitlines()) == 60 and "not shown" not in whole.stderr
+
+
+def test_json_gives_all_unless_limited(xscore: Run, make_repo: MakeRepo) -> None:
+    """A script gets everything, or as many as it asks for."""
+    root = full(make_repo, 52)
+    assert len(json.loads(xscore("memory", "list", "--json", cwd=root).stdout)["memories"]) == 52
+    two = xscore("memory", "list", "--json", "--limit", "2", cwd=root)
+    assert {one["title"] for one in json.loads(two.stdout)["memories"]} == {"word051 is said", "word050 is said"}
+    assert xscore("memory", "list", "--limit", "0", cwd=root).returncode == 2
