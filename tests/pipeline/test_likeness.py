@@ -83,6 +83,21 @@ async def test_a_host_that_fails_costs_the_likeness_and_no_more(
     assert any("by words alone" in warning for warning in answer.warnings)
 
 
+async def test_a_host_that_says_nothing_costs_some_seconds_and_no_more(
+    shop: Path, embedding_server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task's own vector is waited for no longer than those of the memories."""
+    monkeypatch.setattr("xscore.pipeline.embedding.PATIENCE_S", 0.2)
+    embedding_server.silent_s = 3.0
+    settings = with_embedder(settings_for(embedding_server), "openai:vectors-1")
+    settings = settings.model_copy(update={"judge": settings.judge.model_copy(update={"model": "lexical"})})
+    async with Pipeline.open(shop, settings) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False)
+    assert answer.coverage.judged == answer.coverage.candidates
+    assert any("gave no vector of the task" in warning for warning in answer.warnings)
+    assert answer.latency.judge < 2.5
+
+
 async def test_each_call_is_in_the_ledger(shop: Path, embedding_server: EmbeddingServer) -> None:
     """Calls that embed are entered as `embed`, with their tokens and price."""
     settings = with_embedder(settings_for(embedding_server), "openai:vectors-1")

@@ -1,5 +1,6 @@
 """A loopback host of the OpenAI dialect that also embeds: `POST /v1/embeddings`, by the letters of each text."""
 
+import asyncio
 from typing import Any
 
 from aiohttp import web
@@ -22,6 +23,8 @@ class EmbeddingServer(OpenAIServer):
         """Answered first, one a call."""
         self.reply: dict[str, Any] | None = None
         """Answered to every call instead of vectors."""
+        self.silent_s = 0.0
+        """Seconds before each reply."""
         self.refuses_format = False
 
     def add_routes(self, app: web.Application) -> None:
@@ -31,6 +34,7 @@ class EmbeddingServer(OpenAIServer):
     async def _embed(self, request: web.Request) -> web.Response:
         body = await request.json()
         self.keys.append(request.headers.get("authorization", ""))
+        await asyncio.sleep(self.silent_s)
         if self.statuses:
             error = {"message": "Not now.", "type": None}
             return web.json_response({"error": error}, status=self.statuses.pop(0), headers={"retry-after": "0"})

@@ -17,7 +17,7 @@ GIVEN = (Signal.ACCEPT, Signal.REJECT, Signal.OVERRIDE)
 
 @click.command()
 @click.argument("memory_id", metavar="ID")
-@click.argument("signal", metavar="|".join(GIVEN), type=click.Choice([str(signal) for signal in GIVEN]))
+@click.argument("signal", metavar="SIGNAL", type=click.Choice([str(signal) for signal in GIVEN]))
 @options(OUTPUT)
 def feedback(memory_id: str, signal: str, flags: Flags) -> None:
     """Move the confidence of the memory ID: it was right, wrong, or known and overridden.

@@ -137,6 +137,16 @@ def finish_turn(
         rebuild_summary(connection, thread)
 
 
+def is_answered_first(connection: sqlite3.Connection, turn_id: str) -> bool:
+    """Whether no other turn that asked the same was answered before this one."""
+    row = connection.execute(
+        "SELECT 1 FROM turn JOIN turn AS other USING (turn_key) WHERE turn.id = ? AND other.id <> turn.id"
+        " AND other.answer <> '' LIMIT 1",
+        (turn_id,),
+    ).fetchone()
+    return row is None
+
+
 def count_use(connection: sqlite3.Connection, ids: Sequence[str], *, now: float) -> None:
     """Count that these memories were kept for a turn."""
     connection.executemany(

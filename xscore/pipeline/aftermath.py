@@ -1,31 +1,32 @@
 """What a turn leaves behind: its receipt and answer, what was used, and what the answer took up.
 
 A memory that was kept is counted as used, in the store it lives in; a preference, pattern or convention that the answer
-cites is counted as adopted, which is the only thing a turn learns by itself. Trade-off: the user's own store is written
-after the repository's; a kill in between loses one count of use and nothing else.
+to a new task cites is counted as adopted, which is the only thing a turn learns by itself: asking the same again proves
+nothing. Trade-off: the user's own store is written after the repository's; a kill in between loses one count of use.
 """
 
 import json
 
 from xscore import database
+from xscore.errors import StoreError
 from xscore.memory import turns
 from xscore.pipeline.parts import Parts
 from xscore.pipeline.receipt import discreet, to_json
 from xscore.prompts.answer import cited_ids
-from xscore.records import Answer, Layer, Selected, Selection
+from xscore.records import Answer, Layer, Selection
 
 _STATES = {0: turns.TurnState.DONE, 1: turns.TurnState.PARTIAL, 130: turns.TurnState.INTERRUPTED}
 
 
-def keep(parts: Parts, answer: Answer, selection: Selection) -> None:
-    """Write down what came of a turn. Raises StoreError."""
+def keep(parts: Parts, answer: Answer, selection: Selection) -> tuple[str, ...]:
+    """Write down what came of a turn; return what could not be noted beside it. Raises StoreError."""
     rejected = {
         "below_threshold": selection.below_threshold,
         "over_quota": selection.over_quota,
         "beyond_k": selection.beyond_k,
         "unjudged": len(selection.unjudged),
     }
-    now = parts.clock()
+    is_new = turns.is_answered_first(parts.store.connection, answer.turn_id)
     turns.finish_turn(
         parts.store.connection,
         answer.turn_id,
@@ -33,27 +34,33 @@ def keep(parts: Parts, answer: Answer, selection: Selection) -> None:
         receipt=json.dumps(to_json(discreet(answer)), ensure_ascii=False),
         answer=answer.answer,
         verdict=turns.Verdict(tuple(entry.candidate.id for entry in selection.kept), rejected),
-        now=now,
+        now=parts.clock(),
     )
-    own = [memory for memory in answer.selected if memory.layer == Layer.USER]
-    if own:
-        user = parts.store.user_connection()
-        if user is not None:
-            turns.count_use(user, [memory.id for memory in own], now=now)
-    _count_adopted(parts, _taken_up(answer), now)
+    try:
+        _count(parts, answer, _taken_up(answer) if is_new else [])
+    except StoreError as error:  # the turn itself is kept
+        return (f"what this turn used was not counted: {error.message}",)
+    return ()
 
 
-def _taken_up(answer: Answer) -> list[Selected]:
+def _taken_up(answer: Answer) -> list[str]:
     """The kept memories beside code that the answer cites."""
     cited = cited_ids(answer.answer) if answer.answer else ()
-    return [memory for memory in answer.selected if not memory.path and any(map(memory.id.startswith, cited))]
+    return [memory.id for memory in answer.selected if not memory.path and any(map(memory.id.startswith, cited))]
 
 
-def _count_adopted(parts: Parts, taken_up: list[Selected], now: float) -> None:
+def _count(parts: Parts, answer: Answer, taken_up: list[str]) -> None:
+    """Count the use of the user's own memories, and what the answer took up. Raises StoreError."""
+    now = parts.clock()
+    own = [memory.id for memory in answer.selected if memory.layer == Layer.USER]
+    user = parts.store.user_connection() if own else None
+    if user is not None:
+        with database.transaction(user):
+            turns.count_use(user, own, now=now)
     if not taken_up:
         return
     from xscore.learning.feedback import adopted
 
     for connection in parts.store.connections():
         with database.transaction(connection):
-            adopted(connection, [memory.id for memory in taken_up], amounts=parts.settings.memory.feedback, now=now)
+            adopted(connection, taken_up, amounts=parts.settings.memory.feedback, now=now)

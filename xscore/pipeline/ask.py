@@ -98,7 +98,8 @@ class _Course:
             unkept = error
         answer = self._receipt(desk, settled, selection, context, text)
         try:
-            keep(self.parts, answer, selection)
+            remarks = keep(self.parts, answer, selection)
+            answer = replace(answer, warnings=(*answer.warnings, *remarks)) if remarks else answer
         except StoreError as error:
             if text is None:
                 raise

@@ -1,9 +1,9 @@
 """The embedder of the settings, and how like a turn's task each memory is by it.
 
 Without one (`terms`, the default) nothing is loaded, sent or waited for. With one, the task is embedded, then memories
-without a vector for at most `PATIENCE_S`, and the next turn goes on from there; `xscore index` embeds all. It serves
-the order of judging and the lexical judge; a host that fails costs the turn its likeness and a remark, and nothing
-else. Trade-off: the first turns over a large store order by few vectors.
+without a vector, both for at most `PATIENCE_S`, and the next turn goes on from there; `xscore index` embeds all. It
+serves the order of judging and the lexical judge; a host that fails, or says nothing, costs the turn its likeness and a
+remark, and nothing else. Trade-off: the first turns over a large store order by few vectors.
 """
 
 import asyncio
@@ -79,6 +79,9 @@ async def likeness(turn: Turn, settings: Settings, *, store: Store, desk: Desk) 
         return Likeness()
     try:
         return Likeness(await _cosines(turn, embedder, store, faiss_rows=settings.embedding.faiss_rows))
+    except TimeoutError:
+        said = f"{label(settings)} gave no vector of the task within {PATIENCE_S:g} s"
+        return Likeness(remarks=(f"the order of judging is by words alone: {said}",))
     except (ProviderError, BudgetExhausted) as error:
         return Likeness(remarks=(f"the order of judging is by words alone: {error.message}",))
     finally:
@@ -111,9 +114,11 @@ async def _opened(settings: Settings, desk: Desk) -> Embedder | None:
 async def _cosines(turn: Turn, embedder: Embedder, store: Store, *, faiss_rows: int) -> Mapping[str, float]:
     from xscore.memory.vectors import embed_missing, gather  # most turns have no embedder
 
-    query = (await embedder.embed([f"{turn.task}\n{turn.errors}"[:LONGEST_TEXT]]))[0]
+    patience = asyncio.get_running_loop().time() + PATIENCE_S
+    async with asyncio.timeout_at(patience):
+        query = (await embedder.embed([f"{turn.task}\n{turn.errors}"[:LONGEST_TEXT]]))[0]
     with suppress(TimeoutError):
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout_at(patience):
             for connection in store.connections():
                 await embed_missing(connection, embedder)
     vectors = gather(store.vectors(embedder.name), dims=len(query))

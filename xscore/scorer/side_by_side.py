@@ -1,8 +1,8 @@
 """Two judges of one turn side by side: one for the repository's memories, one for the user's own.
 
 Both are the same model; they differ in where judgments are kept, since what is judged of the user's memories stays
-in the user's store. The user's are few, so they are judged while the others are, and handed out after them. Trade-off:
-a failure to keep one of theirs is noticed when the others are done.
+in the user's store. Results are handed out as they settle, whichever judge they come from. Trade-off: what settles
+while nobody takes it waits in memory, some hundred bytes a result.
 """
 
 import asyncio
@@ -23,19 +23,27 @@ class SideBySide:
         self._repository, self._user = repository, user
 
     async def judge(self, turn: Turn, candidates: Sequence[Candidate]) -> AsyncIterator[Result]:
-        """Yield exactly one result for each distinct content hash among the candidates."""
+        """Yield exactly one result for each distinct content hash among the candidates. Raises what either raises."""
         own = [candidate for candidate in candidates if candidate.layer is Layer.USER]
         others = [candidate for candidate in candidates if candidate.layer is not Layer.USER]
-        beside = asyncio.create_task(_all_of(self._user, turn, own))
+        settled: asyncio.Queue[Result | int] = asyncio.Queue()
+        feeds = [
+            asyncio.create_task(_feed(settled, number, judge.judge(turn, members)))
+            for number, (judge, members) in enumerate(((self._repository, others), (self._user, own)))
+        ]
+        at_work = set(range(len(feeds)))
         try:
-            async for result in self._repository.judge(turn, others):
-                yield result
-            for result in await beside:
-                yield result
+            while at_work:
+                result = await settled.get()
+                if isinstance(result, int):
+                    at_work.remove(result)
+                    await feeds[result]  # raises what ended it: then nothing more is to be paid for
+                else:
+                    yield result
         finally:
-            if not beside.done():
-                beside.cancel()
-            await asyncio.wait([beside])
+            for feed in feeds:
+                feed.cancel()
+            await asyncio.gather(*feeds, return_exceptions=True)
 
     @property
     def elsewhere(self) -> AbstractSet[str]:
@@ -52,5 +60,10 @@ class SideBySide:
         self._user.stop(cause)
 
 
-async def _all_of(judge: Judge, turn: Turn, candidates: Sequence[Candidate]) -> list[Result]:
-    return [result async for result in judge.judge(turn, candidates)] if candidates else []
+async def _feed(settled: "asyncio.Queue[Result | int]", number: int, results: AsyncIterator[Result]) -> None:
+    """Hand over one judge's results, and its number when there are no more."""
+    try:
+        async for result in results:
+            settled.put_nowait(result)
+    finally:
+        settled.put_nowait(number)
