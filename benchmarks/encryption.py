@@ -52,9 +52,8 @@ def main() -> int:
                 runs[root.name].append(cpu(turn, root, environment))
         for root in roots:
             size = (root / ".xscore" / "memory.db").stat().st_size / 1e6
-            print(
-                f"{root.name}: {statistics.median(runs[root.name]):.3f} CPU-s (least {min(runs[root.name]):.3f}), {size:.1f} MB"
-            )
+            taken = runs[root.name]
+            print(f"{root.name}: {statistics.median(taken):.3f} CPU-s (least {min(taken):.3f}), {size:.1f} MB")
     return 0
 
 

@@ -17,10 +17,10 @@ from xscore.memory import encryption, store_key, trust
 class InMemory(keyring.backend.KeyringBackend):
     """A keyring that forgets with the process."""
 
-    priority = 1  # type: ignore[assignment]  # the library's own form
+    priority = 1
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # of the library
         self.kept: dict[tuple[str, str], str] = {}
 
     def get_password(self, service: str, username: str) -> str | None:
@@ -47,7 +47,7 @@ def in_a_file(ring: InMemory) -> None:
     """Make it a machine without a keyring."""
     from keyring.backends.fail import Keyring
 
-    keyring.set_keyring(Keyring())
+    keyring.set_keyring(Keyring())  # type: ignore[no-untyped-call]  # of the library
 
 
 def refused(root: Path, user_dir: Path, match: str) -> StoreError:
