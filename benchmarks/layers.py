@@ -9,6 +9,7 @@ memory, and wall milliseconds by stage. Exits 1 beyond the target or where it gr
 
 import argparse
 import asyncio
+import gc
 import json
 import random
 import tempfile
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 
 from xscore import database
+from xscore.cli.main import COLLECT_AFTER
 from xscore.memory import door
 from xscore.memory.store import Store
 from xscore.paths import find_root
@@ -110,6 +112,7 @@ def main() -> int:
     parser.add_argument("--sizes", default="1000,10000,100000")
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
+    gc.set_threshold(COLLECT_AFTER)  # as the command does
     each: dict[int, float] = {}
     worst = 0.0
     for size in map(int, options.sizes.split(",")):

@@ -2,8 +2,8 @@
 
 It looks at what was remembered, never at what comes from files, in the repository's store and in the user's own. It
 changes nothing: each finding says what to do. A secret in the store would be a fault of the write door; the rules are
-run again here because they grow. Trade-off: every remembered text is read and compared, some seconds for a hundred
-thousand, so nothing of a turn calls it.
+run again here because they grow. Trade-off: every remembered text is read and compared, half a millisecond of CPU for
+one of 60 words, so nothing of a turn calls it.
 """
 
 import sqlite3
