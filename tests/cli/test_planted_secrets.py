@@ -11,7 +11,7 @@ from tests.conftest import MakeRepo, git
 from tests.memory.planted import Forge, provider_keys
 from tests.memory.test_erasure import raw
 from tests.servers.openai_server import OpenAIServer
-from tests.sessions.session_writers import ClaudeLog
+from tests.sessions.session_writers import ClaudeLog, CodexLog, cline_task, say
 from xscore.memory import checkpoints, failures
 from xscore.memory.remembering import remember
 from xscore.memory.store import Store
@@ -103,6 +103,32 @@ def _say(root: Path, planting: Planting) -> None:
         )
 
 
+def _past_sessions(root: Path, home: Path, planting: Planting) -> None:
+    """One session of each agent, and one that its agent has packed."""
+    log = ClaudeLog(root).user("please mend it " + planting.at("a past session's task"))
+    log.runs("make " + planting.one("a command"), "Error: boom\n" + planting.at("a command's output"), failed=True)
+    log.says("I did. " + planting.at("a past session's answer")).write(home)
+    for name in ("rollout-a.jsonl", "rollout-b.jsonl.zst"):
+        codex = CodexLog(root, name).event("user_message", message="mend " + planting.at(f"a task in {name}"))
+        call = {"call_id": "c", "command": ["make", planting.one(f"a command in {name}")]}
+        codex.event("exec_command_begin", **call)
+        output = "Error: boom\n" + planting.at(f"an output in {name}")
+        codex.event("exec_command_end", **call, exit_code=2, aggregated_output=output)
+        codex.event("agent_message", message="I did. " + planting.at(f"an answer in {name}")).write(home, name)
+    asked = planting.at("a task of Aider").replace("\n", "\n#### ")
+    answer = planting.at("an answer of Aider").replace("\n", "\n" + "so it goes on\n" * 300)  # cut between its secrets
+    edited = f"> Applied edit to src/{planting.one('a path of Aider')}.py"
+    told = f"# aider chat started at 2026-11-20 09:00:00\n\n#### mend {asked}\n\nI did.\n{answer}\n\n{edited}\n"
+    (root / ".aider.chat.history.md").write_text(told)
+    messages = [
+        say("task", "mend " + planting.at("a task of Cline")),
+        say("command", "make " + planting.one("a command of Cline"), ask=True),
+        say("command_output", "Error: boom\n" + planting.at("an output of Cline")),
+        say("completion_result", "I did. " + planting.at("an answer of Cline")),
+    ]
+    cline_task(home / ".cline/data", "t1", messages, cwd=root)
+
+
 def test_no_planted_secret_is_stored_printed_or_sent(
     xscore: Run, make_repo: MakeRepo, own_home: Path, server: OpenAIServer
 ) -> None:
@@ -111,10 +137,9 @@ def test_no_planted_secret_is_stored_printed_or_sent(
     root = make_repo({"start.txt": "start\n"})
     _plant_files(root, planting)
     _say(root, planting)
-    log = ClaudeLog(root).user("please mend it " + planting.at("a past session's task"))
-    log.runs("make " + planting.one("a command"), "Error: boom\n" + planting.at("a command's output"), failed=True)
-    log.says("I did. " + planting.at("a past session's answer")).write(own_home)
+    _past_sessions(root, own_home, planting)
     environ = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "local"}
+    server.score = lambda memory, turn: (90, "it holds " + planting.one("a judge's reason"))
     server.answer = "Done. " + planting.at("the model's answer")
     errors = root.parent / "errors.txt"
     errors.write_text("Traceback:\n" + planting.at("errors"))
@@ -136,7 +161,9 @@ def test_no_planted_secret_is_stored_printed_or_sent(
         wrong_on_purpose = arguments[-1].startswith("ghp_")
         assert wrong_on_purpose or done.returncode in (0, 1), (arguments[:2], done.stderr)
         said.append(done.stdout + done.stderr)
+    assert json.loads(said[0])["by_origin"] == {"aider": 1, "claude-code": 1, "cline": 1, "codex": 2}
     assert server.counts.requests > 1
+    assert "a judge's reason" in str(planting.planted.values()) and b"it holds <SECRET:" in scores.read_bytes()
     stored = raw(root / ".xscore", user_data_dir(None))
     assert stored.count(b"<SECRET:") > 300, "the entrances were reached"
     assert planting.found_in(stored) == set()

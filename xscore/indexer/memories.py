@@ -11,6 +11,7 @@ from xscore.hashing import file_id
 from xscore.indexer.cut import by_windows, cut, source_file
 from xscore.indexer.pieces import Piece, SourceFile, Use
 from xscore.memory import door
+from xscore.memory.redact import may_be_named
 from xscore.records import FileStamp, IndexedFile, Kind, Layer, Memory, Mention, Relation, Source
 
 _GRAPH = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})
@@ -66,8 +67,16 @@ def _indexed(job: Job, source: SourceFile, pieces: Iterable[Piece], uses: Iterab
     mentions += [Mention(file_id(source.path), Relation.IMPORTS, use.name, use.hint) for use in uses]
     stamp = FileStamp(job.stamp.path, job.stamp.size, job.stamp.mtime_ns, job.stamp.file_hash, source.language.name)
     return IndexedFile(
-        stamp=stamp, memories=tuple(memories), mentions=tuple(dict.fromkeys(mentions)), secrets_redacted=redacted
+        stamp=stamp, memories=tuple(memories), mentions=_namable(dict.fromkeys(mentions)), secrets_redacted=redacted
     )
+
+
+def _namable(mentions: Iterable[Mention]) -> tuple[Mention, ...]:
+    """Leave out those whose very name is a secret; looked at one by one only where all together hold one."""
+    given = tuple(mentions)
+    if may_be_named("\n".join({word for one in given for word in (one.name, one.hint)})):
+        return given
+    return tuple(one for one in given if may_be_named(one.name) and may_be_named(one.hint))
 
 
 def _memory(job: Job, source: SourceFile, piece: Piece, ordinal: int) -> tuple[Memory, int]:
