@@ -1,7 +1,7 @@
 """Make many records at once without the garbage collector walking them over and over.
 
 A turn over 100,000 memories makes half a million small records, none of which is part of a circle; the collector, left
-alone, spent a fifth of the turn to find that out, and half of it under Python's own thresholds. Only for work that
+alone, spent a fifth of the turn to find that out, and a third of it under Python's own thresholds. Only for work that
 awaits nothing. Trade-off: what else was young by then, circles too, waits for the next full collection.
 """
 
