@@ -29,6 +29,13 @@ _SUMMARIES = f"""
     id IN (SELECT target FROM edge WHERE relation = 'belongs_to' AND source {AMONG}) OR thread {AMONG}
 """  # noqa: S608  words are ours
 
+_MET_THERE_ALONE = f"""
+    SELECT memory.id FROM memory JOIN occurrence ON memory_id = memory.id WHERE told_by {AMONG}
+    GROUP BY memory.id HAVING count(*) >= json_extract(attrs, '$.occurrences')
+    UNION SELECT memory.id FROM memory, json_each(attrs, '$.links') AS link
+    WHERE kind = 'pattern' AND memory.key LIKE 'failure_pattern:%' AND link.value {AMONG}
+"""  # noqa: S608  words are ours
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -82,6 +89,7 @@ def plan(
         threads |= _threads_of_turns(connection, touched - turns)
         turns |= touched
         new = {**_exchanges(connection, turns), **_summaries(connection, fresh, threads)}
+        new |= _failures(connection, found)
         fresh = new.keys() - found.keys()
         found |= new
     lines = lines_of([*texts, *(_said(memory) for memory in found.values())])
@@ -161,6 +169,12 @@ def _summaries(connection: sqlite3.Connection, ids: Iterable[str], threads: Iter
     where = f"kind = ? AND source <> 'index' AND ({_SUMMARIES})"
     found = rows.memories(connection, where, (Kind.SUMMARY, json.dumps(list(ids)), json.dumps(list(threads))))
     return {memory.id: memory for memory in found}
+
+
+def _failures(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, Memory]:
+    """Failures that were met in these exchanges alone, and the patterns of failures that go."""
+    asked = json.dumps(list(ids))
+    return _read(connection, [row[0] for row in connection.execute(_MET_THERE_ALONE, (asked, asked)).fetchall()])
 
 
 def _threads(connection: sqlite3.Connection, ids: Iterable[str]) -> set[str]:

@@ -37,6 +37,17 @@ _ROWS = (
 )
 
 
+_MET_ELSEWHERE_TOO = f"""
+    SELECT memory_id, count(*) FROM occurrence WHERE told_by {AMONG} GROUP BY memory_id
+"""  # noqa: S608  words are ours
+_COUNT_LESS = """
+    UPDATE memory SET attrs = json_set(attrs, '$.occurrences', max(1, json_extract(attrs, '$.occurrences') - :n)),
+        evidence_count = CASE WHEN id = :id THEN max(1, evidence_count - :n) ELSE evidence_count END
+    WHERE id = :id OR (kind = 'pattern' AND EXISTS (SELECT 1 FROM json_each(attrs, '$.links') WHERE value = :id))
+"""
+"""A failure and its pattern."""
+
+
 def carry_out(connection: sqlite3.Connection, plan: Plan, *, now: float, forget: bool) -> Counter[str]:
     """Remove and strip; return how many of what, by the names of the fields of `Erasure`."""
     done = _own_rows(connection, plan)
@@ -67,6 +78,9 @@ def _own_rows(connection: sqlite3.Connection, plan: Plan) -> Counter[str]:
     ).rowcount
     for sql in _ROWS:
         connection.execute(sql, (ids,))
+    met = connection.execute(_MET_ELSEWHERE_TOO, (ids,)).fetchall()  # those met there alone went just now
+    connection.executemany(_COUNT_LESS, [{"id": identifier, "n": count} for identifier, count in met])
+    connection.execute(f"DELETE FROM occurrence WHERE told_by {AMONG}", (ids,))  # noqa: S608  words are ours
     done.update(_judgments(connection, plan))
     return done
 

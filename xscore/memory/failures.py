@@ -25,7 +25,7 @@ HEAD_CHARS, TAIL_CHARS = 1_000, 3_000
 """Of a long output, what a failure keeps of its beginning and end."""
 IMPORTANCE = 0.6
 _KEY, _PATTERN_KEY = "failure:", "failure_pattern:"
-_COUNT_ONCE = "INSERT INTO occurrence (id, memory_id) VALUES (?, ?) ON CONFLICT (id) DO NOTHING"
+_COUNT_ONCE = "INSERT INTO occurrence (id, memory_id, told_by) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +84,15 @@ def record_within(
     pattern_at: int = 3,
     link: bool = True,
     allow_pii: bool = False,
+    told_by: str = "",
 ) -> Failure:
     """Count one occurrence of a failure. Call it inside `database.transaction` of a repository's store.
 
     text: the error as it was shown. because: why it happened. resolution: what mended it.
     origin, session: where it was read; empty: it is said here. seen_at: Unix seconds.
     occurrence: any name of this very happening; one that was counted is not counted again, but what mended it is taken.
-    Empty: it is counted. link: tie it to the code it names; whoever records many links them all at once.
+    Empty: it is counted. told_by: id of the exchange it was read in, with which the count goes.
+    link: tie it to the code it names; whoever records many links them all at once.
     Raises UsageError for a text without words.
     """
     words = clean(readable(text), allow_pii=allow_pii)
@@ -115,7 +117,7 @@ def record_within(
     memory = made if before is None else _met_again(before, told, counted=not seen)
     write(connection, memory, before=before, now=seen_at, link=link)
     if occurrence and not seen:
-        connection.execute(_COUNT_ONCE, (_occurrence_id(occurrence, identifier), identifier))
+        connection.execute(_COUNT_ONCE, (_occurrence_id(occurrence, identifier), identifier, told_by))
     if not seen:
         emit(connection, EventName.FAILURE, at=seen_at, subject=memory.id)
     pattern, is_new = _pattern(connection, memory, name, pattern_at=pattern_at, now=seen_at)

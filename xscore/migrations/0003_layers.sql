@@ -63,7 +63,8 @@ CREATE TABLE session_file (                     -- a file of past sessions that 
 
 CREATE TABLE occurrence (                       -- happenings of a failure that were counted, by digest: none counts twice
     id        TEXT PRIMARY KEY,
-    memory_id TEXT NOT NULL REFERENCES memory (id) ON DELETE CASCADE
+    memory_id TEXT NOT NULL REFERENCES memory (id) ON DELETE CASCADE,
+    told_by   TEXT NOT NULL DEFAULT ''          -- the exchange it was read in: its erasure takes the count back
 ) WITHOUT ROWID;
 CREATE INDEX occurrence_by_memory ON occurrence (memory_id);
 

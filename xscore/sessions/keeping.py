@@ -95,6 +95,7 @@ def record_failures(connection: sqlite3.Connection, one: Kept, *, pattern_at: in
             pattern_at=pattern_at,
             allow_pii=allow_pii,
             link=False,
+            told_by=memory.id,
         )
         found.append(failure.memory.id)
     return found
