@@ -1,5 +1,6 @@
-"""Run the command line as a user does: a process of its own, in a folder of its own."""
+"""Run the command line as a user does: a process of its own, in a folder of its own; or, for many runs, in ours."""
 
+import io
 import os
 import subprocess
 import sys
@@ -7,6 +8,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+
+from xscore.cli.failures import exit_code_of
+from xscore.cli.main import xscore as front_door
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -29,5 +33,30 @@ def xscore(own_home: Path) -> Run:
             timeout=60,
             check=False,
         )
+
+    return run
+
+
+@pytest.fixture
+def inside(own_home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Run `xscore …` in this process, through the same door: a tenth of the time, and nothing of start-up is seen."""
+
+    def run(
+        *arguments: str, cwd: Path | None = None, stdin: str = "", environ: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        def work() -> object:
+            with front_door.make_context("xscore", list(arguments)) as context:
+                return front_door.invoke(context)
+
+        capfd.readouterr()
+        with monkeypatch.context() as patch:
+            patch.chdir(cwd or Path.cwd())
+            patch.setenv("COLUMNS", "100")
+            patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8"))
+            for name, value in (environ or {}).items():
+                patch.setenv(name, value)
+            code = exit_code_of(work, arguments)
+        out, err = capfd.readouterr()
+        return subprocess.CompletedProcess(arguments, code, out, err)
 
     return run

@@ -77,7 +77,7 @@ def traffic(answer: Answer) -> str:
 
 
 def routing(answer: Answer) -> str:
-    """The plan of the turn, and of each layer its memories, milliseconds, whether it was late, its share of the bundle."""
+    """The plan of the turn; of each layer its memories, milliseconds, whether it was late, its share of the bundle."""
     routed = answer.routing
     if routed is None:
         return ""

@@ -48,7 +48,7 @@ def ask(task: str, flags: Flags) -> int:
     terminal = flags.terminal
     turn = flags.turn(task)
     wants_answer = not flags.given["no_answer"]
-    settings = read_settings(flags.overrides)
+    settings = read_settings(flags)
     hurries = settings.settings.budget.deadline_s is not None
     watch = Watch(terminal, agreed=flags.agreed, streams=not terminal.as_json, hurries=hurries)
     answer = in_pipeline(

@@ -33,7 +33,6 @@ def checkpoint() -> None:
 @options(OUTPUT)
 def save(name: str, notes: tuple[str, ...], goals: tuple[str, ...], flags: Flags) -> None:
     """Keep this branch's session as NAME: goals, open tasks, names, files, and what was done; one of that name goes."""
-    settings = read_settings(flags.overrides)
 
     def work(store: "Store") -> None:
         from xscore.cli.session import current_session
@@ -42,14 +41,14 @@ def save(name: str, notes: tuple[str, ...], goals: tuple[str, ...], flags: Flags
         found = current_session(store)
         if found is None:
             raise UsageError("there is no session on this branch to keep", hint='`xscore ask "…"` begins one.')
-        persona = settings.settings.session.persona
+        persona = read_settings(flags).settings.session.persona
         saved = checkpoints.save(
             store.connection, name, thread=found.thread, notes=notes, goals=goals, persona=persona, now=store.clock()
         )
         said = f"saved {one_line(saved.name)}: {tasks(len(saved.entries))}, {len(saved.pending)} left to do"
         print_json(body(saved)) if flags.terminal.as_json else echo(said)
 
-    in_store(work, settings)
+    in_store(work, flags)
 
 
 @checkpoint.command()
@@ -64,7 +63,7 @@ def load(name: str, flags: Flags) -> None:
         found = checkpoints.load(store.connection, name)
         print_json(body(found)) if flags.terminal.as_json else flags.terminal.data(checkpoints.render(found))
 
-    in_store(work, read_settings(flags.overrides))
+    in_store(work, flags)
 
 
 @checkpoint.command(name="list")
@@ -84,7 +83,7 @@ def list_all(flags: Flags) -> None:
         else:
             echo("\n".join(_line(one, now=now) for one in known) or "There is no checkpoint yet.")
 
-    in_store(work, read_settings(flags.overrides))
+    in_store(work, flags)
 
 
 @checkpoint.command()
@@ -112,7 +111,7 @@ def delete(name: str, dry_run: bool, flags: Flags) -> int:
                                 " any command that erases")  # fmt: skip
         return code
 
-    return in_store(work, read_settings(flags.overrides))
+    return in_store(work, flags)
 
 
 def body(found: "Checkpoint") -> dict[str, object]:

@@ -30,7 +30,7 @@ def config() -> None:
 def show(origin: bool, flags: Flags) -> None:
     """Show every effective setting; keys are masked but for their last four characters."""
     terminal = flags.terminal
-    loaded = read_settings()
+    loaded = read_settings(flags)
     settings = effective(loaded)
     for warning in loaded.warnings:
         terminal.note(warning)

@@ -56,7 +56,7 @@ def context(task: str, flags: Flags) -> int:
     terminal = flags.terminal
     turn = flags.turn(task)
     form, budget = flags.given["format"], flags.given["max_tokens"]
-    settings = read_settings(flags.overrides)
+    settings = read_settings(flags)
     watch = Watch(terminal, agreed=flags.agreed, hurries=settings.settings.budget.deadline_s is not None)
     answer = in_pipeline(
         lambda open_: open_.context(turn, form=form, max_tokens=budget, all_scores=flags.all_scores, started=BEGAN),

@@ -20,7 +20,7 @@ def continue_turn(turn: str, flags: Flags) -> int:
     """
     terminal = flags.terminal
     wants_answer = not flags.given["no_answer"]
-    settings = read_settings(flags.overrides)
+    settings = read_settings(flags)
     hurries = settings.settings.budget.deadline_s is not None
     watch = Watch(terminal, agreed=flags.agreed, streams=not terminal.as_json, hurries=hurries)
     answer = in_pipeline(

@@ -6,7 +6,7 @@ import click
 
 from xscore.cli.memory_add import SAYING, say
 from xscore.cli.memory_list import print_memories
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.records import Kind
 
@@ -39,4 +39,4 @@ def list_decisions(everything: bool, flags: Flags) -> int:
         refresh(store.connection, store.root, now=store.clock())
         return print_memories(store, store.governance.decisions(superseded=everything), flags.terminal)
 
-    return in_store(work, read_settings(flags.overrides))
+    return in_store(work, flags)

@@ -28,7 +28,7 @@ def doctor(probe: bool, flags: Flags) -> int:
     """
     terminal = flags.terminal
     watch = Watch(terminal)
-    found = in_pipeline(lambda open_: open_.doctor(probe=probe), read_settings(flags.overrides), watch)
+    found = in_pipeline(lambda open_: open_.doctor(probe=probe), read_settings(flags), watch)
     if terminal.as_json:
         print_json(to_json(found))
     else:

@@ -36,7 +36,7 @@ def encrypt(*, user: bool, both: bool, drop_asides: bool, flags: Flags) -> None:
     """
     from xscore.memory import encryption
 
-    settings = read_settings(flags.overrides).settings
+    settings = read_settings(flags).settings
     user_data = _user_data(settings)
     done = [
         encryption.encrypt(path, user_data_dir=user_data, drop_asides=drop_asides)
@@ -60,7 +60,7 @@ def decrypt(*, user: bool, both: bool, flags: Flags) -> None:
     """Write the store of this repository as a plain one again. The key stays where it is."""
     from xscore.memory import encryption
 
-    settings = read_settings(flags.overrides).settings
+    settings = read_settings(flags).settings
     user_data = _user_data(settings)
     paths = _opened_once(settings, user=user or both, repository=both or not user)
     _tell([encryption.decrypt(path, user_data_dir=user_data) for path in paths], flags)

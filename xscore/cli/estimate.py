@@ -31,7 +31,7 @@ def estimate(task: str, flags: Flags) -> None:
     terminal = flags.terminal
     turn = flags.turn(task)
     watch = Watch(terminal)
-    settings = read_settings(flags.overrides)
+    settings = read_settings(flags)
     found = in_pipeline(lambda open_: open_.estimate(turn), settings, watch)
     if terminal.as_json:
         print_json(to_json(found))

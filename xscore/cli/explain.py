@@ -24,7 +24,7 @@ def explain(memory: str, turn: str, flags: Flags) -> None:
     terminal = flags.terminal
     watch = Watch(terminal)
     found = in_pipeline(
-        lambda open_: open_.explain(as_listed(memory), turn_id=as_listed(turn)), read_settings(flags.overrides), watch
+        lambda open_: open_.explain(as_listed(memory), turn_id=as_listed(turn)), read_settings(flags), watch
     )
     if terminal.as_json:
         print_json(to_json(found))

@@ -6,7 +6,7 @@ import click
 
 from xscore.cli.figures import counted
 from xscore.cli.memory_choice import text_of
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import Terminal, echo, print_json
@@ -43,7 +43,7 @@ def add(text: str, because: str, fix: str, occurrence: str, flags: Flags) -> Non
         found = record(store, text=text_of(text), because=because, resolution=fix, occurrence=occurrence)
         _told(found, flags.terminal)
 
-    in_store(work, read_settings(flags.overrides))
+    in_store(work, flags)
 
 
 @failure.command()
@@ -58,7 +58,7 @@ def resolve(memory_id: str, fix: str, flags: Flags) -> None:
 
         _told(failures.resolve(store, memory_id, text_of(fix)), flags.terminal)
 
-    in_store(work, read_settings(flags.overrides))
+    in_store(work, flags)
 
 
 @failure.command("list")
@@ -79,7 +79,7 @@ def list_failures(flags: Flags) -> int:
             flags.terminal.note("no failure is recorded here")
         return 0 if found else NOTHING
 
-    return in_store(work, read_settings(flags.overrides))
+    return in_store(work, flags)
 
 
 def _line(memory: Memory) -> str:

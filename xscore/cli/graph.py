@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.figures import counted
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, as_listed, options
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import Terminal, bold, echo, faint, print_json, tell_people
@@ -68,7 +68,7 @@ def _steps(depth: int | None) -> dict[str, int]:
 
 
 def _answer(path: str, flags: Flags, ask: Ask) -> int:
-    return in_store(lambda store: _ask(store, path, flags, ask), read_settings())
+    return in_store(lambda store: _ask(store, path, flags, ask), flags)
 
 
 def _ask(store: "Store", path: str, flags: Flags, ask: Ask) -> int:

@@ -29,7 +29,7 @@ def index(path: Path, flags: Flags) -> None:
         raise UsageError(f"{path} is not a folder", hint="Name a folder of the repository.")
     terminal = flags.terminal
     watch = Watch(terminal)
-    report = in_pipeline(lambda open_: open_.index(), read_settings(flags.overrides, start=path), watch, start=path)
+    report = in_pipeline(lambda open_: open_.index(), read_settings(flags, start=path), watch, start=path)
     if terminal.as_json:
         print_json(to_json(report))
     else:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.memory_choice import SAID_KIND, SHARE, cited, text_of
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, Option, options
 from xscore.errors import UsageError
 from xscore.records import Kind, Layer, Source, Statement
@@ -77,4 +77,4 @@ def say(text: str, kind: Kind, layer: Layer | None, flags: Flags) -> None:
         )
         told(store, remember(store, statement, citations=cited(store, given["cite"])), flags.terminal)
 
-    in_store(work, read_settings(flags.overrides))
+    in_store(work, flags)

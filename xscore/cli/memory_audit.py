@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.figures import counted
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import bold, echo, faint, print_json
@@ -13,7 +13,6 @@ from xscore.cli.terminal import bold, echo, faint, print_json
 if TYPE_CHECKING:
     from xscore.memory.audit import Audit, Finding
     from xscore.memory.store import Store
-    from xscore.settings import Loaded
 
 SHOWN = 10
 """Findings of one kind that are listed; `--verbose` and `--json` show all."""
@@ -45,8 +44,7 @@ def audit(flags: Flags) -> int:
 
     Ends with 1 where something needs doing. Nothing is sent, and nothing is erased.
     """
-    settings = read_settings(flags.overrides)
-    found = in_store(lambda store: _audited(store, settings, flags.given["days"]), settings)
+    found = in_store(lambda store: _audited(store, flags.given["days"]), flags)
     if flags.terminal.as_json:
         from xscore.pipeline.receipt import to_json
 
@@ -56,11 +54,11 @@ def audit(flags: Flags) -> int:
     return 0 if found.is_clean else _NEEDS_DOING
 
 
-def _audited(store: "Store", settings: "Loaded", days: float | None) -> "Audit":
+def _audited(store: "Store", days: float | None) -> "Audit":
     from xscore.memory.audit import Caps
     from xscore.memory.audit import audit as look
 
-    kept = settings.settings.memory
+    kept = store.settings
     caps = Caps(
         rows={str(layer): most for layer, most in kept.max_rows.items()},
         bytes={str(layer): most for layer, most in kept.max_bytes.items()},

@@ -1,11 +1,9 @@
 """`xscore memory consolidate`: bring what is remembered into order, or show what would be done and why."""
 
-import time
-
 import click
 
 from xscore.cli.figures import counted
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import echo, print_json
@@ -31,10 +29,10 @@ def consolidate(scope: str, dry_run: bool, flags: Flags) -> None:
     same are merged; confidence fades, what is long unused is archived or erased. A second run does nothing.
     """
     terminal = flags.terminal
-    loaded = read_settings()
     scopes = tuple(each for each in SCOPES if scope in (each, "all"))
-    rules = loaded.settings.memory
-    done = in_store(lambda store: put_in_order(store, rules, now=time.time(), scopes=scopes, dry_run=dry_run), loaded)
+    done = in_store(
+        lambda store: put_in_order(store, store.settings, now=store.clock(), scopes=scopes, dry_run=dry_run), flags
+    )
     for note in done.skipped:
         terminal.note(f"skipped {note}")
     if terminal.as_json:

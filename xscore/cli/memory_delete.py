@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import Terminal, echo, print_json
@@ -52,7 +52,7 @@ def delete(ids: tuple[str, ...], dry_run: bool, verify: bool, earlier: bool, fla
             wanted |= dict.fromkeys(preview(store, ids).earlier)
         return erase_and_tell(store, list(wanted), dry_run=dry_run, verify=verify, terminal=flags.terminal)
 
-    return in_store(work, read_settings(flags.overrides))
+    return in_store(work, flags)
 
 
 def erase_and_tell(

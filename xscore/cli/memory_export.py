@@ -10,7 +10,7 @@ import click
 
 from xscore.cli.figures import counted
 from xscore.cli.memory_choice import CHOICE, choice_of
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import FILE, OUTPUT, Flags, options
 from xscore.cli.terminal import print_json
 from xscore.errors import UsageError
@@ -52,7 +52,7 @@ def export(snapshot: bool, form: str, output: Path | None, flags: Flags) -> int:
         flags.terminal.note(counted(count, "memory", "memories") + (f" written to {output}" if output else ""))
         return 0 if count or snapshot else NOTHING
 
-    return in_store(work, read_settings())
+    return in_store(work, flags)
 
 
 def _memories(store: "Store", choice: "Choice") -> tuple[dict[str, Any], int]:

@@ -1,10 +1,8 @@
 """`xscore memory feedback`: say of a memory that it is right, wrong, or that you did otherwise."""
 
-import time
-
 import click
 
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import echo, print_json
@@ -25,9 +23,7 @@ def feedback(memory_id: str, signal: str, flags: Flags) -> None:
     The amounts are `memory.feedback`; confidence stays between 0 and 1.
     """
     terminal = flags.terminal
-    found = in_store(
-        lambda store: give_feedback(store, memory_id, Signal(signal), now=time.time()), read_settings(flags.overrides)
-    )
+    found = in_store(lambda store: give_feedback(store, memory_id, Signal(signal), now=store.clock()), flags)
     if terminal.as_json:
         print_json(to_json(found))
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.figures import counted
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import echo, print_json
@@ -56,7 +56,7 @@ def import_memories(file: str, snapshot: bool, flags: Flags) -> None:
         if imported.redacted:
             flags.terminal.note(f"{counted(imported.redacted, 'secret')} left out: a memory keeps none")
 
-    in_store(work, read_settings(flags.overrides))
+    in_store(work, flags)
 
 
 def _read(file: str, most: int) -> bytes:

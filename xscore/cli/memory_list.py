@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.memory_choice import CHOICE, choice_of
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.terminal import Terminal, echo, print_json
 
@@ -34,7 +34,7 @@ def list_memories(limit: int | None, flags: Flags) -> int:
     Ends with 1 where nothing is of that sort.
     """
     choice = choice_of(flags)
-    return in_store(lambda store: show_list(store, choice, flags.terminal, limit=limit), read_settings())
+    return in_store(lambda store: show_list(store, choice, flags.terminal, limit=limit), flags)
 
 
 def show_list(store: "Store", choice: "Choice", terminal: Terminal, *, limit: int | None = None) -> int:

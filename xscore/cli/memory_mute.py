@@ -1,11 +1,10 @@
 """`xscore memory mute`: suggest nothing of a key any more."""
 
-import time
 from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import echo, print_json
@@ -25,7 +24,7 @@ def mute(key: str, show: bool, undo: bool, flags: Flags) -> None:
     """Suggest nothing of KEY any more, in any project; `--undo` takes it back."""
     if show == bool(key) or (show and undo):
         raise UsageError("a key or --list is needed, one of them", hint="`xscore memory mute orm`, or `--list`.")
-    muted = in_store(lambda store: _muted(store, key, undo=undo), read_settings(flags.overrides))
+    muted = in_store(lambda store: _muted(store, key, undo=undo), flags)
     if flags.terminal.as_json:
         print_json({"schema": 1, "muted": list(muted)})
     elif show:
@@ -38,5 +37,5 @@ def _muted(store: "Store", key: str, *, undo: bool) -> tuple[str, ...]:
     if key and undo and not suggestions.unmute(store, key):
         raise NothingMatched(f"{key} is not muted", hint="`xscore memory mute --list` shows what is.")
     if key and not undo:
-        suggestions.mute(store, key, now=time.time())
+        suggestions.mute(store, key, now=store.clock())
     return suggestions.muted(store)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.terminal import echo, print_json
 
@@ -33,4 +33,4 @@ def show(ids: tuple[str, ...], flags: Flags) -> None:
             pages = (page(memory, cited.get(memory.id, ()), now=store.clock()) for memory in found)
             echo("\n\n".join(pages))
 
-    in_store(work, read_settings(flags.overrides))
+    in_store(work, flags)

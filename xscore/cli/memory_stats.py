@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.figures import size
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.session_words import ago
 from xscore.cli.terminal import echo, print_json
@@ -33,7 +33,7 @@ def stats(flags: Flags) -> None:
         else:
             echo("\n".join([_HEAD, *(line(one, now=store.clock()) for one in found)]))
 
-    in_store(work, read_settings(flags.overrides))
+    in_store(work, flags)
 
 
 def line(one: "LayerStats", *, now: float) -> str:

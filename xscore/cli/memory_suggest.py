@@ -3,7 +3,7 @@
 import click
 
 from xscore.cli.figures import counted
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import echo, print_json
@@ -20,9 +20,7 @@ def suggest(flags: Flags) -> None:
     Nothing is applied: `xscore memory add` what holds here too.
     """
     terminal = flags.terminal
-    loaded = read_settings(flags.overrides)
-    at_least = loaded.settings.memory.inferred_confidence
-    found = in_store(lambda store: look(store, at_least=at_least), loaded)
+    found = in_store(lambda store: look(store, at_least=store.settings.inferred_confidence), flags)
     if terminal.as_json:
         print_json(to_json(found))
     else:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.memory_choice import SHARE, cited, text_of
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.errors import UsageError
 
@@ -47,7 +47,7 @@ def update(memory_id: str, *, flags: Flags, **given: object) -> None:
             raise UsageError("nothing is to be changed", hint="Name --text, --title, --key, --because, --cite, …")
         told(store, change(store, memory_id, wanted, citations=cited(store, spans)), flags.terminal)
 
-    in_store(work, read_settings(flags.overrides))
+    in_store(work, flags)
 
 
 def _several(given: object) -> tuple[str, ...] | None:

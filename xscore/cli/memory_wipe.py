@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.memory_delete import DRY_RUN, VERIFY, erase_and_tell
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.errors import NothingMatched, UsageError
 from xscore.records import Kind, Layer, MemoryScope, Source
@@ -68,7 +68,7 @@ def wipe(
             return 1
         return erase_and_tell(store, ids, dry_run=dry_run, verify=verify, terminal=terminal)
 
-    return in_store(work, read_settings(flags.overrides))
+    return in_store(work, flags)
 
 
 def _ids(store: "Store", layers: set[str], scopes: set[str], kinds: set[str]) -> list[str]:

@@ -1,13 +1,15 @@
-"""Open the pipeline for one command: settings read at the door, one event loop, Ctrl-C in two steps.
+"""Open the pipeline or the store for one command: settings read at the door, one event loop, Ctrl-C in two steps.
 
-On the command line, this and nothing else hands the environment to the settings. It decides nothing about a turn.
+On the command line, this and nothing else hands the environment to the settings, and none are read but with the flags:
+so no command can forget what a flag overrides, `--no-user-learning` first of all. It decides nothing about a turn.
 """
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from xscore.cli.options import Flags
 from xscore.cli.progress import Watch
 
 if TYPE_CHECKING:
@@ -18,13 +20,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def read_settings(flags: Mapping[str, object] | None = None, *, start: Path = Path()) -> "Loaded":
-    """Layer the settings for the repository around `start`."""
+def read_settings(flags: Flags, *, start: Path = Path()) -> "Loaded":
+    """Layer the settings for the repository around `start`; what the flags override is theirs."""
     from xscore.paths import find_root, user_config_file
     from xscore.settings import load
 
     return load(
-        repo_root=find_root(start.resolve()).path, user_file=user_config_file(), environ=os.environ, flags=flags
+        repo_root=find_root(start.resolve()).path,
+        user_file=user_config_file(),
+        environ=os.environ,
+        flags=flags.overrides,
     )
 
 
@@ -51,12 +56,15 @@ def in_pipeline(
         watch.close()
 
 
-def in_store(work: "Callable[[Store], T]", settings: "Loaded", *, start: Path = Path()) -> T:
-    """Open the store around `start` alone, do the work, close it: for commands that need no model and no index."""
+def in_store(work: "Callable[[Store], T]", flags: Flags, *, start: Path = Path()) -> T:
+    """Open the store around `start` alone, do the work, close it: for commands that need no model and no index.
+
+    The settings that rule what is remembered are the store's own: `store.settings`.
+    """
     from xscore.memory.store import Store
     from xscore.paths import find_root, user_data_dir
 
-    chosen = settings.settings
+    chosen = read_settings(flags, start=start).settings
     with Store.open(
         find_root(start.resolve()),
         user_data_dir=user_data_dir(chosen.store.user_data_dir),

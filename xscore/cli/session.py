@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.safe_text import visible
 from xscore.cli.session_words import ago, listed, place_of, quoted, tasks
@@ -47,7 +47,7 @@ def show(flags: Flags) -> None:
         else:
             print_json({"schema": SCHEMA, "session": None})
 
-    in_store(work, read_settings())
+    in_store(work, flags)
 
 
 @session.command()
@@ -73,7 +73,7 @@ def resume(thread: str, flags: Flags) -> None:
         else:
             echo("\n".join(listed(one, now=now) for one in known) if known else NONE_YET)
 
-    in_store(work, read_settings())
+    in_store(work, flags)
 
 
 @session.command()
@@ -96,7 +96,7 @@ def close(flags: Flags) -> None:
         said = f"closed {found.thread}: {kept}{closed.exchanges} exchanges summed up"
         print_json(to_json(closed)) if flags.terminal.as_json else echo(said)
 
-    in_store(work, read_settings())
+    in_store(work, flags)
 
 
 @session.command()
@@ -111,7 +111,7 @@ def fresh(flags: Flags) -> None:
         begun = take_up(store.connection, branch=_branch(store), now=store.clock(), fresh=True)
         print_json(to_json(begun)) if flags.terminal.as_json else echo(f"begun: {begun.thread}")
 
-    in_store(work, read_settings())
+    in_store(work, flags)
 
 
 def page(found: "WorkingSession", summary: "SessionSummary", *, now: float) -> str:

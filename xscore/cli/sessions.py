@@ -13,7 +13,7 @@ import click
 
 from xscore.cli.figures import counted, size
 from xscore.cli.memory_delete import DRY_RUN, erase_and_tell
-from xscore.cli.opening import in_store, read_settings
+from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import Terminal, echo, print_json
@@ -73,7 +73,6 @@ def import_(*, origins: tuple[str, ...], since: datetime | None, dry_run: bool, 
     Files are found by themselves and confirmed by the folder recorded in them. Read again, only what is new is taken.
     Exits with 1 when a file could not be read.
     """
-    settings = read_settings(flags.overrides)
 
     def work(store: "Store") -> "ImportReport":
         from xscore.sessions.importing import import_sessions
@@ -88,7 +87,7 @@ def import_(*, origins: tuple[str, ...], since: datetime | None, dry_run: bool, 
             dry_run=dry_run,
         )
 
-    return _tell(in_store(work, settings), flags.terminal)
+    return _tell(in_store(work, flags), flags.terminal)
 
 
 def _tell(report: "ImportReport", terminal: Terminal) -> int:
@@ -134,7 +133,7 @@ def list_(*, origins: tuple[str, ...], flags: Flags) -> None:
 
         return past_sessions(store.connection, origins=origins)
 
-    found = in_store(work, read_settings(flags.overrides))
+    found = in_store(work, flags)
     if flags.terminal.as_json:
         from xscore.pipeline.receipt import to_json
 
@@ -194,4 +193,4 @@ def forget(
             return 1
         return erase_and_tell(store, chosen, dry_run=dry_run, verify=False, terminal=terminal, forget=True)
 
-    return in_store(work, read_settings(flags.overrides))
+    return in_store(work, flags)

@@ -24,7 +24,7 @@ def status(flags: Flags) -> None:
     """Show what the store of this repository holds: files, memories, judgments, turns, dollars spent."""
     terminal = flags.terminal
     watch = Watch(terminal)
-    found = in_pipeline(_status, read_settings(), watch)
+    found = in_pipeline(_status, read_settings(flags), watch)
     if terminal.as_json:
         print_json(to_json(found))
     else:

@@ -30,7 +30,7 @@ def trust(rebuild: bool, flags: Flags) -> None:
     """
     from xscore.paths import find_root, user_data_dir
 
-    settings = read_settings()
+    settings = read_settings(flags)
     store_dir = find_root(Path.cwd()).store_dir
     user_data = user_data_dir(settings.settings.store.user_data_dir)
     if not rebuild:
