@@ -29,8 +29,8 @@ from xscore.errors import UsageError
 from xscore.learning.feedback import Signal
 from xscore.records import Kind, Layer, Snapshot
 
-SAID = (Kind.DECISION, Kind.CONVENTION, Kind.TECH_STACK, Kind.CONTEXT, Kind.TODO)
-USERS = (Kind.PREFERENCE, Kind.CONVENTION, Kind.PATTERN)
+SAID = (Kind.DECISION, Kind.CONVENTION, Kind.TECH_STACK)
+USERS = (Kind.PREFERENCE, Kind.CONVENTION)
 NOTED = (Kind.DECISION, Kind.CONVENTION, Kind.TECH_STACK)
 CUTS = st.sampled_from([0, 0, 0, 3, 9, 25, 60, 150, 400])
 """At which moment a write is cut short; 0: it is not."""
@@ -54,7 +54,7 @@ class Saying(RuleBasedStateMachine):
         kind=st.sampled_from(SAID),
         words=st.sampled_from(SENTENCES),
         key=st.sampled_from(KEYS),
-        function=st.sampled_from(["", "", *FUNCTIONS]),
+        function=st.sampled_from(["", *FUNCTIONS]),
         importance=st.sampled_from([0.1, 0.5, 0.9]),
         inferred=st.booleans(),
         cut=CUTS,

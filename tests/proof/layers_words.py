@@ -6,9 +6,7 @@ Each topic can be said in two ways that say the same, as consolidation is to fin
 TOPICS = {
     "quartzlamp": "Use quartzlamp for the harbour lights",
     "bramblefox": "Every bramblefox is fed before noon in the north wing",
-    "coppergull": "Never let a coppergull sit on an open ledger",
     "tidewagon": "Releases leave by tidewagon once the moon is full",
-    "velvetsaw": "The velvetsaw cuts configuration into strips of equal length",
     "mossanchor": "Use mossanchor",
 }
 AFTERTHOUGHT = ". It was agreed on Monday."

@@ -25,7 +25,7 @@ DAY = 86_400.0
 STEPS = 20
 """Steps of SQLite's machine between two moments at which a write can be cut short."""
 CODE = "code.py"
-FUNCTIONS = ("load", "save", "send")
+FUNCTIONS = ("load", "save")
 LINES_EACH = 4
 
 State = tuple[tuple[object, ...], ...]

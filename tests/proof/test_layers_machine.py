@@ -17,7 +17,7 @@ from hypothesis.stateful import invariant, precondition, rule, run_state_machine
 from tests.proof import layers_checks as checks
 from tests.proof.layers_asks import Ask, take
 from tests.proof.layers_rules import CUTS, NOTED, NTH, Saying
-from tests.proof.layers_words import WORDS
+from tests.proof.layers_words import WORDS, word_in
 from tests.proof.layers_world import FUNCTIONS, rows_of
 from tests.proof.layers_writes import (
     Close,
@@ -97,7 +97,13 @@ class Machine(Saying):
             done = self._do(Close(thread), cut, kills)
             self.model.closed(noted, done, rows_of(self.world.store))
 
-    @rule(ask=st.builds(Ask, st.sampled_from(TASKS), st.sampled_from(["", *WORDS]), st.booleans(), st.booleans()))
+    @rule(task=st.sampled_from(TASKS), nth=NTH, lexical=st.sampled_from([False, False, True]), answers=st.booleans())
+    def ask_about(self, task: str, nth: int, *, lexical: bool, answers: bool) -> None:
+        """Take a turn about something that is there, as a rule."""
+        live = self.model.live()
+        about = word_in(live[nth % len(live)].words) if live else ""
+        self.ask(Ask(task, about, lexical, answers or not lexical))
+
     def ask(self, ask: Ask) -> None:
         """Take a turn."""
         answer = take(self.world, self.model, self.asked, ask)
@@ -169,7 +175,7 @@ def run(*, examples: int, steps: int) -> None:
 
 def test_a_short_life_of_the_layers() -> None:
     """Some hundred sayings, erasures, turns and cuts: nobody lost who was not erased, nobody left who was."""
-    run(examples=8, steps=14)
+    run(examples=8, steps=20)
 
 
 @pytest.mark.verify
