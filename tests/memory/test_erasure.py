@@ -242,3 +242,18 @@ def test_superseded_wordings_are_named(store: Store) -> None:
     put(store.connection, old := said("Use the old way of doing it", key="way", ordinal=1))
     put(store.connection, new := said("Use the new way of doing it", key="way", ordinal=2))
     assert erasure.preview(store, [new.id]).earlier == (old.id,)
+
+
+def test_a_turns_moment_keeps_no_path_that_only_the_erased_memory_named(store: Store) -> None:
+    """Of the paths noted with a turn, those its answer named go with the answer; what was asked about stays."""
+    memory = said(WORDS + " in vault/hidden.py")
+    hidden, asked = (function(path=path) for path in ("vault/hidden.py", "src/asked.py"))
+    put(store.connection, memory, hidden, asked)
+    turn = play(store, "mend src/asked.py", "See vault/hidden.py, as in " + memory.id, memory, hidden, asked)
+    (before,) = store.connection.execute("SELECT moment FROM turn WHERE id = ?", (turn,)).fetchone()
+    assert set(json.loads(before)["paths"]) == {"vault/hidden.py", "src/asked.py"}
+    assert memory.id in json.loads(before)["links"]
+    erasure.erase(store, [memory.id], now=20.0)
+    (after,) = store.connection.execute("SELECT moment FROM turn WHERE id = ?", (turn,)).fetchone()
+    assert json.loads(after)["paths"] == ["src/asked.py"]
+    assert WORDS not in after and "quokka" not in after

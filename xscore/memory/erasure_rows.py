@@ -126,7 +126,20 @@ def _answers(connection: sqlite3.Connection, plan: Plan) -> int:
     stored = connection.execute("SELECT id, answer FROM turn WHERE answer <> ''").fetchall()
     gone = [(turn,) for turn, answer in stored if turn in plan.turns or plan.lines.found_in(answer)]
     connection.executemany("UPDATE turn SET answer = '' WHERE id = ?", gone)
+    _paths_of_answers(connection, [turn for (turn,) in gone])
     return len(gone)
+
+
+def _paths_of_answers(connection: sqlite3.Connection, turns: Iterable[str]) -> None:
+    """Of the paths noted with a turn whose answer is gone, keep what was asked about; ids stay, as tombstones do."""
+    asked = f"SELECT id, task, moment FROM turn WHERE id {AMONG}"  # noqa: S608  words are ours
+    for turn, task, known in connection.execute(asked, (json.dumps(list(turns)),)).fetchall():
+        moment = json.loads(known)
+        own = {moment.get("file"), *moment.get("recent", ())}
+        paths = [path for path in moment.get("paths", ()) if path in own or path in task]
+        if paths != moment.get("paths", []):
+            told = json.dumps(moment | {"paths": paths}, ensure_ascii=False)
+            connection.execute("UPDATE turn SET moment = ? WHERE id = ?", (told, turn))
 
 
 def _receipts(connection: sqlite3.Connection, plan: Plan) -> int:
