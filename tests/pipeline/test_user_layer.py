@@ -138,3 +138,16 @@ async def test_two_turns_at_once_share_the_judging_of_the_user_layer(
         answers = await asyncio.gather(one.ask(TASK, answer=False), other.ask(TASK, answer=False))
     assert sum(answer.coverage.judged for answer in answers) == answers[0].coverage.candidates
     assert all(answer.coverage.unjudged == 0 for answer in answers)
+
+
+async def test_a_deadline_is_told_as_one_with_a_user_layer_too(
+    shop: Path, server: OpenAIServer, user_dir: Path
+) -> None:
+    """Both judges are stopped; what waited in line is unjudged for the deadline, not for an interrupt."""
+    server.latency_s = 0.4
+    settings = with_user(server, user_dir, pack_size=1, concurrency=1)
+    settings = settings.model_copy(update={"budget": settings.budget.model_copy(update={"deadline_s": 2.5})})
+    async with Pipeline.open(shop, settings) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False)
+    assert set(answer.unjudged.by_cause) == {"deadline"}
+    assert answer.coverage.judged > 0

@@ -66,8 +66,11 @@ class Limited:
     def halt(self) -> None:
         """Send nothing more: whoever waits for its turn, or sleeps before another try, gets NotSent at once.
 
-        What is in flight goes on.
+        What is in flight goes on. Said twice it is done once: two judges may share this line, and a task that is
+        cancelled twice would not be forgiven once.
         """
+        if self._halted.is_set():
+            return
         self._halted.set()
         for task in self._waiting:
             task.cancel()
