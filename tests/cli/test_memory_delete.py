@@ -14,6 +14,7 @@ from tests.memory.conftest import function
 from tests.memory.test_erasure import put, raw, said
 from tests.memory.test_erasure_proof import reading
 from xscore.memory.store import Store
+from xscore.memory.user_store import path_in
 from xscore.paths import find_root, user_data_dir
 from xscore.records import Kind, Layer, Memory
 
@@ -37,7 +38,7 @@ def test_delete_erases_and_proves(xscore: Run, tmp_path: Path, own_home: Path, k
     """P06: exact ids go, the proof is printed, the bytes are gone; a second time nothing matches (exit 1)."""
     done = xscore("memory", "delete", kept[0].id, "--verify", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.splitlines()[0] == f"erased 1 memories: {kept[0].id}"
+    assert done.stdout.splitlines()[0] == f"erased 1 memory: {kept[0].id}"
     assert "found none" in done.stdout.splitlines()[-1]
     assert b"ochre ledger" not in raw(tmp_path, own_home)
     again = xscore("memory", "delete", kept[0].id, cwd=tmp_path)
@@ -76,6 +77,37 @@ def test_wipe_narrows_by_layer_scope_and_kind(xscore: Run, tmp_path: Path, own_h
     assert b"likes long lines" not in raw(tmp_path, own_home)
     done = xscore("memory", "wipe", "--layer", "project", "--yes", "--json", cwd=tmp_path)
     assert json.loads(done.stdout)["ids"] == sorted(memory.id for memory in kept[:2])
+
+
+@pytest.mark.parametrize(
+    ("chosen", "code", "erased"),
+    [
+        (("--layer", "project", "--scope", "user"), 2, []),
+        (("--layer", "project", "--layer", "user", "--scope", "user"), 0, [2]),
+        (("--layer", "project", "--scope", "repository", "--kind", "todo"), 0, [1]),
+        (("--layer", "user", "--kind", "todo"), 1, []),
+        (("--layer", "user", "--scope", "global"), 0, [2]),
+        (("--layer", "user", "--scope", "repository"), 1, []),
+    ],
+)
+def test_several_options_never_widen_a_wipe(
+    inside: Run, tmp_path: Path, kept: list[Memory], chosen: tuple[str, ...], code: int, erased: list[int]
+) -> None:
+    """P06: what is erased is what every option allows, as `memory list` shows it; never the union."""
+    listed = inside("memory", "list", *chosen, "--json", cwd=tmp_path)
+    done = inside("memory", "wipe", *chosen, "--yes", "--json", cwd=tmp_path)
+    assert done.returncode == code, done.stdout
+    ids = json.loads(done.stdout).get("ids", [])
+    assert ids == [kept[at].id for at in erased]
+    assert [one["id"] for one in json.loads(listed.stdout).get("memories", [])] == ids
+
+
+def test_a_user_store_that_cannot_be_read_is_no_empty_one(inside: Run, tmp_path: Path, kept: list[Memory]) -> None:
+    """P06: where the user's own memories may be meant and cannot be read, wipe and list say so (exit 6)."""
+    path_in(user_data_dir(None)).write_bytes(b"no database" * 1000)
+    for command in (("wipe", "--layer", "user", "--yes"), ("wipe", "--kind", "preference", "--yes")):
+        assert inside("memory", *command, cwd=tmp_path).returncode == 6
+    assert inside("memory", "list", "--layer", "user", cwd=tmp_path).returncode == 6
 
 
 @pytest.mark.parametrize(

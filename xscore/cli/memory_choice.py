@@ -24,7 +24,7 @@ _ROOMS = {"user": Layer.USER, "project": Layer.PROJECT}
 _MOST_BYTES = 4_000_000
 """Of a text on standard input; more is no statement, and is refused before it is read to its end."""
 
-CHOICE: dict[str, Option] = {
+NARROWING: dict[str, Option] = {
     "layer": click.option(
         "--layer", type=click.Choice(list(map(str, Layer))), multiple=True, help="Only this layer. Repeatable."
     ),
@@ -32,6 +32,9 @@ CHOICE: dict[str, Option] = {
     "kind": click.option(
         "--kind", metavar="KIND", type=click.Choice(list(map(str, Kind))), multiple=True, help="Only this kind."
     ),
+}
+CHOICE: dict[str, Option] = {
+    **NARROWING,
     "everything": click.option("--all", "everything", is_flag=True, help="Superseded and archived ones too."),
 }
 SAID_KIND = click.Choice(list(map(str, LAYERS_OF)))
@@ -39,7 +42,7 @@ SHARE = click.FloatRange(0, 1)
 
 
 def choice_of(flags: Flags) -> "Choice":
-    """Return what the options mean."""
+    """Return what the options mean; several sorts narrow it down. A command that does not offer `--all` means all."""
     from xscore.memory.lookup import LIVE, Choice
 
     given = flags.given
@@ -52,7 +55,7 @@ def choice_of(flags: Flags) -> "Choice":
         layers=tuple(named & rooms if named and rooms else named | rooms),
         scopes=tuple(MemoryScope(word) for word in words if word not in _ROOMS),
         kinds=tuple(map(Kind, given["kind"])),
-        statuses=tuple(Status) if given["everything"] else LIVE,
+        statuses=tuple(Status) if given.get("everything", True) else LIVE,
     )
 
 

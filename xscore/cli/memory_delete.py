@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from xscore.cli.figures import counted
 from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.safe_text import one_line
@@ -101,16 +102,19 @@ def _tell(done: "Erasure", proof: "Proof | None", *, dry_run: bool, terminal: Te
 
 def page(done: "Erasure", proof: "Proof | None", *, dry_run: bool) -> str:
     """Say what went, or would go, and what the search for it found."""
-    counts = [
-        f"{getattr(done, field.name):,} {field.name}"
+    gone = {
+        field.name: getattr(done, field.name)
         for field in fields(done)
-        if field.name != "memories" and isinstance(getattr(done, field.name), int) and not field.name.startswith("is_")
+        if field.name not in {"memories", "shared"} and type(getattr(done, field.name)) is int
+    }
+    told = [counted(count, name.removesuffix("s"), name) for name, count in gone.items() if count]
+    lines = [
+        f"{'would erase' if dry_run else 'erased'} {counted(done.memories, 'memory', 'memories')}: {_listed(done.ids)}"
     ]
-    told = [count for count in counts if not count.startswith("0 ") and not count.endswith(" shared")]
-    lines = [f"{'would erase' if dry_run else 'erased'} {done.memories:,} memories: {_listed(done.ids)}"]
     lines += [f"  with {', '.join(told)}"] if told else []
     if done.shared:
-        lines.append(f"  {done.shared:,} contents are shown by other memories too; their judgments stay")
+        are = "content is" if done.shared == 1 else "contents are"
+        lines.append(f"  {done.shared:,} {are} shown by other memories too; their judgments stay")
     lines += [
         f"  {'would remove' if dry_run else 'removed'} {one_line(place)}, which holds the text" for place in done.asides
     ]
@@ -119,7 +123,9 @@ def page(done: "Erasure", proof: "Proof | None", *, dry_run: bool) -> str:
     if proof:
         left_out = f", {proof.still_said:,} left out, as they stand elsewhere by right" if proof.still_said else ""
         found = f"found in {_listed(proof.found_in)}" if proof.found_in else "found none"
-        lines.append(f"verified: {proof.lines:,} lines looked for in {proof.files:,} files, {found}{left_out}")
+        lines.append(
+            f"verified: {counted(proof.lines, 'line')} looked for in {counted(proof.files, 'file')}, {found}{left_out}"
+        )
         if proof.encrypted:
             lines.append("  an encrypted store was rewritten and all its rows were read: its raw bytes prove nothing")
     return "\n".join(lines)

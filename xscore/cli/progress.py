@@ -59,7 +59,7 @@ class Watch:
     def forecast(self, forecast: JudgeEstimate) -> None:
         """Judging is about to begin, and will take long."""
         self.note(
-            f"judging {forecast.to_judge:,} memories takes about {seconds(forecast.seconds)}"
+            f"judging {counted(forecast.to_judge, 'memory', 'memories')} takes about {seconds(forecast.seconds)}"
             f" in {counted(forecast.calls, 'call')}, {binding(forecast)}; the most promising come first"
         )
 
@@ -126,10 +126,10 @@ def _asked(estimate: Estimate) -> bool:
     hosts = dict.fromkeys(
         [*([judge.host] if judge.calls else []), *([estimate.primary.host] if estimate.primary else [])]
     )
-    sent = f"{judge.to_judge:,} memories" if judge.calls else "the chosen memories"
+    sent = counted(judge.to_judge, "memory", "memories") if judge.calls else "the chosen memories"
     calls = judge.calls + (1 if estimate.primary else 0)
     click.echo(
-        f"This turn takes about {calls:,} calls, {dollars(estimate.cost_usd)}, {seconds(judge.seconds)},"
+        f"This turn takes about {counted(calls, 'call')}, {dollars(estimate.cost_usd)}, {seconds(judge.seconds)},"
         f" and sends {sent} to {one_line(', '.join(hosts))}.",
         err=True,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from xscore.cli.figures import counted
 from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.safe_text import visible
@@ -93,7 +94,7 @@ def close(flags: Flags) -> None:
             raise UsageError("there is no open session on this branch", hint="`xscore session resume` lists all.")
         closed = close_session(store, found.thread, now=store.clock())
         kept = f"{len(closed.carried)} kept for the project, " if closed.carried else ""
-        said = f"closed {found.thread}: {kept}{closed.exchanges} exchanges summed up"
+        said = f"closed {found.thread}: {kept}{counted(closed.exchanges, 'exchange')} summed up"
         print_json(to_json(closed)) if flags.terminal.as_json else echo(said)
 
     in_store(work, flags)

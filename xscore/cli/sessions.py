@@ -187,7 +187,7 @@ def forget(
         )
         if not chosen:
             raise NothingMatched("nothing that was imported is of that sort", hint="See `xscore sessions list`.")
-        question = f"Forget {len(chosen):,} memories for good?"
+        question = f"Forget {counted(len(chosen), 'memory', 'memories')} for good?"
         if not (yes or dry_run) and not click.confirm(question, default=False, err=True):
             terminal.note("nothing was forgotten")
             return 1

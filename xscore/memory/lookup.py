@@ -8,12 +8,14 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from xscore.errors import NothingMatched
+from xscore.errors import NothingMatched, UsageError
 from xscore.memory import rows
 from xscore.memory.databases import Databases
-from xscore.records import Kind, Layer, Memory, MemoryScope, Status
+from xscore.records import Kind, Layer, Memory, MemoryScope, Source, Status
 
 LIVE = (Status.ACTIVE, Status.STALE)
+INDEXED = (Layer.VECTOR, Layer.GRAPH)
+"""Layers that are made from files."""
 _SHOWN = 10
 """Ids that a hint lists."""
 
@@ -40,11 +42,34 @@ class Choice:
 
 
 def chosen(store: Databases, choice: Choice) -> list[Memory]:
-    """Return the memories that are meant: by layer, then the newest first."""
+    """Return the memories that are meant: by layer, then the newest first.
+
+    Raises StoreError where the user's layer is named and cannot be read.
+    """
+    if Layer.USER in choice.layers:
+        store.user_connection()
     where, values = choice.where
     found = [memory for connection in store.connections() for memory in rows.memories(connection, where, values)]
     order = list(Layer)
     return sorted(found, key=lambda memory: (order.index(memory.layer), -memory.updated_at, memory.id))
+
+
+def to_wipe(store: Databases, choice: Choice) -> list[str]:
+    """Return the ids of the memories that are meant, of both stores, sorted; none of those that come from files.
+
+    Raises UsageError for a choice that leaves nothing out, or names a layer that the index makes anew; StoreError where
+    the user's store cannot be read, since what is in it may be meant.
+    """
+    if not (choice.layers or choice.kinds or choice.scopes):
+        raise UsageError("nothing says what to wipe", hint="Name a --layer, --scope or --kind; several narrow it down.")
+    refused = next((layer for layer in INDEXED if layer in choice.layers), None)
+    if refused:
+        raise UsageError(
+            f"the {refused} layer comes from files and would be back with the next index",
+            hint="Exclude files with `index.exclude`, then run `xscore index`.",
+        )
+    store.user_connection()
+    return sorted(memory.id for memory in chosen(store, choice) if memory.source is not Source.INDEX)
 
 
 def newest(found: Sequence[Memory], limit: int) -> list[Memory]:
