@@ -59,6 +59,11 @@ def choice_of(flags: Flags) -> "Choice":
     )
 
 
+def is_narrow(flags: Flags) -> bool:
+    """Whether the options leave something out: then nothing left is nothing matched, and else an empty store."""
+    return any(flags.given[name] for name in NARROWING)
+
+
 def text_of(given: str) -> str:
     """Return a text of the command line; `-` is standard input."""
     if given != "-":

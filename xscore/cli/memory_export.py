@@ -1,18 +1,17 @@
 """`xscore memory export`: memories as lines of JSON, or a snapshot. To stdout, or to a file of your own."""
 
-import json
-import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from xscore.cli.figures import counted
-from xscore.cli.memory_choice import CHOICE, choice_of
+from xscore.cli.memory_choice import CHOICE, choice_of, is_narrow
 from xscore.cli.opening import in_store
 from xscore.cli.options import FILE, OUTPUT, Flags, options
-from xscore.cli.terminal import print_json
+from xscore.cli.private_file import write_private
+from xscore.cli.terminal import Terminal, print_json
 from xscore.errors import UsageError
 from xscore.records import Layer
 
@@ -27,58 +26,56 @@ NOTHING = 1
 
 @click.command()
 @click.option("--snapshot", is_flag=True, help="One object: memories, edges, turns' looks at them, maps of the files.")
-@click.option("--format", "form", type=click.Choice(["jsonl", "json"]), default="jsonl", help="Lines, or one object.")
 @click.option("-o", "--output", type=FILE, help="Write to this file, for you alone, rather than to stdout.")
 @options(CHOICE, OUTPUT)
-def export(snapshot: bool, form: str, output: Path | None, flags: Flags) -> int:
+def export(snapshot: bool, output: Path | None, flags: Flags) -> int:
     """Write what is remembered of this repository, one memory a line, sorted; `memory import` reads it back.
 
-    Judgments are never in it, and your own layer only if you name it: `--layer user`.
+    Judgments are never in it, and your own layer only if you name it: `--layer user`. `--json`: one object instead.
+    Ends with 1 where --layer, --scope or --kind leave nothing.
     """
     choice = choice_of(flags)
-    if snapshot and (choice.layers or choice.kinds or choice.scopes):
+    if not snapshot:
+        return in_store(lambda store: _memories(store, choice, output, flags), flags)
+    if is_narrow(flags):
         raise UsageError("a snapshot is whole", hint="Leave out --layer, --scope and --kind, or --snapshot.")
-    as_object = form == "json" or flags.terminal.as_json
-
-    def work(store: "Store") -> int:
-        told, count = _snapshot(store) if snapshot else _memories(store, choice)
-        if output is not None:
-            is_whole = snapshot or as_object
-            _write(output, _text([told] if is_whole else list(told["memories"])))
-        elif snapshot or as_object:
-            print_json(told)
-        elif count:
-            flags.terminal.data(_text(told["memories"]))
-        flags.terminal.note(counted(count, "memory", "memories") + (f" written to {output}" if output else ""))
-        return 0 if count or snapshot else NOTHING
-
-    return in_store(work, flags)
+    return in_store(lambda store: _snapshot(store, output, flags.terminal), flags)
 
 
-def _memories(store: "Store", choice: "Choice") -> tuple[dict[str, Any], int]:
-    from xscore.memory.export_lines import export_lines
+def _memories(store: "Store", choice: "Choice", output: Path | None, flags: Flags) -> int:
+    from xscore.memory.export_lines import as_line, exported
+    from xscore.pipeline.receipt import SCHEMA
 
-    wanted = choice if choice.layers else replace(choice, layers=_OF_THE_REPOSITORY)
-    found: list[object] = [json.loads(line) for line in export_lines(store, wanted)]
-    return {"schema": 1, "memories": found}, len(found)
+    terminal = flags.terminal
+    found = list(exported(store, choice if choice.layers else replace(choice, layers=_OF_THE_REPOSITORY)))
+    if terminal.as_json:
+        _put({"schema": SCHEMA, "memories": found}, output)
+    elif output is not None:
+        write_private(output, (as_line(one) + "\n" for one in found))
+    elif found:
+        terminal.data("".join(as_line(one) + "\n" for one in found))
+    _say(len(found), output, terminal)
+    return NOTHING if not found and is_narrow(flags) else 0
 
 
-def _snapshot(store: "Store") -> tuple[dict[str, Any], int]:
+def _snapshot(store: "Store", output: Path | None, terminal: Terminal) -> int:
     from xscore.memory.snapshot_form import snapshot_to_json
 
     taken = store.snapshot()
-    return snapshot_to_json(taken), len(taken.memories)
+    _put(snapshot_to_json(taken), output)
+    _say(len(taken.memories), output, terminal)
+    return 0
 
 
-def _text(values: list[object]) -> str:
-    return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
+def _put(whole: dict[str, object], output: Path | None) -> None:
+    """Write one object: on one line of a file, or as every command prints it."""
+    from xscore.memory.export_lines import as_line
+
+    if output is None:
+        print_json(whole)
+    else:
+        write_private(output, [as_line(whole) + "\n"])
 
 
-def _write(path: Path, text: str) -> None:
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror}", hint="Name a file that you may write."
-        ) from error
+def _say(count: int, output: Path | None, terminal: Terminal) -> None:
+    terminal.note(counted(count, "memory", "memories") + (f" written to {output}" if output else ""))

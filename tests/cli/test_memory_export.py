@@ -1,0 +1,69 @@
+"""`xscore memory export -o FILE`: a file for the user alone, whole or not at all."""
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from xscore.cli.private_file import write_private
+from xscore.errors import UsageError
+
+
+@pytest.fixture
+def kept(inside: Run, tmp_path: Path) -> Path:
+    """A folder in which one thing is remembered."""
+    assert inside("memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path).returncode == 0
+    return tmp_path
+
+
+def test_a_file_that_others_could_read_is_for_the_user_alone(inside: Run, kept: Path) -> None:
+    """P06: an existing file of mode 0644 is 0600 afterwards; whoever had it open reads what it was."""
+    file = kept / "out.jsonl"
+    file.write_text("before\n")
+    file.chmod(0o644)
+    with file.open() as reader:
+        assert inside("memory", "export", "-o", str(file), cwd=kept).returncode == 0
+        assert reader.read() == "before\n"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert json.loads(file.read_text())["text"] == "lint before pushing"
+
+
+def test_what_stood_there_stays_until_all_is_written(tmp_path: Path) -> None:
+    """P06: a failure midway leaves the file as it was, and nothing beside it."""
+    file = tmp_path / "out"
+    file.write_text("before")
+
+    def lines() -> object:
+        yield "half"
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(UsageError, match="No space left"):
+        write_private(file, lines())  # type: ignore[arg-type]  # an iterator of strings, until it breaks
+    assert [place.name for place in tmp_path.iterdir()] == ["out"] and file.read_text() == "before"
+
+
+def test_links_and_pipes_are_written_through(tmp_path: Path) -> None:
+    """P06: a link stays a link, a pipe a pipe; a folder that is not there is a usage error."""
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    write_private(tmp_path / "link", ["x\n"])
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "x\n"
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=write_private, args=(tmp_path / "pipe", ["y\n"]))
+    writer.start()
+    assert (tmp_path / "pipe").read_text() == "y\n"
+    writer.join(5)
+    with pytest.raises(UsageError):
+        write_private(tmp_path / "none" / "file", ["z\n"])
+
+
+def test_lines_or_one_object(inside: Run, kept: Path) -> None:
+    """P06: `--json` gives one object with the same memories; an empty store is no error, a filter with nothing is."""
+    (line,) = inside("memory", "export", cwd=kept).stdout.splitlines()
+    assert json.loads(inside("memory", "export", "--json", cwd=kept).stdout)["memories"] == [json.loads(line)]
+    nothing = inside("memory", "export", "--kind", "decision", cwd=kept)
+    assert (nothing.returncode, nothing.stdout) == (1, "")
+    (kept / "empty" / ".git").mkdir(parents=True)
+    assert inside("memory", "export", cwd=kept / "empty").returncode == 0
