@@ -31,7 +31,7 @@ from xscore.providers import anthropic_request, openai_request
 from xscore.providers.provider import Provider
 from xscore.providers.spec import Spec
 from xscore.records import Candidate, Judgment, Request, Scope, Stage, Turn, Usage
-from xscore.scorer.fanout import workers_for
+from xscore.scorer.fanout import Stop, workers_for
 from xscore.scorer.lexical import priors
 from xscore.scorer.model_judge import ModelJudge
 from xscore.settings import Settings
@@ -156,7 +156,7 @@ class Bench:
             slots=seat.slots(pool),
             priors=priors(turn, pool.candidates, lambda: self.store.vectors(EMBEDDER)),
             concurrency=workers_for(seat.concurrency),
-            halt=desk.halt,
+            stop=Stop(desk.halt),
         )
 
     def requests(self, turn: Turn) -> list[Request]:

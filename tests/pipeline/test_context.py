@@ -63,3 +63,12 @@ def test_a_current_file_of_odd_name_is_read(make_repo: MakeRepo) -> None:
     (root / odd).write_text("odd = 1\n")
     assert completed(root, Turn(task="x", file=str(root / odd))).file_text == "odd = 1\n"
     assert completed(root, Turn(task="x", file=str(root / "100%FF.py"))).file_text == "percent = 1\n"
+
+
+def test_personal_data_goes_out_of_what_is_asked(shop: Path) -> None:
+    """P03: tasks and errors are stored and sent, so they are screened; a setting leaves them as they are."""
+    asked = Turn(task="mail lena.koch@privat-post.de", errors="for lena.koch@privat-post.de")
+    root = find_root(shop)
+    screened = complete(asked, root, use_git=False, now=0.0)
+    assert "lena.koch" not in screened.task + screened.errors
+    assert complete(asked, root, use_git=False, now=0.0, allow_pii=True).task == asked.task

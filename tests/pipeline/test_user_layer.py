@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.conftest import settings_for
+from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from xscore import database
 from xscore.cli.answer_page import routing, selection
@@ -151,3 +152,12 @@ async def test_a_deadline_is_told_as_one_with_a_user_layer_too(
         answer = await pipeline.ask(TASK, answer=False)
     assert set(answer.unjudged.by_cause) == {"deadline"}
     assert answer.coverage.judged > 0
+
+
+async def test_what_ends_one_judge_ends_both(shop: Path, server: OpenAIServer, user_dir: Path) -> None:
+    """A key that is refused ends the turn for both stores' memories with its cause, and with a receipt."""
+    server.misbehave(Fault.WRONG_KEY, times=50)
+    async with Pipeline.open(shop, with_user(server, user_dir, pack_size=1, concurrency=2)) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False)
+    assert answer.unjudged.by_cause == {"provider": answer.coverage.candidates}
+    assert answer.exit_code == 3

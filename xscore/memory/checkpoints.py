@@ -17,6 +17,7 @@ from xscore import database
 from xscore.errors import UsageError
 from xscore.memory.erasure_files import clean, mark_unclean
 from xscore.memory.erasure_scan import lines_of
+from xscore.memory.pii import redact_pii
 from xscore.memory.redact import redact
 from xscore.memory.session_digest import entries
 from xscore.memory.session_summary import summarise
@@ -182,7 +183,7 @@ def _checked(name: str) -> str:
 
 
 def _kept(text: str, what: str) -> str:
-    said = redact(text.strip()).text
+    said = redact_pii(redact(text.strip()).text).text
     if len(said) > NOTE_CHARS:
         raise UsageError(f"{what} of {len(said):,} characters is too long", hint=f"Keep it to {NOTE_CHARS:,}.")
     return said

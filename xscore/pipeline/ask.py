@@ -202,6 +202,8 @@ class _Course:
                 self.primary_failed = True
                 self.warnings.append(_said(f"the answering call failed: {error.message}", error.hint))
                 return None
+        if not context.bundle.text:
+            self.warnings.append("nothing was chosen, so the answer rests on the task alone")
         self.warnings.extend(answered.warnings)
         return answered.text
 

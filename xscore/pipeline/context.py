@@ -9,7 +9,8 @@ from pathlib import Path
 
 from xscore.errors import UsageError
 from xscore.git import recent_commits, working_diff
-from xscore.memory.redact import is_secret_file, may_be_named, redact
+from xscore.memory.pii import redact_pii
+from xscore.memory.redact import Redacted, is_secret_file, may_be_named, redact
 from xscore.paths import Root, native, portable
 from xscore.records import ChangedFile, Turn
 
@@ -25,8 +26,12 @@ _SECTION = re.compile(r"^(?=diff --git )", re.MULTILINE)
 _NAMES = re.compile(r'^(?:---|\+\+\+|rename from|rename to|copy from|copy to) "?(?:[ab]/)?(.+?)"?\t?$', re.MULTILINE)
 
 
-def complete(turn: Turn, root: Root, *, use_git: bool, now: float) -> Turn:
-    """Fill in what the turn leaves open. Raises UsageError for an empty or huge task, or a file outside the root."""
+def complete(turn: Turn, root: Root, *, use_git: bool, now: float, allow_pii: bool = False) -> Turn:
+    """Fill in what the turn leaves open. Raises UsageError for an empty or huge task, or a file outside the root.
+
+    allow_pii: leave e-mail addresses and the like in what the user asks and pastes.
+    """
+    clean = redact if allow_pii else _screened
     task = turn.task.strip()
     if not task:
         raise UsageError(
@@ -42,14 +47,18 @@ def complete(turn: Turn, root: Root, *, use_git: bool, now: float) -> Turn:
     diff, changed = _work(root, now) if use_git and root.is_git else ("", ())
     return replace(
         turn,
-        task=redact(task).text,
-        errors=redact(turn.errors[-_ROOM * MAX_TASK_CHARS :]).text[-MAX_TASK_CHARS:].strip(),
+        task=clean(task).text,
+        errors=clean(turn.errors[-_ROOM * MAX_TASK_CHARS :]).text[-MAX_TASK_CHARS:].strip(),
         file=file,
         file_text=_file_text(file, root) if file else "",
         recent=tuple(name for name in dict.fromkeys(_inside(path, root) for path in turn.recent) if may_be_named(name)),
         diff=redact(_without_secret_files(turn.diff or diff)[: _ROOM * MAX_DIFF_CHARS]).text[:MAX_DIFF_CHARS],
         changed=turn.changed or changed,
     )
+
+
+def _screened(text: str) -> Redacted:
+    return redact_pii(redact(text).text)
 
 
 def _inside(path: str, root: Root) -> str:

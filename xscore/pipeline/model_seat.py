@@ -31,7 +31,7 @@ from xscore.providers.sdk_import import imported
 from xscore.providers.spec import Spec, connect
 from xscore.records import Candidate, Capability, Estimate, JudgeEstimate, JudgeIdentity, Layer, RateLimits, Turn
 from xscore.scorer.draft import Drafts, JudgeModel
-from xscore.scorer.fanout import workers_for
+from xscore.scorer.fanout import Stop, workers_for
 from xscore.scorer.judge import Judge
 from xscore.scorer.lexical import priors
 from xscore.scorer.likeness import fused
@@ -121,7 +121,7 @@ class ModelSeat:
             known_parts=lambda hashes: {part: pool.known[part] for part in hashes if part in pool.known},
             concurrency=workers_for(self.concurrency),
             context=self.settings.judge.context,
-            halt=desk.halt,
+            stop=Stop(desk.halt),
         )
         here = judge(
             write=desk.writer(turn_key, self.identity),

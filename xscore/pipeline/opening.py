@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from xscore.cache.keys import judge_key, turn_key
 from xscore.errors import StoreError, UsageError
 from xscore.git import earlier_names, working_branch
-from xscore.memory.working_session import take_up
+from xscore.memory.working_session import current, take_up
 from xscore.pipeline import kept
 from xscore.pipeline.bulk import made_in_bulk
 from xscore.pipeline.context import complete
@@ -36,18 +36,21 @@ class Opened:
     checkpoint: Checkpoint | None
 
 
-def open_turn(parts: Parts, turn: Turn, watch: Stopwatch) -> Opened:
-    """Bring the index up to date, complete the turn, and look up what is known. Sends nothing."""
+def open_turn(parts: Parts, turn: Turn, watch: Stopwatch, *, takes_up: bool = True) -> Opened:
+    """Bring the index up to date, complete the turn, and look up what is known. Sends nothing.
+
+    takes_up: the turn is to be run, so that the session of the branch goes on with it; else the session is as it was.
+    """
     settings, judge = parts.settings, parts.judge
     now = parts.clock()
     checkpoint = _checkpoint(parts, turn.checkpoint) if turn.checkpoint else None
     parts.observer.stage("index")
     with watch.stage("index"):
         report = parts.index()
-        ready = complete(turn, parts.root, use_git=settings.index.git, now=now)
+        ready = complete(turn, parts.root, use_git=settings.index.git, now=now, allow_pii=settings.memory.allow_pii)
     parts.observer.stage("pool")
     with made_in_bulk(), watch.stage("pool"):
-        session = session_of(parts, turn, now=now)
+        session = session_of(parts, turn, now=now) if takes_up else _session_as_it_stands(parts, turn)
         fetched = parts.store.fetch(
             tests=settings.judge.tests, thread=session.thread, deadline_s=settings.routing.deadline_ms / 1000
         )
@@ -83,6 +86,17 @@ def session_of(parts: Parts, turn: Turn, *, now: float) -> SessionInfo:
     return session
 
 
+def _session_as_it_stands(parts: Parts, turn: Turn) -> SessionInfo:
+    """Return the session that the turn would go on with, opening and moving none; no thread: it would open one."""
+    place = working_branch(parts.root.git_dir) if parts.root.git_dir else ""
+    renamed_from = earlier_names(parts.root.git_dir, place) if parts.root.git_dir else ()
+    found = (
+        None if turn.fresh or turn.thread else current(parts.store.connection, branch=place, renamed_from=renamed_from)
+    )
+    thread = found.thread if found else turn.thread
+    return SessionInfo(thread=thread, branch=place, resumed=False, last_task="", last_updated=0.0)
+
+
 def _refuse_what_is_missing(layers: Sequence[LayerReport], *, strict: bool) -> None:
     """Stop where a layer could not be read and the user wants all or nothing. Raises StoreError."""
     for layer in layers:
@@ -112,8 +126,8 @@ def confirm(parts: Parts, opened: Opened, *, answers: bool) -> None:
 
 
 def estimate_turn(parts: Parts, turn: Turn) -> Estimate:
-    """Say what a turn would take; sends nothing."""
-    opened = open_turn(parts, turn, Stopwatch())
+    """Say what a turn would take; sends nothing, and begins nothing: no session is opened or taken up."""
+    opened = open_turn(parts, turn, Stopwatch(), takes_up=False)
     return _estimate(parts, opened, answers=parts.answerer is not None)
 
 

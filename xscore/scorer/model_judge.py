@@ -71,13 +71,13 @@ class ModelJudge:
         claims: Claims | None = None,
         concurrency: int = 32,
         context: str = "task",
-        halt: Callable[[], None] = lambda: None,
+        stop: Stop | None = None,
         remarks: tuple[str, ...] = (),
     ) -> None:
         """Slots: memory id -> pack and position, of the whole pool. priors: memory id -> lexical prior, 0..1.
 
-        claims: None where no other process can be at work on the same store. halt: has the provider send nothing more,
-        also of what waits within it. remarks: what there was to say before it began.
+        claims: None where no other process can be at work on the same store. remarks: what there was to say before it
+        began. stop: shared by judges that share a provider, so that what ends one ends all; None: one of its own.
         """
         self.identity = drafts.identity(provider=provider.name, host=provider.host)
         self.faults = Faults()
@@ -87,7 +87,7 @@ class ModelJudge:
         self._slots, self._priors = slots, priors
         self._concurrency, self._context = concurrency, context
         self._claims = claims or Alone()
-        self._stop = Stop(halt)
+        self._stop = stop or Stop()
         self._remarks = remarks
 
     def remarks(self) -> tuple[str, ...]:
