@@ -52,6 +52,13 @@ class Planting:
         self.planted[key.encode()] = f"github_token at {entrance}"
         return key
 
+    def word(self, entrance: str) -> str:
+        """One password that has no shape of its own."""
+        self._seed += 1
+        key = "hunter" + Forge(self._seed).text(8, "0123456789")
+        self.planted[key.encode()] = f"password at {entrance}"
+        return key
+
     def found_in(self, data: bytes) -> set[str]:
         """Where those that stand in these bytes were planted."""
         return {place for key, place in self.planted.items() if key in data}
@@ -86,7 +93,9 @@ def _say(root: Path, planting: Planting) -> None:
                 key=f"key.{kind}",
                 title=f"title {planting.one(f'the title of a {kind}')}",
                 because=planting.at(f"because of a {kind}") if kind is Kind.DECISION else "",
-                alternatives=(planting.one("an alternative"),) if kind is Kind.DECISION else (),
+                alternatives=(planting.one("an alternative"), f"password={planting.word('another')}", "vault")
+                if kind is Kind.DECISION
+                else (),
                 links=(planting.one("a link"),),
             )
             remember(store, statement, now=1.0)

@@ -1,5 +1,7 @@
 """What of the remembered deserves a look."""
 
+import json
+
 import pytest
 
 from xscore import database
@@ -93,6 +95,14 @@ def test_a_secret_past_the_door_is_found_and_not_repeated(store: Store) -> None:
     assert (finding.problem, finding.ids) == (Problem.SECRET, (memory.id,))
     assert key not in finding.because
     store.connection.execute("UPDATE memory SET text = 'Ask ann.lee@acme-werke.de.' WHERE id = ?", (memory.id,))
+    assert found(store) == [(Problem.SECRET, {memory.id})]
+
+
+def test_a_secret_among_the_alternatives_is_found(store: Store) -> None:
+    """P01: what the text says with its neighbours is looked at line by line in the particulars."""
+    memory = remember(store, "We keep it elsewhere.")
+    attrs = json.dumps({"alternatives": ["password=hunter2hunter2", "vault"]})
+    store.connection.execute("UPDATE memory SET attrs = ? WHERE id = ?", (attrs, memory.id))
     assert found(store) == [(Problem.SECRET, {memory.id})]
 
 

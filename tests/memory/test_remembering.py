@@ -8,14 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.memory.conftest import function
+from tests.memory.planted import ASSIGNMENTS, Forge, provider_keys
 from xscore import database
 from xscore.errors import NothingMatched, UsageError
 from xscore.memory import door
 from xscore.memory.events import EventName, events
 from xscore.memory.evidence import citations, cite
+from xscore.memory.limits import BESIDE_CHARS, LINE_CHARS, WORDS_CHARS
 from xscore.memory.lookup import Choice, chosen, exactly
 from xscore.memory.remembering import Change, change, remember
-from xscore.memory.spoken import MAX_CHARS, said_beside, spoken, words_of
+from xscore.memory.spoken import clean, said_beside, spoken, words_of
 from xscore.memory.store import Store
 from xscore.paths import find_root
 from xscore.records import LAYERS_OF, Became, Citation, Kind, Layer, MemoryScope, Source, Statement, Status
@@ -146,7 +148,11 @@ def test_what_cannot_be_kept_is_refused(store: Store) -> None:
     """Each refusal says what to do instead, and leaves nothing behind."""
     cases = [
         (Statement(text="  \n"), "empty"),
-        (Statement(text="x" * (MAX_CHARS + 1)), "too many"),
+        (Statement(text="x" * (WORDS_CHARS + 1)), "too many"),
+        (Statement(text="x", because="y" * (BESIDE_CHARS + 1)), "too much"),
+        (Statement(text="x", title="y" * (LINE_CHARS + 1)), "for a title"),
+        (Statement(text="x", key="y" * (LINE_CHARS + 1)), "for a key"),
+        (Statement(text="x", links=("y" * (LINE_CHARS + 1),)), "for a link"),
         (Statement(text="x", kind=Kind.FUNCTION), "not said"),
         (Statement(text="x", kind=Kind.DECISION, layer=Layer.PROJECT), "does not stand"),
         (Statement(text="x", kind=Kind.PREFERENCE), "needs a key"),
@@ -246,3 +252,34 @@ def test_words_and_their_tail_come_apart_again(words: str, because: str, alterna
         assert words_of(memory) == words.strip().encode("utf-8", "replace").decode()
     assert spoken(statement, said_beside(statement), now=9.0)[0].id == memory.id
     assert memory.source is Source.EXPLICIT
+
+
+FORGE = Forge(17)
+SECRETS = [*provider_keys(FORGE).values(), *(form.format(FORGE.password()) for form in ASSIGNMENTS)]
+PARTS = st.one_of(st.sampled_from([*SECRETS, "vault", "password=", "token:", "me@example.org"]), st.text(max_size=9))
+
+
+@settings(deadline=None)
+@given(words=PARTS.filter(lambda text: bool(text.strip())), because=PARTS, alternatives=st.lists(PARTS, max_size=3))
+def test_no_secret_hides_behind_its_neighbour(words: str, because: str, alternatives: list[str]) -> None:
+    """P01: each part is cleaned by itself and all of them together; the words come apart again."""
+    statement = Statement(text=words, kind=Kind.DECISION, because=because, alternatives=tuple(alternatives))
+    memory, _ = spoken(statement, said_beside(statement), now=1.0)
+    said = memory.particulars
+    parts = (memory.text, said.rationale, *said.alternatives)
+    assert [part for part in parts if clean(part, allow_pii=False) != part] == []
+    for part in statement.text, statement.because, *statement.alternatives:
+        lone = clean(part.strip(), allow_pii=False)
+        assert lone == part.strip() or part.strip() not in memory.text
+    if memory.particulars.rationale or memory.particulars.alternatives:
+        assert words_of(memory) == clean(words.strip().encode("utf-8", "replace").decode(), allow_pii=False)
+
+
+def test_a_password_before_a_semicolon_is_taken_out(store: Store) -> None:
+    """P01: joining the alternatives makes no password look like code."""
+    told = store.project.remember_decision("the store", alternatives=["password=hunter2hunter2", "vault"], now=1.0)
+    assert "hunter2" not in "".join(store.connection.iterdump())
+    assert told.redacted == 1
+    assert words_of(told.memory) == "the store"
+    change(store, told.memory.id, Change(alternatives=("password=hunter3hunter3", "vault")), now=2.0)
+    assert "hunter3" not in "".join(store.connection.iterdump())

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from xscore import tokens
 from xscore.hashing import content_hash, memory_id
-from xscore.memory import rows
+from xscore.memory import limits, rows
 from xscore.memory.pii import redact_pii
 from xscore.memory.redact import redact
 from xscore.memory.terms import EMBEDDER, term_vector
@@ -77,8 +77,9 @@ def make(
     """
     facts = facts or CodeFacts()
     screens = not allow_pii and (kind is Kind.CONFIG or source is not Source.INDEX)
-    names = (entity, title, key, facts.signature, facts.purpose, *facts.imports, *facts.dependencies)
-    broom = _Broom(names, screens=screens)
+    named = (particulars.origin, particulars.session) if particulars else ()
+    names = (*named, entity, title, key, facts.signature, facts.purpose, *facts.imports, *facts.dependencies)
+    broom = _Broom(names, screens=screens, cuts=source is not Source.INDEX)
     clean = broom.sweep_name(entity)
     if clean != entity:  # two headings that differ in their secrets alone must not become one memory
         ordinal += (start_line + 1) << 20
@@ -158,16 +159,31 @@ def facts_to_json(facts: CodeFacts, particulars: Particulars) -> str:
 class _Broom:
     """Redacts and counts. A memory's many short names are looked at in one go; one by one only where that finds any."""
 
-    def __init__(self, names: Iterable[str], *, screens: bool) -> None:
+    def __init__(self, names: Iterable[str], *, screens: bool, cuts: bool) -> None:
         self.count = 0
-        self._screens = screens
+        self._screens, self._cuts = screens, cuts
         self._names_are_clean = True
-        self.sweep("\n".join(names).replace(_WITHIN, "\n"))
+        self._clean("\n".join(names).replace(_WITHIN, "\n"))
         self._names_are_clean, self.count = not self.count, 0
 
-    def sweep(self, text: str) -> str:
-        if not text:
-            return text
+    def sweep(self, text: str, most: int = limits.TEXT_CHARS) -> str:
+        """Clean a text, and cut it where it is too long for what no file holds."""
+        clean = self._clean(text) if text else text
+        if not self._cuts or len(clean) <= most:
+            return clean
+        return limits.cut(self._clean(limits.cut(clean, most)), most)  # a cut may show what was no secret before
+
+    def sweep_name(self, name: str) -> str:
+        """Sweep each heading of a path of headings by itself: a rule for the start of a line holds for all of them."""
+        clean = name if self._names_are_clean else _WITHIN.join(map(self._clean, name.split(_WITHIN)))
+        return self.sweep(clean, limits.LINE_CHARS) if self._cuts and len(clean) > limits.LINE_CHARS else clean
+
+    def sweep_all(self, texts: Iterable[str], most: int = limits.LINE_CHARS) -> tuple[str, ...]:
+        """Sweep each, and leave out those beyond what one memory may hold."""
+        clean = [self.sweep(text, most) for text in texts]
+        return tuple(limits.few(clean, chars=limits.TEXT_CHARS) if self._cuts else clean)
+
+    def _clean(self, text: str) -> str:
         found = redact(text)
         self.count += found.count
         if not self._screens:
@@ -175,10 +191,6 @@ class _Broom:
         screened = redact_pii(found.text)
         self.count += screened.count
         return screened.text
-
-    def sweep_name(self, name: str) -> str:
-        """Sweep each heading of a path of headings by itself: a rule for the start of a line holds for all of them."""
-        return name if self._names_are_clean else _WITHIN.join(map(self.sweep, name.split(_WITHIN)))
 
 
 def _swept(facts: CodeFacts, broom: _Broom) -> CodeFacts:
@@ -196,10 +208,12 @@ def _swept_particulars(said: Particulars, broom: _Broom) -> Particulars:
     return replace(
         said,
         rationale=broom.sweep(said.rationale),
-        alternatives=tuple(map(broom.sweep, said.alternatives)),
-        links=tuple(map(broom.sweep, said.links)),
+        alternatives=broom.sweep_all(said.alternatives, limits.TEXT_CHARS),
+        links=broom.sweep_all(said.links),
         resolution=broom.sweep(said.resolution),
-        paths=tuple(map(broom.sweep, said.paths)),
+        origin=broom.sweep_name(said.origin),
+        session=broom.sweep_name(said.session),
+        paths=broom.sweep_all(said.paths),
     )
 
 

@@ -12,17 +12,19 @@ from dataclasses import dataclass, replace
 from xscore import database
 from xscore.errors import NothingMatched, UsageError
 from xscore.hashing import digest, memory_id
-from xscore.memory import door, rows
+from xscore.memory import door, limits, rows
 from xscore.memory.databases import Databases
 from xscore.memory.events import EventName, emit
 from xscore.memory.failure_signature import signature
 from xscore.memory.lookup import exactly
-from xscore.memory.spoken import clean, readable, tail, title_of, words_of
+from xscore.memory.spoken import clean, in_words, readable, title_of, words_of
 from xscore.memory.writing import write
 from xscore.records import Failure, Kind, Layer, Memory, Particulars, Source, Status
 
 HEAD_CHARS, TAIL_CHARS = 1_000, 3_000
 """Of a long output, what a failure keeps of its beginning and end."""
+BESIDE_CHARS = 20_000
+"""Of what caused it, and of what mended it."""
 IMPORTANCE = 0.6
 _KEY, _PATTERN_KEY = "failure:", "failure_pattern:"
 _COUNT_ONCE = "INSERT INTO occurrence (id, memory_id, told_by) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING"
@@ -101,8 +103,8 @@ def record_within(
     name = signature(words)
     told = _Told(
         _shortened(words),
-        clean(readable(because), allow_pii=allow_pii),
-        clean(readable(resolution), allow_pii=allow_pii),
+        limits.cut(clean(readable(because), allow_pii=allow_pii), BESIDE_CHARS),
+        limits.cut(clean(readable(resolution), allow_pii=allow_pii), BESIDE_CHARS),
         origin,
         session,
         tuple(paths),
@@ -127,6 +129,7 @@ def record_within(
 def resolve(store: Databases, identifier: str, resolution: str, *, now: float | None = None) -> Failure:
     """Say what mended a failure; its pattern is told too. Raises NothingMatched, UsageError."""
     before, mended = exactly(store, identifier), clean(readable(resolution), allow_pii=store.settings.allow_pii)
+    mended = limits.cut(mended, BESIDE_CHARS)
     if before.kind is not Kind.FAILURE or not before.key.startswith(_KEY):
         raise NothingMatched(
             f"{identifier} is a {before.kind}, not a failure", hint="`xscore failure list` shows them."
@@ -163,18 +166,19 @@ def _made(told: _Told, name: str) -> Memory:
 
 
 def _through_the_door(words: str, kind: Kind, key: str, said: Particulars, *, now: float) -> Memory:
+    worded = in_words(words, said, allow_pii=True)  # what may not be kept is gone from its parts already
     memory, _ = door.make(
         layer=Layer.PROJECT,
         kind=kind,
         title=title_of(_last_line(words)),
-        text=words + tail(said),
+        text=worded.text,
         ordinal=_ordinal(key),
-        particulars=said,
+        particulars=worded.particulars,
         key=key,
         importance=IMPORTANCE,
         source=Source.IMPORT if said.origin else Source.EXPLICIT,
         updated_at=now,
-        allow_pii=True,  # what may not be kept is gone from its parts already
+        allow_pii=True,
     )
     return memory
 

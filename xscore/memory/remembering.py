@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from xscore import database
 from xscore.errors import UsageError
-from xscore.memory import door, evidence, rows
+from xscore.memory import door, evidence, limits, rows
 from xscore.memory.databases import Databases
 from xscore.memory.lookup import exactly
-from xscore.memory.spoken import entity_of, layer_of, readable, said_beside, spoken, tail, title_of, words_of
+from xscore.memory.spoken import entity_of, in_words, layer_of, readable, said_beside, spoken, title_of, words_of
 from xscore.memory.writing import write
 from xscore.records import Became, Citation, Kind, Layer, Memory, Particulars, Remembered, Source, Statement, Status
 
@@ -180,20 +180,21 @@ def _changed(before: Memory, wanted: Change, *, now: float, renewed: bool, allow
     words = words_of(before) if wanted.text is None else readable(wanted.text)
     if not words:
         raise UsageError("a memory cannot be without words", hint="To be rid of it: `xscore memory delete ID`.")
-    key = before.key if wanted.key is None else readable(wanted.key)
+    key = before.key if wanted.key is None else limits.line("key", readable(wanted.key))
     was_first_line = before.title == title_of(words_of(before))
     title = title_of(words) if was_first_line else before.title
     if before.kind is Kind.PREFERENCE and not key:
         raise UsageError("a preference needs a key", hint="Say what it is about, e.g. `--key test_runner`.")
     named_by_key = before.entity == entity_of(before.layer, before.key)
+    worded = in_words(words, said, allow_pii=allow_pii)
     made, redacted = door.make(
         layer=before.layer,
         kind=before.kind,
-        title=title if wanted.title is None else readable(wanted.title) or title_of(words),
-        text=words + tail(said),
+        title=title if wanted.title is None else limits.line("title", readable(wanted.title)) or title_of(words),
+        text=worded.text,
         path=before.path,
         entity=entity_of(before.layer, key) if named_by_key else before.entity,
-        particulars=said,
+        particulars=worded.particulars,
         key=key,
         scope=before.scope,
         importance=before.importance if wanted.importance is None else wanted.importance,
@@ -205,7 +206,7 @@ def _changed(before: Memory, wanted: Change, *, now: float, renewed: bool, allow
         allow_pii=allow_pii,
     )
     kept = ("id", "superseded_by", "created_at", "accessed_at", "access_count", "facts", "start_line", "end_line")
-    return replace(made, **{name: getattr(before, name) for name in kept}), redacted
+    return replace(made, **{name: getattr(before, name) for name in kept}), redacted + worded.redacted
 
 
 def _said_anew(known: Particulars, wanted: Change) -> Particulars:
@@ -220,7 +221,7 @@ def _said_anew(known: Particulars, wanted: Change) -> Particulars:
         rationale=one(wanted.because, known.rationale),
         resolution=one(wanted.resolution, known.resolution),
         alternatives=several(wanted.alternatives, known.alternatives),
-        links=several(wanted.links, known.links),
+        links=tuple(limits.line("link", link) for link in several(wanted.links, known.links)),
     )
 
 

@@ -13,9 +13,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from xscore.memory import door
+from xscore.memory import door, limits
 from xscore.memory.redact import may_be_named
-from xscore.memory.spoken import MAX_CHARS
 from xscore.records import Citation, Kind, Layer, Memory, MemoryScope, Particulars, Source, Status
 
 SCHEMA = 1
@@ -24,15 +23,14 @@ HASH = r"^[0-9a-f]{32}$"
 OF_FILES = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK, Kind.DOC, Kind.CONFIG, Kind.TEXT})
 """Kinds that only the index makes."""
 _OF_FILES_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
-_MANY = 1_000
 
-Text = Annotated[str, Field(max_length=2 * MAX_CHARS)]
-Line = Annotated[str, Field(max_length=4_000)]
+Text = Annotated[str, Field(max_length=limits.TEXT_CHARS)]
+Line = Annotated[str, Field(max_length=limits.LINE_CHARS)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Moment = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0, le=1 << 53)]
 Id = Annotated[str, Field(pattern=MEMORY_ID)]
-Lines = Annotated[tuple[Line, ...], Field(max_length=_MANY)]
+Lines = Annotated[tuple[Line, ...], Field(max_length=limits.MANY)]
 
 
 class Form(BaseModel):
@@ -45,7 +43,7 @@ class SavedParticulars(Form):
     """What was said beside the text."""
 
     rationale: Text = ""
-    alternatives: Annotated[tuple[Text, ...], Field(max_length=_MANY)] = ()
+    alternatives: Annotated[tuple[Text, ...], Field(max_length=limits.MANY)] = ()
     links: Lines = ()
     resolution: Text = ""
     occurrences: Count = 0
@@ -93,7 +91,7 @@ class SavedMemory(Form):
     created_at: Moment
     updated_at: Moment
     particulars: SavedParticulars = SavedParticulars()
-    citations: Annotated[tuple[SavedCitation, ...], Field(max_length=_MANY)] = ()
+    citations: Annotated[tuple[SavedCitation, ...], Field(max_length=limits.MANY)] = ()
 
     @field_validator("path")
     @classmethod

@@ -2,20 +2,18 @@
 
 A judge sees nothing of a memory but its text, so what was said beside the words is part of that text, and is kept apart
 in `particulars` as well. No clock, no database. Trade-off: the tail is told from the words by writing it anew, so a
-text that was edited by hand around it is all words.
+text that was edited by hand around it, or whose parts are a secret only side by side, is all words.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from xscore.errors import UsageError
 from xscore.hashing import digest
-from xscore.memory import door
+from xscore.memory import door, limits
 from xscore.memory.pii import redact_pii
 from xscore.memory.redact import redact
 from xscore.records import LAYERS_OF, Kind, Layer, Memory, MemoryScope, Particulars, Statement
 
-MAX_CHARS = 100_000
-"""Of one statement; a judge reads it whole, so what is longer belongs into a file of the repository."""
 TITLE_CHARS = 80
 _ORDINAL_DIGITS = 15
 """Hex digits that fit SQLite's integers, as elsewhere."""
@@ -43,26 +41,22 @@ def spoken(statement: Statement, particulars: Particulars, *, now: float, attemp
     particulars: all that is known beside the words. attempt: deals another id where one is taken by other words.
     Raises UsageError for a statement without words, or with too many.
     """
-    words = readable(statement.text)
-    if not words:
+    said = readable(statement.text)
+    if not said:
         raise UsageError("there is nothing to remember: the text is empty", hint="Say it in a sentence.")
-    if len(words) > MAX_CHARS:
-        raise UsageError(
-            f"{len(words):,} characters are too many for a memory",
-            hint=f"At most {MAX_CHARS:,}: put the whole into a file of the repository and remember what it comes to.",
-        )
-    layer, key = layer_of(statement), readable(statement.key)
+    layer, key = layer_of(statement), limits.line("key", readable(statement.key))
     if statement.kind is Kind.PREFERENCE and not key:
         raise UsageError("a preference needs a key", hint="Say what it is about, e.g. `--key test_runner`.")
-    seed = digest("said", key, clean(words, allow_pii=statement.allow_pii), *([str(attempt)] if attempt else []))
-    return door.make(
+    worded = in_words(said, particulars, allow_pii=statement.allow_pii)
+    seed = digest("said", key, worded.words, *([str(attempt)] if attempt else []))
+    memory, redacted = door.make(
         layer=layer,
         kind=statement.kind,
-        title=readable(statement.title) or title_of(words),
-        text=words + tail(particulars),
+        title=limits.line("title", readable(statement.title)) or title_of(worded.words),
+        text=worded.text,
         entity=entity_of(layer, key),
         ordinal=int(seed[:_ORDINAL_DIGITS], 16),
-        particulars=particulars,
+        particulars=worded.particulars,
         key=key,
         scope=MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY,
         importance=statement.importance,
@@ -72,12 +66,44 @@ def spoken(statement: Statement, particulars: Particulars, *, now: float, attemp
         updated_at=now,
         allow_pii=statement.allow_pii,
     )
+    return memory, redacted + worded.redacted
+
+
+@dataclass(frozen=True, slots=True)
+class Worded:
+    """What is said, without secrets."""
+
+    words: str
+    text: str
+    """The words and their tail."""
+    particulars: Particulars
+    """Those that the tail tells of are clean."""
+    redacted: int
+
+
+def in_words(words: str, said: Particulars, *, allow_pii: bool) -> Worded:
+    """Say in one text the words and what was said beside them, each part cleaned by itself, as the door cleans it.
+
+    What is a secret only where parts stand side by side goes too; such a text is all words. Raises UsageError for too
+    much of either.
+    """
+    beside = (said.rationale, *said.alternatives, said.resolution)
+    limits.words(words, beside)
+    swept = [_swept(part, allow_pii=allow_pii) for part in (words, *beside)]
+    words, rationale, *alternatives, resolution = [part for part, _ in swept]
+    limits.words(words, (rationale, *alternatives, resolution))
+    told = replace(said, rationale=rationale, alternatives=tuple(alternatives), resolution=resolution)
+    found = sum(count for _, count in swept)
+    text, joined = _swept(words + tail(told), allow_pii=allow_pii)
+    if joined:
+        told = replace(said, rationale="", alternatives=(), resolution="")
+        return Worded(text, text, told, found + joined)
+    return Worded(words, text, told, found)
 
 
 def clean(text: str, *, allow_pii: bool) -> str:
     """Return the text as the door lets it in; ids are made of that, so that they remember no secret either."""
-    redacted = redact(text).text
-    return redacted if allow_pii else redact_pii(redacted).text
+    return _swept(text, allow_pii=allow_pii)[0]
 
 
 def entity_of(layer: Layer, key: str) -> str:
@@ -102,12 +128,12 @@ def words_of(memory: Memory) -> str:
 
 def said_beside(statement: Statement, known: Particulars | None = None) -> Particulars:
     """Return what a statement says beside its words; what it leaves out stays as it was known."""
-    known = known or Particulars()
+    known, links = known or Particulars(), filter(None, map(readable, statement.links))
     return replace(
         known,
         rationale=readable(statement.because) or known.rationale,
         alternatives=tuple(filter(None, map(readable, statement.alternatives))) or known.alternatives,
-        links=tuple(dict.fromkeys([*known.links, *filter(None, map(readable, statement.links))])),
+        links=tuple(dict.fromkeys([*known.links, *(limits.line("link", link) for link in links)])),
     )
 
 
@@ -120,3 +146,11 @@ def title_of(words: str) -> str:
 def readable(text: str) -> str:
     """Return the text without blank ends, and with a mark for what is no character."""
     return text.strip().encode("utf-8", "replace").decode("utf-8")
+
+
+def _swept(text: str, *, allow_pii: bool) -> tuple[str, int]:
+    found = redact(text)
+    if allow_pii:
+        return found.text, found.count
+    screened = redact_pii(found.text)
+    return screened.text, found.count + screened.count
