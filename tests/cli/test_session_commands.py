@@ -122,3 +122,26 @@ def test_a_plain_folder_and_an_unborn_branch_have_sessions(tmp_path: Path, xscor
         xscore("ask", "is add_one fast?", *scripted(tmp_path), cwd=root)
         shown = json.loads(xscore("session", "show", "--json", cwd=root).stdout)["session"]
         assert (shown["branch"], shown["task"]) == ("main" if name == "unborn" else "", "is add_one fast?")
+
+
+def test_an_estimate_takes_no_session_up(make_repo: MakeRepo, tmp_path: Path, inside: Run) -> None:
+    """H04: an estimate opens no session and ends no break: the turn after it is the one that is told of the session."""
+    root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
+    assert inside("estimate", "is add_one fast?", *flags, cwd=root).returncode == 0
+    assert sessions(root) == []
+    inside("ask", "first", *flags, cwd=root)
+    asleep(root, 3)
+    before = sessions(root)
+    done = inside("estimate", "and then?", "--json", *flags, cwd=root)
+    assert "You were working on" not in done.stderr and sessions(root) == before
+    asked = json.loads(inside("ask", "and then?", "--json", *flags, cwd=root).stdout)
+    assert asked["session"]["resumed"]
+    assert json.loads(done.stdout)["judge"]["candidates"] == asked["coverage"]["candidates"]
+
+
+def sessions(root: Path) -> list[tuple[object, ...]]:
+    """Every session as its row stands."""
+    connection = sqlite3.connect(root / ".xscore" / "memory.db")
+    rows = connection.execute("SELECT * FROM session ORDER BY thread").fetchall()
+    connection.close()
+    return rows
