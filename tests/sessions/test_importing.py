@@ -117,7 +117,7 @@ def test_odd_letters_are_harmless(root: Path, own_home: Path, run: Import, past:
 
 
 def test_a_line_of_100_mb_is_passed_over(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """A line that is too long is noted; what follows until the next question is not given to the wrong one."""
+    """A line that is too long is noted; what stands before it stays, and its answer is given to no other question."""
     log = ClaudeLog(root).user("one").says("answer one").user("HUGE").says("of the huge one").user("two").says("two!")
     path = log.place(own_home)
     path.parent.mkdir(parents=True)
@@ -132,8 +132,8 @@ def test_a_line_of_100_mb_is_passed_over(root: Path, own_home: Path, run: Import
                 text = after
             file.write(text + "\n")
     report = run()
-    assert "1 lines of more than 8 MiB were left out" in report.notes[0]
-    assert [words_of(memory.text) for memory in past()] == ["Task: two Answer: two!"]
+    assert "1 line of more than 8 MiB left out" in report.notes[0]
+    assert [words_of(memory.text) for memory in past()] == ["Task: one Answer: answer one", "Task: two Answer: two!"]
 
 
 def test_a_clock_in_the_future_is_not_believed(root: Path, own_home: Path, run: Import, past: Past) -> None:

@@ -57,6 +57,8 @@ class AiderReader:
         self._asking: list[str] = []
         self._mark: Mark | None = None
         """Of the first line of what is being asked."""
+        self._is_cut = False
+        """Whether a line of what is being asked is too long to read."""
         self._answer: list[bytes] = []
         self._answer_bytes = 0
         self._fence = ""
@@ -118,13 +120,14 @@ class AiderReader:
         if self._mark is None:
             self._mark = Mark(line.offset, line.number, self.state())
         self._asking.append(text[4:].strip())
+        self._is_cut = self._is_cut or line.is_cut
 
     def _ask(self) -> Exchange | None:
         """Open the exchange that was asked for, now that all its lines are there; return the one before."""
         if self._mark is None:
             return None
-        asked, mark = "\n".join(self._asking).strip(), self._mark
-        self._asking, self._mark = [], None
+        asked, mark = "" if self._is_cut else "\n".join(self._asking).strip(), self._mark
+        self._asking, self._mark, self._is_cut = [], None, False
         ended = self._close()
         self._ordinal += 1
         spoken = _SPOKEN.fullmatch(asked) if asked.startswith("/") else None

@@ -30,6 +30,7 @@ from xscore.sessions.session_format import Line, Mark, Places, SessionFile, Stat
 ORIGIN = "claude-code"
 _SMALL_BYTES = 4096
 """A tool result up to this size may hold words of a person beside it and is parsed."""
+_SIDECHAIN = (b'"isSidechain":true', b'"isSidechain": true')
 _FAILED = (b'"is_error":true', b'"is_error": true')
 _KNOWN = (b'"summary"', b'"system"', b'"file-history-snapshot"', b'"queue-operation"', b'"progress"', b'"attachment"')
 _EDITS = {"Edit": "file_path", "Write": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
@@ -89,8 +90,7 @@ class ClaudeCodeReader:
         data = line.data
         self._lines += bool(data)
         if line.is_cut:
-            self._overlong(data)
-            return None
+            return self._talk.close() if self._is_a_persons(data) else None
         if looks_whole(line) and self._is_passed_over(data):
             return None
         record = record_of(line)
@@ -129,10 +129,9 @@ class ClaudeCodeReader:
         self._is_known = self._is_known or any(word in data for word in _KNOWN)
         return True
 
-    def _overlong(self, head: bytes) -> None:
-        """A person's line that cannot be read ends the exchange; a tool's is passed over."""
-        if b'"tool_result"' not in head and b'"assistant"' not in head:
-            self._talk.drop()
+    def _is_a_persons(self, head: bytes) -> bool:
+        """Whether a line too long to read was a person's, which ends the exchange; a tool's does not."""
+        return b'"user"' in head and not any(kind in head for kind in (b'"tool_result"', *_SIDECHAIN))
 
     def _user(self, record: dict[str, Any], line: Line) -> Exchange | None:
         message = _message(record, line)

@@ -32,6 +32,8 @@ ORIGIN = "codex"
 _WIRE, _EVENTS, _ITEMS = "wire", "events", "items"
 _CODE = re.compile(rb'exit_code\\?"\s*:\s*-?[1-9]')
 _WORDS = re.compile(rb"[Ee]xit(?:ed with)? code:? -?[1-9]")
+_PERSONS = re.compile(rb'(?<!\\)"user(?:_?message)?"', re.IGNORECASE)
+"""In a line too long to read: that a person said it, which ends the exchange; quotes within words are escaped."""
 _HEAD_BYTES = 800
 """Within these a result says in words how the command ended."""
 _SMALL_BYTES = 2048
@@ -96,9 +98,7 @@ class CodexReader:
         """Read a record."""
         data = line.data
         if line.is_cut:
-            if b'"user' in data:
-                self._talk.drop()
-            return None
+            return self._talk.close() if _PERSONS.search(data) and b'"compacted"' not in data else None
         if looks_whole(line) and self._is_passed_over(data):
             return None
         record = record_of(line)

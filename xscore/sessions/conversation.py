@@ -131,11 +131,6 @@ class Conversation:
             failures=tuple(draft.failures.values()),
         )
 
-    def drop(self) -> None:
-        """Forget the open exchange: what comes next cannot be told to belong to it."""
-        self._draft = None
-        self._calls.clear()
-
 
 def patched(patch: str) -> list[str]:
     """Name the files of a patch in the form that agents apply (`*** Update File: …`)."""

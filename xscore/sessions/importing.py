@@ -162,7 +162,8 @@ class _Import:
             self._keep(exchange)
         if too_long:
             limit = lines.MAX_LINE_BYTES >> 20
-            self._notes.append(f"{seen.name}: {too_long:,} lines of more than {limit} MiB were left out")
+            left_out = "1 line" if too_long == 1 else f"{too_long:,} lines"
+            self._notes.append(f"{seen.name}: {left_out} of more than {limit} MiB left out")
         if line is not None and line.is_open and not seen.file.whole and not _is_whole(line):
             self._notes.append(f"{seen.name}: its last line is only half written; the next import reads it")
         self._shelf.finish(self._bookmark(seen, stop))

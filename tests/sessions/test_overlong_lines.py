@@ -1,0 +1,80 @@
+"""A question too long to read costs itself and nothing else, in every format."""
+
+import sys
+from pathlib import Path
+
+from tests.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, cline_task, say, words_of
+from xscore.sessions.cline import EXTENSION
+
+HUGE = "HUGE " + "x" * 9_000_000
+FIRST, THIRD = "Task: first Answer: answer one", "Task: third Answer: answer three"
+
+
+def texts(past: Past) -> list[str]:
+    """What is remembered, each on one line."""
+    return [words_of(memory.text) for memory in past()]
+
+
+def test_claude_code_keeps_what_stands_before(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """The whole exchange before the long question is taken, the long one is left out and said."""
+    log = ClaudeLog(root).user("first").says("answer one").user(HUGE).says("answer two")
+    log.user("third").says("answer three").write(own_home)
+    report = run()
+    assert texts(past) == [FIRST, THIRD]
+    assert report.notes[0].endswith(": 1 line of more than 8 MiB left out")
+
+
+def test_what_no_person_said_ends_no_exchange(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """A long line of a sub-agent or of the tool itself takes nothing from the exchange that goes on."""
+    log = ClaudeLog(root).user("first").user(HUGE, isSidechain=True)
+    log.raw(type="progress", userType="external", data=HUGE).says("answer one").write(own_home)
+    run()
+    assert texts(past) == [FIRST]
+
+
+def test_codex_keeps_what_stands_before(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """The same by events, with the wire beside them, and by the wire alone."""
+    log = CodexLog(root).event("user_message", message="first").event("agent_message", message="answer one")
+    log.wire("user", HUGE).event("user_message", message=HUGE).event("agent_message", message="answer two")
+    log.event("user_message", message="third").event("agent_message", message="answer three").write(own_home)
+    wire = CodexLog(root, "wired").wire("user", "first").wire("assistant", "answer one").wire("user", HUGE)
+    wire.wire("assistant", "answer two").wire("user", "third").wire("assistant", "answer three")
+    wire.write(own_home, "rollout-wire.jsonl")
+    report = run()
+    assert sorted(texts(past)) == [FIRST, FIRST, THIRD, THIRD]
+    assert len(report.notes) == 2
+
+
+def test_long_lines_of_codex_that_nobody_said_end_no_exchange(
+    root: Path, own_home: Path, run: Import, past: Past
+) -> None:
+    """Replaced history and a result that quotes a question are not taken for one."""
+    log = CodexLog(root).event("user_message", message="first")
+    log.add("compacted", {"message": "", "replacement_history": [{"role": "user", "content": HUGE}]})
+    log.add("response_item", {"type": "function_call_output", "call_id": "c", "output": '{"user": 1}' + HUGE})
+    log.event("agent_message", message="answer one").write(own_home)
+    run()
+    assert texts(past) == [FIRST]
+
+
+def test_aider_keeps_what_stands_before(root: Path, run: Import, past: Past) -> None:
+    """A question of which one line is too long is left out whole, with its answer."""
+    told = f"#### first\n\nanswer one\n\n#### so\n#### {HUGE}\n\nanswer two\n\n#### third\n\nanswer three\n"
+    (root / ".aider.chat.history.md").write_text("# aider chat started at 2026-11-20 09:00:00\n\n" + told)
+    report = run()
+    assert texts(past) == [FIRST, THIRD]
+    assert report.notes[0].endswith(": 1 line of more than 8 MiB left out")
+
+
+def test_cline_reads_it_whole(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """A task is one document with a measure of its own: the long question is taken too, shortened."""
+    base = "Library/Application Support" if sys.platform == "darwin" else ".config"
+    said = [say("task", "first", ts=0), say("text", "answer one", ts=1), say("user_feedback", HUGE, ts=2)]
+    said += [say("text", "answer two", ts=3), say("user_feedback", "third", ts=4), say("text", "answer three", ts=5)]
+    storage = own_home / base / "Code" / EXTENSION
+    storage.mkdir(parents=True)
+    cline_task(storage, "1763632800000", said, cwd=root)
+    run()
+    first, second, third = texts(past)
+    assert (first, third) == (FIRST, THIRD)
+    assert second.startswith("Task: HUGE") and len(second) < 10_000
