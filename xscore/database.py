@@ -16,10 +16,11 @@ from xscore import sealing, sqlite_drivers
 from xscore.errors import StoreDamaged, StoreError
 from xscore.hashing import judgment_seal, turn_seal
 from xscore.sealing import KeySource
-from xscore.sqlite_drivers import open_plain, open_sealed
+from xscore.sqlite_drivers import open_plain, open_sealed, way_back
 
 BUSY_TIMEOUT_S = sqlite_drivers.BUSY_TIMEOUT_S
 REBUILD = sqlite_drivers.REBUILD
+USER_STORE = sqlite_drivers.USER_STORE
 APPLICATION_ID = 0x78736372
 """`xscr`, in the header of every store."""
 
@@ -93,7 +94,7 @@ def making_sense(what: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise StoreDamaged(f"the store is damaged: {what} makes no sense ({error})", hint=REBUILD) from error
+        raise StoreDamaged(f"the store is damaged: {what} makes no sense ({error})", hint=way_back(None)) from error
 
 
 def _prepare(path: Path) -> None:
@@ -203,7 +204,7 @@ def _checked_version(connection: sqlite3.Connection, path: Path, newest: int) ->
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
     if (owner != APPLICATION_ID or version < 1) if tables else (version != 0):
-        raise StoreDamaged(f"{path} is not a store of xscore", hint=REBUILD)
+        raise StoreDamaged(f"{path} is not a store of xscore", hint=way_back(path))
     if version > newest:
         raise StoreDamaged(
             f"{path} was written by a newer xscore (schema {version}, this one knows {newest})",

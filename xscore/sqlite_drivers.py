@@ -18,6 +18,12 @@ from xscore.errors import StoreDamaged, StoreError
 BUSY_TIMEOUT_S = 30.0
 REBUILD = "Build it anew with `xscore trust --rebuild`: what can still be read and believed of it is salvaged."
 """What to do about a store that is damaged."""
+USER_STORE = "user.db"
+"""The file of the user's own store, which is mended by itself."""
+REBUILD_USER = (
+    "Build it anew with `xscore trust --rebuild --user`: what can still be read and believed of it is salvaged,"
+    " and no project's store is touched."
+)
 INSTALL = "Install the extra: `pip install 'xscore[crypt]'`."
 
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_CONSTRAINT})
@@ -73,6 +79,13 @@ def open_with_cipher(path: Path, key: bytes | None, *, read_only: bool = False) 
     return connection
 
 
+def way_back(path: Path | None) -> str:
+    """Say what to do about the damaged database at `path`; None: about one that is not named, so about either."""
+    if path is None:
+        return f"{REBUILD} If it is the user's own ({USER_STORE}): `xscore trust --rebuild --user`."
+    return REBUILD_USER if path.name == USER_STORE else REBUILD
+
+
 def key_literal(key: bytes) -> str:
     """Write a raw key as SQLCipher takes it, so that no password is stretched to one."""
     return f"x'{key.hex()}'"
@@ -98,7 +111,8 @@ def _open(driver: Any, path: Path, *, read_only: bool) -> sqlite3.Connection:
             factory=_speaking(driver),
         )
     except driver.Error as error:
-        _translate(error)
+        _translate(error, path)
+    opened.place = path  # type: ignore[attr-defined]  # of a class of our own, which has room for it
     return opened
 
 
@@ -114,7 +128,7 @@ def _speaking(driver: Any) -> Any:
             try:
                 return method(*arguments)
             except failures as error:
-                _translate(error)
+                _translate(error, getattr(arguments[0].connection, "place", None))
 
         return spoken
 
@@ -127,19 +141,23 @@ def _speaking(driver: Any) -> Any:
     return type("Connection", (driver.Connection,), methods)
 
 
-def _translate(error: Exception) -> NoReturn:
+def _translate(error: Exception, path: Path | None) -> NoReturn:
     """Raise the leaf that this error is, or the error itself where it speaks of our own statement."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     unusable = code == sqlite3.SQLITE_ERROR and _UNUSABLE.match(str(error))
     undecodable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode to UTF-8")
     if code in _DAMAGED or unusable or undecodable:
-        raise StoreDamaged(f"the store is damaged: {error}", hint=REBUILD) from error
+        raise StoreDamaged(f"{_named(path)} is damaged: {error}", hint=way_back(path)) from error
     if code in _REASONS:
         what, hint = _REASONS[code]
-        raise StoreError(f"the store {what}: {error}", hint=hint) from error
+        raise StoreError(f"{_named(path)} {what}: {error}", hint=hint) from error
     if isinstance(error, sqlite3.Error):
         raise error
     raise _as_pythons(error) from error
+
+
+def _named(path: Path | None) -> str:
+    return "the store" if path is None else f"the store {path}"
 
 
 def _as_pythons(error: Exception) -> sqlite3.Error:

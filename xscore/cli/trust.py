@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--rebuild", is_flag=True, help="Set the store aside and build a new one, with what is left of yours.")
+@click.option("--user", is_flag=True, help="With --rebuild: your own store, and no project's.")
 @options(OUTPUT)
-def trust(rebuild: bool, flags: Flags) -> None:
+def trust(rebuild: bool, user: bool, flags: Flags) -> None:
     """Accept the store of this repository, although it was made elsewhere or moved.
 
     Whoever made a store chose its scores. Accept what you copied yourself; rebuild what came with a clone.
@@ -33,6 +34,9 @@ def trust(rebuild: bool, flags: Flags) -> None:
     settings = read_settings(flags)
     store_dir = find_root(Path.cwd()).store_dir
     user_data = user_data_dir(settings.settings.store.user_data_dir)
+    if user:
+        _rebuild_own(user_data, flags.terminal, rebuild=rebuild)
+        return
     if not rebuild:
         _accept(store_dir, user_data)
         said = {"schema": SCHEMA, "store": str(store_dir), "action": "trusted", "aside": None, "salvaged": None}
@@ -61,6 +65,17 @@ def _tell(store_dir: Path, rebuilt: "Rebuilt", terminal: Terminal) -> None:
     if rebuilt.aside:
         echo(f"set aside: {one_line(str(rebuilt.aside))}")
         echo(salvaged.words if salvaged else "salvaged nothing: it could not be shown that you made it here")
+
+
+def _rebuild_own(user_data: Path, terminal: Terminal, *, rebuild: bool) -> None:
+    from xscore.memory.user_rebuild import rebuild_user_store
+    from xscore.memory.user_store import path_in
+
+    if not rebuild:
+        raise UsageError(
+            "your own store is believed as it is", hint="To build it anew: `xscore trust --rebuild --user`."
+        )
+    _tell(path_in(user_data), rebuild_user_store(user_data), terminal)
 
 
 def _accept(store_dir: Path, user_data: Path) -> None:

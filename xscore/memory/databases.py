@@ -45,6 +45,8 @@ class Databases:
         """How what is said is kept."""
         self.clock = clock
         self._user: sqlite3.Connection | None = None
+        self.user_is_unreadable = False
+        """Whether a turn met damage in the user's own store, and goes on without it."""
         self.store_id = str(connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0])
         self.secret = user.derive("store", self.store_id)
         """32 bytes of this user and store, for shuffles that content must not foresee."""
@@ -81,6 +83,11 @@ class Databases:
         """The repository's database file."""
         return self.root.store_file
 
+    @property
+    def user_path(self) -> Path | None:
+        """The file of the user's own store, there or not; None: it is not to be opened."""
+        return user_store.path_in(self.user_data_dir) if self.user_data_dir else None
+
     def moment(self, now: float | None) -> float:
         """Return the time a caller gave, or what the clock says. Unix seconds."""
         return self.clock() if now is None else now
@@ -96,12 +103,19 @@ class Databases:
         return self._user
 
     def connections(self) -> list[sqlite3.Connection]:
-        """Return the databases that hold memories: the repository's, and the user's own where it can be read."""
-        try:
-            own = self.user_connection()
-        except StoreError:  # named by whoever fetches the pool
-            own = None
+        """Return the databases that hold memories: the repository's, and the user's own where there is one.
+
+        Raises StoreError, StoreDamaged, StoreUntrusted for one that cannot be read: it would look empty.
+        """
+        own = self.user_connection()
         return [self.connection] if own is None else [self.connection, own]
+
+    def connections_of_a_turn(self) -> list[sqlite3.Connection]:
+        """Return those of them that can be read; for a turn alone, whose receipt names the user's where it cannot."""
+        try:
+            return [self.connection] if self.user_is_unreadable else self.connections()
+        except StoreError:
+            return [self.connection]
 
     def home_of(self, layer: Layer) -> sqlite3.Connection:
         """Return the database that memories of a layer are written to. Raises UsageError where it must stay shut."""

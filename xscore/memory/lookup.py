@@ -5,6 +5,8 @@ It ranks nothing. Trade-off: a listing reads whole memories, since most of them 
 """
 
 import json
+import sqlite3
+import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +18,7 @@ from xscore.records import Kind, Layer, Memory, MemoryScope, Source, Status
 LIVE = (Status.ACTIVE, Status.STALE)
 INDEXED = (Layer.VECTOR, Layer.GRAPH)
 """Layers that are made from files."""
+_HEAD_CHARS = 80
 _SHOWN = 10
 """Ids that a hint lists."""
 
@@ -44,10 +47,8 @@ class Choice:
 def chosen(store: Databases, choice: Choice) -> list[Memory]:
     """Return the memories that are meant: by layer, then the newest first.
 
-    Raises StoreError where the user's layer is named and cannot be read.
+    Raises StoreError where the user's own store cannot be read: it would look empty.
     """
-    if Layer.USER in choice.layers:
-        store.user_connection()
     where, values = choice.where
     found = [memory for connection in store.connections() for memory in rows.memories(connection, where, values)]
     order = list(Layer)
@@ -68,7 +69,6 @@ def to_wipe(store: Databases, choice: Choice) -> list[str]:
             f"the {refused} layer comes from files and would be back with the next index",
             hint="Exclude files with `index.exclude`, then run `xscore index`.",
         )
-    store.user_connection()
     return sorted(memory.id for memory in chosen(store, choice) if memory.source is not Source.INDEX)
 
 
@@ -97,6 +97,17 @@ def all_of(store: Databases, ids: Iterable[str]) -> list[Memory]:
     if missing:
         raise NothingMatched(f"no memory has the id {', '.join(missing)}", hint=_ids_that_begin_so(store, missing[0]))
     return [found[identifier] for identifier in wanted]
+
+
+def saying(connection: sqlite3.Connection, layer: Layer, kind: Kind, words: str) -> list[Memory]:
+    """Return what was said of this layer and kind in a text that begins with these words, whatever its state.
+
+    The index `memory_by_words` serves, so that saying much stays cheap.
+    """
+    head = words[:_HEAD_CHARS].partition("\0")[0]  # at which SQL ends a text
+    where = "source <> 'index' AND layer = ? AND kind = ? AND substr(text, 1, 80) BETWEEN ? AND ?"
+    found = rows.memories(connection, where, (layer, kind, head, head + chr(sys.maxunicode)))
+    return [memory for memory in found if memory.text.startswith(words)]
 
 
 def _ids_that_begin_so(store: Databases, prefix: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any
 
-from xscore.database import REBUILD, making_sense
+from xscore.database import making_sense, way_back
 from xscore.errors import StoreDamaged
 from xscore.records import (
     Candidate,
@@ -127,4 +127,4 @@ def _twins(rows: list[Row]) -> tuple[dict[str, tuple[str, ...]], set[str]]:
 
 
 def _unknown_word(error: Exception) -> StoreDamaged:
-    return StoreDamaged(f"the store is damaged: a memory in it makes no sense ({error})", hint=REBUILD)
+    return StoreDamaged(f"the store is damaged: a memory in it makes no sense ({error})", hint=way_back(None))

@@ -215,6 +215,8 @@ _TABLES = (
     _Table("session", "sessions", "thread", TEXTS, lambda row: _moment(row["opened_at"] + row["last_updated"])),
     _Table("event", "events", "id", NUMBERS, _check_event),
     _Table("forgotten", "ids that stay erased", "memory_id", TEXTS, lambda row: _moment(row["at"])),
+    _Table("project", "projects", "id", TEXTS, lambda row: _moment(row["seen_at"])),
+    _Table("observation", "observations", "key", TEXTS, lambda row: _moment(row["seen_at"])),
     _Table("muted", "muted keys", "key", TEXTS, lambda row: _moment(row["at"])),
     _Table("repository_map", "repository maps", "id", TEXTS, lambda row: None),
 )

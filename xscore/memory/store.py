@@ -16,7 +16,7 @@ from xscore.hashing import content_hash
 from xscore.memory import door, rows, turns
 from xscore.memory.databases import Databases
 from xscore.memory.layers import Fetched, Tests, fetch
-from xscore.records import Candidate, Edge, Memory, Restored, Snapshot, StoreStatus
+from xscore.records import Candidate, Edge, Layer, Memory, Restored, Snapshot, StoreStatus
 
 if TYPE_CHECKING:  # a turn asks for none of these, and would pay for them in every process
     from xscore.memory.graph import Graph
@@ -84,7 +84,9 @@ class Store(Databases):
 
     def fetch(self, *, tests: Tests = "cards", thread: str = "", deadline_s: float | None = None) -> Fetched:
         """Return the pool with what each layer gave. See `layers.fetch`; raises StoreDamaged."""
-        return fetch(self.connection, self.user_connection, tests=tests, thread=thread, deadline_s=deadline_s)
+        found = fetch(self.connection, self.user_connection, tests=tests, thread=thread, deadline_s=deadline_s)
+        self.user_is_unreadable = any(report.problem for report in found.layers if report.layer is Layer.USER)
+        return found
 
     def texts(self, candidates: Sequence[Candidate], *, tests: Tests = "cards") -> dict[str, str]:
         """Return what the judge is shown of each candidate: id -> text.
@@ -95,7 +97,7 @@ class Store(Databases):
         wanted = {candidate.id: candidate.content_hash for candidate in candidates}
         found = [
             row
-            for connection in self.connections()
+            for connection in self.connections_of_a_turn()
             for row in connection.execute(
                 f"SELECT id, {_HASH[tests]}, path, entity, status, card, text FROM memory WHERE id {_AMONG}",  # noqa: S608  names are ours
                 (json.dumps(list(wanted)),),
@@ -116,7 +118,7 @@ class Store(Databases):
         among = (json.dumps(list(ids)),)
         return {
             memory.id: memory
-            for connection in self.connections()
+            for connection in self.connections_of_a_turn()
             for memory in rows.memories(connection, f"id {_AMONG}", among)
         }
 
@@ -161,7 +163,7 @@ class Store(Databases):
             "SELECT memory_id, data FROM vec JOIN memory ON memory.id = memory_id"
             " WHERE embedder = ? AND status IN ('active', 'stale')"
         )
-        return [row for each in self.connections() for row in each.execute(query, (embedder,)).fetchall()]
+        return [row for each in self.connections_of_a_turn() for row in each.execute(query, (embedder,)).fetchall()]
 
     def status(self, *, trusted: bool, spent_usd: Decimal | None) -> StoreStatus:
         """Count what the store holds. Counting a million judgments takes some tens of milliseconds."""

@@ -14,7 +14,7 @@ from xscore import database
 from xscore.errors import StoreUntrusted
 from xscore.memory import store_key
 
-USER_STORE = "user.db"
+USER_STORE = database.USER_STORE
 
 
 def path_in(user_data_dir: Path) -> Path:

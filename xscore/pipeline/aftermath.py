@@ -61,6 +61,6 @@ def _count(parts: Parts, answer: Answer, taken_up: list[str]) -> None:
         return
     from xscore.learning.feedback import adopted
 
-    for connection in parts.store.connections():
+    for connection in parts.store.connections_of_a_turn():
         with database.transaction(connection):
             adopted(connection, taken_up, amounts=parts.settings.memory.feedback, now=now)

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from secrets import token_hex
 
+from xscore import database
 from xscore.cache import capabilities
-from xscore.errors import BudgetExhausted, NoUsableModel, ProviderError, UnknownModel, UsageError
+from xscore.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UnknownModel, UsageError
+from xscore.memory import rows
 from xscore.pipeline import model_checks as checks
 from xscore.pipeline.embedding import in_words
 from xscore.pipeline.model_checks import Model
@@ -30,7 +32,15 @@ async def diagnose(parts: Parts, *, probe: bool) -> Diagnosis:
     calls = parts.judge.calls
     if probe:
         probed = await _probe(parts, calls) if calls else [_nothing_to_probe(parts)]
-    findings = [_root(parts), _store(parts), *_judge(parts, calls), *probed, *_answerer(parts), _embedder(parts)]
+    findings = [
+        _root(parts),
+        _store(parts),
+        *_own_store(parts),
+        *_judge(parts, calls),
+        *probed,
+        *_answerer(parts),
+        _embedder(parts),
+    ]
     if probe and parts.answerer is not None:
         findings.extend(await _listed(parts))
     return Diagnosis(findings=(*findings, _budget(parts)))
@@ -39,6 +49,21 @@ async def diagnose(parts: Parts, *, probe: bool) -> Diagnosis:
 def _root(parts: Parts) -> Finding:
     kind = "git repository" if parts.root.is_git else "plain folder"
     return Finding("root", True, f"{parts.root.path} ({kind})")
+
+
+def _own_store(parts: Parts) -> Iterator[Finding]:
+    """Open and read the user's own store, where there is one."""
+    try:
+        own = parts.store.user_connection()
+        if own is not None:
+            (said,) = own.execute("PRAGMA quick_check(1)").fetchone()
+            rows.memories(own, "1", ())
+            hint = "" if said == "ok" else database.way_back(parts.store.user_path)
+            yield Finding(
+                "your store", said == "ok", f"{parts.store.user_path}{'' if said == 'ok' else f': {said}'}", hint
+            )
+    except StoreError as error:
+        yield Finding("your store", False, error.message, error.hint)
 
 
 def _store(parts: Parts) -> Finding:

@@ -96,7 +96,7 @@ async def bring_up_to_date(settings: Settings, *, store: Store, desk: Desk) -> s
     from xscore.memory.vectors import embed_missing
 
     try:
-        for connection in store.connections():
+        for connection in store.connections_of_a_turn():
             await embed_missing(connection, embedder)
     except (ProviderError, BudgetExhausted) as error:
         return f"some memories have no vector yet: {error.message}"
@@ -119,7 +119,7 @@ async def _cosines(turn: Turn, embedder: Embedder, store: Store, *, faiss_rows: 
         query = (await embedder.embed([f"{turn.task}\n{turn.errors}"[:LONGEST_TEXT]]))[0]
     with suppress(TimeoutError):
         async with asyncio.timeout_at(patience):
-            for connection in store.connections():
+            for connection in store.connections_of_a_turn():
                 await embed_missing(connection, embedder)
     vectors = gather(store.vectors(embedder.name), dims=len(query))
     return dict(vectors.nearest(query.astype("float32"), NEAREST, faiss_rows=faiss_rows))

@@ -9,7 +9,8 @@ from xscore.records import Judgment
 
 def known(store: Store, turn_key: str, judge: str) -> Mapping[str, Judgment]:
     """Return every judgment of this turn by this judge (its key), by content hash. Raises StoreDamaged."""
-    found, *others = [Judgments(connection).known_under(turn_key, judge) for connection in store.connections()]
+    connections = store.connections_of_a_turn()
+    found, *others = [Judgments(connection).known_under(turn_key, judge) for connection in connections]
     for other in others:
         found |= other
     return found
@@ -18,6 +19,6 @@ def known(store: Store, turn_key: str, judge: str) -> Mapping[str, Judgment]:
 def reasons(store: Store, turn_key: str, judge: str, hashes: Iterable[str]) -> Mapping[str, str]:
     """Return the reasons kept for these contents, by content hash, where there are any."""
     wanted, found = list(hashes), dict[str, str]()
-    for connection in store.connections() if wanted else ():
+    for connection in store.connections_of_a_turn() if wanted else ():
         found |= Judgments(connection).reasons(turn_key, judge, wanted)
     return found

@@ -168,7 +168,7 @@ class ModelSeat:
         own = [candidate for candidate in pool.everything if candidate.layer is Layer.USER]
         others = [each for each in pool.everything if each.layer is not Layer.USER] if own else pool.everything
         members = (others, own)
-        for connection, candidates in zip(self.store.connections(), members, strict=False):
+        for connection, candidates in zip(self.store.connections_of_a_turn(), members, strict=False):
             name = self.drafts.profile.name
             assigned = assign(candidates, slots(connection, name), self.drafts.profile)
             if assigned.moved or assigned.gone:

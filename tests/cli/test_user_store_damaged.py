@@ -1,0 +1,91 @@
+"""A store of the user's own that cannot be read: no command takes it for an empty one, and there is a way back."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.memory.test_erasure import put, said
+from xscore.memory.observations import observations, observe, see_project
+from xscore.memory.store import Store
+from xscore.memory.user_store import path_in
+from xscore.paths import find_root, user_data_dir
+from xscore.records import Kind, Layer, Observation
+
+TEXT = "prefers the ochre ledger to every other"
+COMMANDS = (
+    ("memory", "export", "--layer", "user"),
+    ("memory", "list"),
+    ("memory", "list", "--layer", "user"),
+    ("memory", "show", "m_0123"),
+    ("memory", "delete", "m_0123"),
+    ("memory", "wipe", "--scope", "user", "--yes"),
+)
+
+
+@pytest.fixture
+def own(tmp_path: Path, own_home: Path) -> Path:
+    """Make a project's store, and the user's with a preference and an observation; return the latter's file."""
+    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+        put(store.connection, said("The heron keeps the project's own ledger", ordinal=1))
+        user = store.user_connection(make=True)
+        assert user is not None
+        put(user, said(TEXT, layer=Layer.USER, kind=Kind.PREFERENCE, key="k"))
+        see_project(user, "p", now=1.0)
+        observe(user, [Observation("p", "k", "preference", TEXT, 1.0)])
+        user.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path_in(user_data_dir(None))
+
+
+def tear(path: Path) -> None:
+    """Break the header's page size: nothing opens it any more, and the text is in the bytes."""
+    data = bytearray(path.read_bytes())
+    data[16:18] = b"\x00\x03"
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_damaged_store_of_ones_own_never_looks_empty(
+    inside: Run, tmp_path: Path, own: Path, command: tuple[str, ...]
+) -> None:
+    """P06: each command names the damaged file and its own way back, and ends with 6; the bytes still hold the text."""
+    tear(own)
+    done = inside(*command, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (6, "")
+    assert str(own) in done.stderr and "xscore trust --rebuild --user" in done.stderr
+    assert TEXT.encode() in own.read_bytes()
+
+
+def test_doctor_names_the_damaged_store_of_ones_own(inside: Run, tmp_path: Path, own: Path) -> None:
+    """H05: a store of the user's that cannot be read, or only in part, is to be mended, and says how."""
+    assert "ok    your store" in inside("doctor", cwd=tmp_path).stdout
+    tear(own)
+    done = inside("doctor", cwd=tmp_path)
+    assert done.returncode == 3 and str(own) in done.stdout and "trust --rebuild --user" in done.stdout
+
+
+def test_ones_own_store_is_built_anew_alone(inside: Run, tmp_path: Path, own: Path) -> None:
+    """What is readable comes over, observations too; the old file lies aside, and the project's is untouched."""
+    with closing(sqlite3.connect(own)) as connection:
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'event'").fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    data = bytearray(own.read_bytes())
+    data[(page - 1) * size : page * size] = b"\xff" * size
+    own.write_bytes(data)
+    project = tmp_path / ".xscore" / "memory.db"
+    before = project.read_bytes()
+    done = inside("trust", "--rebuild", "--user", cwd=tmp_path)
+    assert done.returncode == 0 and "1 memories" in done.stdout and "1 observations" in done.stdout, done
+    assert project.read_bytes() == before and (own.parent / "aside-1" / "user.db").read_bytes() == bytes(data)
+    assert TEXT in inside("memory", "export", "--layer", "user", cwd=tmp_path).stdout
+    with closing(sqlite3.connect(own)) as connection:
+        assert [each.value for each in observations(connection)] == [TEXT]
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_ones_own_store_cannot_be_trusted_but_only_built(inside: Run, tmp_path: Path, own_home: Path) -> None:
+    """`--user` without --rebuild, or without a store, is refused with what to do."""
+    assert inside("trust", "--user", cwd=tmp_path).returncode == 2
+    assert inside("trust", "--rebuild", "--user", cwd=tmp_path).returncode == 2
