@@ -7,7 +7,7 @@ import pytest
 from tests.memory.conftest import function
 from xscore import database
 from xscore.errors import StoreDamaged
-from xscore.memory import door, turns
+from xscore.memory import door, erasure, turns
 from xscore.memory.events import EventName, events
 from xscore.memory.store import Store
 from xscore.memory.turns import TurnState, Verdict
@@ -74,6 +74,23 @@ def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
     assert turns.past_turn(store.connection, "t_none") is None
     state = store.connection.execute("SELECT active_task, files_open, last_edit_file FROM session_state").fetchone()
     assert state == ("fix it", '["b.py"]', "a.py")
+
+
+def test_a_running_turn_outlives_the_erasure_of_its_exchange(store: Store) -> None:
+    """An exchange is erased while the same is asked again: the paid answer is kept, what was asked stays unsaid."""
+    play(store, "fix the heron")
+    (exchange,) = turns.exchanges(store.connection, "s_1")
+    asked = Turn(task="fix the heron", thread="s_1", file="a.py")
+    running = turns.begin_turn(store.connection, asked, turn_key="key of fix the heron", judge="j", now=200.0)
+    erasure.erase(store, [exchange.id], now=201.0)
+    turns.finish_turn(
+        store.connection, running, state=TurnState.DONE, receipt="{}", answer="anew", verdict=NOTHING, now=202.0
+    )
+    done = turns.past_turn(store.connection, running)
+    assert done is not None
+    assert (done.state, done.turn.task, done.turn.file, done.answer) == (TurnState.DONE, "", "", "anew")
+    (again,) = turns.exchanges(store.connection, "s_1")
+    assert "anew" in again.text and "heron" not in again.text + again.title
 
 
 def test_the_latest_turn_is_the_one_begun_last(store: Store) -> None:

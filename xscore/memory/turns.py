@@ -20,6 +20,7 @@ from xscore.memory.redact import may_be_named, redact
 from xscore.memory.session_digest import exchange_ordinal, rebuild_summary
 from xscore.memory.session_summary import is_named
 from xscore.memory.working_session import note_work
+from xscore.memory.writing import write
 from xscore.records import Kind, Layer, Memory, MemoryScope, Particulars, Scope, Source, Turn
 
 RECEIPT_SCHEMA = 1
@@ -228,9 +229,8 @@ def _remember(connection: sqlite3.Connection, turn_id: str, answer: str, named: 
         updated_at=now,
         allow_pii=True,  # the user's own words, which the turn keeps as well
     )
-    known = connection.execute("SELECT 1 FROM memory WHERE id = ?", (memory.id,)).fetchone()
-    door.put(connection, [memory], thread=thread)
-    emit(connection, EventName.UPDATED if known else EventName.STORED, at=now, subject=memory.id)
+    before = next(iter(rows.memories(connection, "id = ?", (memory.id,))), None)
+    write(connection, memory, before=before, now=now, thread=thread)
 
 
 def _named(connection: sqlite3.Connection, turn_id: str, answer: str, kept: Sequence[str]) -> Particulars:
@@ -243,7 +243,8 @@ def _named(connection: sqlite3.Connection, turn_id: str, answer: str, kept: Sequ
     ).fetchall()
     links = [identifier for identifier, _, entity in found if is_named(identifier, entity, said)]
     paths = [path for identifier, path, _ in found if path and (identifier in links or path in said)]
-    opened = [name for name in (moment["file"], *moment["recent"]) if name]
+    unsaid_since = not moment  # its exchange was erased while it ran: the answer is kept, what was asked is not
+    opened = [] if unsaid_since else [name for name in (moment["file"], *moment["recent"]) if name]
     named = Particulars(links=tuple(links), paths=tuple(dict.fromkeys([*opened, *paths])))
     moment |= {"links": named.links, "paths": named.paths}
     connection.execute("UPDATE turn SET moment = ? WHERE id = ?", (json.dumps(moment, ensure_ascii=False), turn_id))
