@@ -16,7 +16,8 @@ from tests.learning import crowded
 from tests.learning.conftest import NOW, decision, made, preference, put
 from xscore.learning.actions import ActionKind
 from xscore.learning.consolidate import consolidate
-from xscore.records import Kind, Memory, Source
+from xscore.memory.working_session import session_thread
+from xscore.records import Kind, Layer, Memory, MemoryScope, Source
 from xscore.settings import MemorySettings
 
 STRIDE = 23
@@ -133,19 +134,42 @@ MEMORIES = st.lists(
         st.sampled_from([0.0, 20.0, 31.0, 181.0, 400.0]),
         st.sampled_from([0.1, 0.5, 0.9]),
         st.booleans(),
-        st.sampled_from([{}, {"key": "orm"}, {"key": "retries"}, {"path": "a.py"}, {"confidence": 0.25}]),
+        st.sampled_from(
+            [
+                {},
+                *({"key": key} for key in ("orm", "retries", "stack.orm")),
+                *({"key": key, "kind": Kind.TECH_STACK} for key in ("k1", "k2", "k3", "orm")),
+                {"path": "a.py"},
+                {"confidence": 0.25},
+                {"layer": Layer.SESSION, "scope": MemoryScope.SESSION},
+                {"layer": Layer.SESSION, "scope": MemoryScope.SESSION, "key": "k1", "kind": Kind.TECH_STACK},
+            ]
+        ),
     ),
     max_size=8,
 )
 
 
-@settings(max_examples=40, deadline=None)
-@given(MEMORIES, st.sampled_from([{}, {"promote_projects": 1}, {"max_rows": {"project": 2, "user": 1}}]))
-def test_a_second_run_at_the_same_clock_does_nothing(memories: list[Memory], rules: dict[str, object]) -> None:
+@settings(max_examples=80, deadline=None)
+@given(
+    MEMORIES,
+    st.builds(
+        lambda promoting, caps: promoting | {"max_rows": caps},
+        st.sampled_from([{}, {"promote_projects": 1}]),
+        st.dictionaries(st.sampled_from(["session", "project", "governance", "user"]), st.sampled_from([1, 2, 3])),
+    ),
+    st.booleans(),
+)
+def test_a_second_run_at_the_same_clock_does_nothing(
+    memories: list[Memory], rules: dict[str, object], closed: bool
+) -> None:
     """L01–L11: idempotent, for any store; and the dry run before it told each action that was done."""
     chosen = MemorySettings.model_validate(rules)
     with tempfile.TemporaryDirectory() as folder, crowded.opened(Path(folder)) as store:
-        put(store, *memories)
+        thread = session_thread(store.connection, branch="main", now=NOW)
+        for memory in memories:
+            put(store, memory, thread=thread if memory.layer is Layer.SESSION else "")
+        store.connection.execute("UPDATE session SET closed_at = ? WHERE ?", (NOW, closed))
         store.home_of(preference("x").layer)
         planned = consolidate(store, chosen, now=NOW, dry_run=True)
         done = consolidate(store, chosen, now=NOW)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.learning.conftest import DAY, NOW, OpenProject, decision, held, made, put
+from tests.learning.conftest import DAY, NOW, OpenProject, decision, held, made, preference, put
 from xscore import database
 from xscore.learning.actions import ActionKind, Consolidation, Scope
 from xscore.learning.consolidate import consolidate
@@ -140,6 +140,27 @@ def test_a_layer_over_its_cap_gives_up_the_least_valuable(store: Store) -> None:
     assert kinds(done) == ["archive"] * 3
     live = {memory.id for memory in held(store).values() if memory.status is Status.ACTIVE}
     assert live == {memories[-1].id, memories[-2].id}
+
+
+def test_what_a_cap_archives_is_not_noted_of_the_user(store: Store) -> None:
+    """L02, L11: notes are taken after the caps, every action is told, and a second run has nothing to take back."""
+    facts = [made(f"Tool{n}", kind=Kind.TECH_STACK, key=f"k{n}", importance=n / 10) for n in (3, 4, 5)]
+    put(store, *facts)
+    done = run(store, "project", "user", max_rows={"project": 2})
+    assert kinds(done) == ["archive", "observe", "observe"]
+    assert {action.why for action in done.actions[1:]} == {"k4: Tool4", "k5: Tool5"}
+    assert run(store, "project", "user", max_rows={"project": 2}).actions == ()
+
+
+def test_what_was_said_and_archived_is_not_overruled(store: Store) -> None:
+    """L10: a preference that gave way to a cap is still what the user said; nothing is inferred in its place."""
+    said = preference("Use tabs", key="indent", source=Source.EXPLICIT, importance=0.1)
+    put(store, said, preference("Of more weight", key="other", importance=0.9))
+    put(store, made("Use spaces", kind=Kind.TECH_STACK, key="indent"))
+    rules: dict[str, Any] = {"promote_projects": 1, "max_rows": {"user": 1}}
+    assert "promote" not in kinds(run(store, "user", **rules))
+    assert held(store)[said.id].status is Status.ARCHIVED
+    assert run(store, "user", **rules).actions == ()
 
 
 def test_memories_of_the_index_are_never_touched(store: Store) -> None:

@@ -1,5 +1,6 @@
 """From several projects to their user, under a fixed clock."""
 
+import json
 from math import exp
 
 import pytest
@@ -8,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.learning.conftest import DAY, NOW, OpenProject, decision, held, made, preference, put
 from xscore.learning.actions import Consolidation, Scope
-from xscore.learning.claims import normal, value
+from xscore.learning.choices import normal, value
 from xscore.learning.consolidate import consolidate
-from xscore.learning.feedback import adopted
+from xscore.learning.feedback import Signal, adopted, give_feedback
 from xscore.learning.promotion import Promotion
 from xscore.learning.users_share import of_the_user
 from xscore.memory import erasure
@@ -69,6 +70,31 @@ def test_what_enough_projects_say_becomes_the_users(
         assert memory.evidence_count == 3
 
 
+def test_four_values_in_four_projects_promote_nothing(project: OpenProject) -> None:
+    """L02: `Write tests with …` ends otherwise in each project; what they begin with is nobody's choice."""
+    for tool in ("pytest-httpbin", "unittest", "nose", "hypothesis"):
+        store = project(tool)
+        put(store, made(f"Write tests with {tool}", key="tests"))
+        run(store)
+    assert of_user(store) == []
+    user = store.user_connection()
+    assert user is not None
+    assert len({each.value for each in observations(user)}) == 4
+
+
+def test_what_the_user_confirmed_is_still_adopted_by_a_further_project(project: OpenProject) -> None:
+    """L08: feedback is evidence and no project, so it does not count in the place of one."""
+    using(project, "Prisma", "Prisma", "Prisma")
+    store = project("p9")
+    (before,) = of_user(store)
+    give_feedback(store, before.id, Signal.ACCEPT, now=NOW)
+    put(store, made("Prisma", kind=Kind.TECH_STACK, key="orm"))
+    assert [str(action.kind) for action in run(store).actions] == ["observe", "promote"]
+    (after,) = of_user(store)
+    assert after.evidence_count == before.evidence_count + 2
+    assert run(store).actions == ()
+
+
 def test_a_further_project_adopts_it(project: OpenProject) -> None:
     """L08: confidence rises by the amount of an adoption, and evidence by one."""
     using(project, "Prisma", "Prisma", "", "Prisma", "", "", "Drizzle")
@@ -111,7 +137,7 @@ def test_a_choice_made_otherwise_on_purpose_is_marked(project: OpenProject) -> N
     assert run(store).actions == ()
 
 
-def test_only_the_hash_of_a_project_and_its_claims_are_noted(project: OpenProject) -> None:
+def test_only_the_hash_of_a_project_and_its_values_are_noted(project: OpenProject) -> None:
     """P07: the user's store knows neither a project's path nor its id, and of its memories one sentence at most."""
     store, *_ = using(project, "Prisma for the ORM. It reads our schema")
     user = store.user_connection()
@@ -199,8 +225,8 @@ def test_what_is_promoted_says_what_was_noted(kind: Kind, words: list[str]) -> N
     assert normal(value(memory)) == normal(noted)
 
 
-def test_what_was_kept_for_an_answer_is_adopted(project: OpenProject) -> None:
-    """L08: preferences, patterns and conventions gain by the amount of an adoption; places of code do not."""
+def test_what_an_answer_cites_is_adopted(project: OpenProject) -> None:
+    """L08: preferences, patterns and conventions gain confidence, evidence and an event; places of code do not."""
     store = project("p0")
     kept = made("Errors end in a full stop")
     code = made("def f(): ...", kind=Kind.FUNCTION, layer=Layer.GRAPH, source=Source.INDEX)
@@ -210,3 +236,7 @@ def test_what_was_kept_for_an_answer_is_adopted(project: OpenProject) -> None:
     after = held(store)[kept.id]
     assert after.confidence == pytest.approx(0.65)
     assert after.accessed_at == NOW + DAY
+    assert after.evidence_count == kept.evidence_count + 1
+    emitted = store.connection.execute("SELECT subject, payload FROM event ORDER BY seq DESC LIMIT 1").fetchone()
+    assert emitted[0] == kept.id
+    assert json.loads(emitted[1]) == {"feedback": "adoption", "confidence": 0.65}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.learning.conftest import DAY, NOW, decision, made, preference
 from xscore.learning.caps import over_cap
-from xscore.learning.claims import normal, topic, value
+from xscore.learning.choices import chosen, normal, read_value, topic, value
 from xscore.learning.decay import days_since, decay
 from xscore.learning.drift import is_drifting
 from xscore.learning.feedback import Signal, moved
@@ -26,6 +26,12 @@ PROJECTS = {f"p{number}": NOW - number * DAY for number in range(7)}
 def observed(*values: str, kind: str = "tech_stack") -> list[Observation]:
     """Project by project, what each says of the key `orm`."""
     return [Observation(f"p{n}", "orm", kind, said, NOW) for n, said in enumerate(values) if said]
+
+
+def drifts(said: list[Observation], projects: dict[str, float], *, latest: int) -> bool:
+    """Whether a preference for Prisma drifts."""
+    newest_first = sorted(projects, key=lambda name: -projects[name])
+    return is_drifting("prisma", [chosen(each) for each in said], newest_first, latest=latest)
 
 
 def test_decay_is_the_formula() -> None:
@@ -91,7 +97,7 @@ def test_promotion_needs_three_projects_and_half_of_them(projects: int, of: int,
     """L02: at least 3 projects and support of at least 0.5; 2 of 3 no, 3 of 5 yes, 3 of 7 no."""
     assert suffices(projects, of, RULES) is enough
     said = observed(*["Prisma"] * projects)
-    assert bool(promotions(said, of, RULES)) is enough
+    assert bool(promotions([chosen(each) for each in said], of, RULES)) is enough
 
 
 @given(st.floats(0.5, 1.0), st.floats(0.5, 1.0))
@@ -103,13 +109,13 @@ def test_confidence_is_proportional_to_support(one: float, two: float) -> None:
     )
 
 
-def test_the_claim_of_more_projects_is_promoted() -> None:
+def test_the_value_of_more_projects_is_promoted() -> None:
     """L02: one promotion a topic; case and keys of the same topic do not matter."""
     said = [
         *observed("Prisma", "prisma", "PRISMA", "", "Drizzle"),
         Observation("p5", "tech_stack.orm", "x", "Prisma", NOW),
     ]
-    (found,) = promotions(said, 6, RULES)
+    (found,) = promotions([chosen(each) for each in said], 6, RULES)
     assert (found.projects, found.of, normal(found.value)) == (4, 6, "prisma")
 
 
@@ -140,18 +146,18 @@ def test_no_run_of_signals_leaves_the_bounds(start: float, signals: list[Signal]
 def test_a_preference_drifts_when_the_latest_projects_do_without_it() -> None:
     """L09: unused in the last 5 projects; once used in one of them, it does not drift."""
     unused = observed("", "", "", "", "", "Prisma", "Prisma")
-    assert is_drifting("orm", "Prisma", unused, PROJECTS, latest=5)
+    assert drifts(unused, PROJECTS, latest=5)
     used = observed("", "", "", "", "prisma", "Prisma")
-    assert not is_drifting("orm", "Prisma", used, PROJECTS, latest=5)
-    assert not is_drifting("orm", "Prisma", unused, dict(list(PROJECTS.items())[:4]), latest=5)
+    assert not drifts(used, PROJECTS, latest=5)
+    assert not drifts(unused, dict(list(PROJECTS.items())[:4]), latest=5)
 
 
 def test_a_deliberate_exception_does_not_count_as_drift() -> None:
     """L09: a project that decided otherwise knew the preference; the next older one is looked at instead."""
     exception = [*observed("Drizzle", kind="decision"), Observation("p5", "orm", "tech_stack", "Prisma", NOW)]
-    assert not is_drifting("orm", "Prisma", exception, PROJECTS, latest=5)
+    assert not drifts(exception, PROJECTS, latest=5)
     drifted = [*observed("Drizzle"), Observation("p5", "orm", "tech_stack", "Prisma", NOW)]
-    assert is_drifting("orm", "Prisma", drifted, PROJECTS, latest=5)
+    assert drifts(drifted, PROJECTS, latest=5)
 
 
 def test_the_least_valuable_of_an_overfull_layer_go_first() -> None:
@@ -164,19 +170,37 @@ def test_the_least_valuable_of_an_overfull_layer_go_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "chosen"),
+    ("text", "expected"),
     [
         ("Prisma", "Prisma"),
         ("Use Prisma for the ORM, not TypeORM.", "Prisma"),
         ("User usually uses Prisma.", "Prisma"),
         ("we chose Drizzle because it is thin\n\nBecause: …", "Drizzle"),
-        ("Explicitly chose Node.js over Deno", "Node.js"),
+        ("Explicitly chose Node.js over Deno", "Node.js over Deno"),
+        ("Use ruff, since it is one tool", "ruff"),
+        ("We use ruff for linting so that one tool does it", "ruff"),
+        ("Retries wait longer each time because servers recover", "Retries wait longer each time"),
+        ("Write tests for nose", "Write tests for nose"),
+        ("Write tests, e.g. Hypothesis", "Write tests, e.g. Hypothesis"),
         ("Tests mirror the package line by line. Always.", "Tests mirror the package line by line"),
     ],
 )
-def test_a_choice_is_read_off_a_sentence(text: str, chosen: str) -> None:
+def test_a_choice_is_read_off_a_sentence(text: str, expected: str) -> None:
     """L07: the value that a sentence chooses, or the sentence itself where it chooses none."""
-    assert value(preference(text)) == chosen
+    assert value(preference(text)) == expected
+
+
+@given(
+    st.sampled_from(["Write tests", "Use pytest", "We use", "Errors end", "Prefer"]),
+    st.sampled_from(["with", "in", "on", "over", "as", "when", "by", "via", "(", ":", ",", "—", ";", "and"]),
+    st.lists(
+        st.sampled_from(["pytest-httpbin", "unittest", "nose", "hypothesis"]), min_size=2, max_size=2, unique=True
+    ),
+)
+def test_what_differs_is_part_of_the_value(beginning: str, tie: str, ends: list[str]) -> None:
+    """L02: sentences that differ in what follows are different values, whatever word stands between."""
+    one, other = (read_value(f"{beginning} {tie} {end}") for end in ends)
+    assert normal(one) != normal(other)
 
 
 def test_keys_of_one_topic_are_one() -> None:

@@ -28,13 +28,17 @@ SUMMARY_IMPORTANCE = 0.6
 """A little above the exchanges it stands for."""
 _TITLE_CHARS = 80
 
+_Place = tuple[Layer, MemoryScope, str]
+"""Where two memories cannot be active at once, if it has a key."""
+
 
 def carry(draft: Draft, closed: Collection[str]) -> None:
     """Give the project what these closed sessions noted."""
+    active = {_place(memory): memory.id for memory in draft.after.values() if memory.status is Status.ACTIVE}
     for noted in draft.of((Layer.SESSION,)):
         thread = draft.threads.get(noted.id) or noted.particulars.session
         if noted.status in LIVE and noted.kind in CARRIED and thread in closed:
-            _carry_one(draft, noted, thread)
+            _carry_one(draft, noted, thread, active)
 
 
 def summarise(draft: Draft, closed: Collection[str], *, told: Callable[[str], str], now: float) -> None:
@@ -59,9 +63,11 @@ def summary_id(thread: str) -> str:
     return _summary(thread, "", "-", now=0.0).id
 
 
-def _carry_one(draft: Draft, noted: Memory, thread: str) -> None:
+def _carry_one(draft: Draft, noted: Memory, thread: str, active: dict[_Place, str]) -> None:
+    """active: place -> id of the memory that stands there; a place with a key has room for one."""
     memory = _of_the_project(noted, thread)
-    rival = next((m for m in draft.after.values() if _is_rival(m, memory)), None)
+    standing = active.get(_place(memory), memory.id) if memory.key else memory.id
+    rival = draft.after[standing] if standing != memory.id else None
     if rival is not None and was_said(rival) and not was_said(memory):
         return
     known = draft.after.get(memory.id)
@@ -69,6 +75,7 @@ def _carry_one(draft: Draft, noted: Memory, thread: str) -> None:
         memory = replace(known, evidence_count=known.evidence_count + noted.evidence_count)
     stepping_back = [superseded(each, memory.id) for each in (rival, noted) if each is not None]
     draft.act(ActionKind.CARRY, "session", memory, *stepping_back, why=f"noted in the closed session {thread}")
+    active[_place(memory)] = memory.id
 
 
 def _of_the_project(noted: Memory, thread: str) -> Memory:
@@ -95,10 +102,8 @@ def _of_the_project(noted: Memory, thread: str) -> Memory:
     return memory
 
 
-def _is_rival(other: Memory, memory: Memory) -> bool:
-    """Whether both cannot be active at once."""
-    place = (other.layer, other.scope, other.key) == (memory.layer, memory.scope, memory.key)
-    return place and bool(memory.key) and other.status is Status.ACTIVE and other.id != memory.id
+def _place(memory: Memory) -> _Place:
+    return (memory.layer, memory.scope, memory.key)
 
 
 def _summarise_one(draft: Draft, thread: str, exchanges: list[Memory], text: str, *, now: float) -> None:

@@ -10,7 +10,7 @@ alternative is not seen.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xscore.learning.claims import names_a_choice, normal, topic, value
+from xscore.learning.choices import names_a_choice, normal, topic, value
 from xscore.learning.decay import days_since, decay, last_seen
 from xscore.records import Kind, Layer, Memory, MemoryScope, Source, Status
 
@@ -24,7 +24,7 @@ _WHERE = {
     MemoryScope.GLOBAL: "everywhere",
 }
 _HISTORY = frozenset({Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO})
-"""Kinds that record what happened: they claim nothing that could be contradicted."""
+"""Kinds that record what happened: they choose nothing that could be contradicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ def resolve(memories: Iterable[Memory], *, authority: Mapping[str, float], now: 
     authority: `settings.bundle.authority`. now: Unix seconds. The order of the memories does not matter. What agrees,
     comes from the index, or is not active or stale takes no part.
     """
-    claimants = sorted((memory for memory in memories if _claims(memory)), key=lambda memory: memory.id)
-    found = [_resolved(group, authority, now) for group in _topics(claimants)]
+    choosers = sorted((memory for memory in memories if _chooses(memory)), key=lambda memory: memory.id)
+    found = [_resolved(group, authority, now) for group in _topics(choosers)]
     return sorted((each for each in found if each is not None), key=lambda each: each.memory_ids)
 
 
@@ -58,7 +58,7 @@ def weight(memory: Memory, *, authority: Mapping[str, float], now: float) -> flo
     return authority.get(memory.layer.value, 0.0) * memory.confidence * freshness * evidence
 
 
-def _claims(memory: Memory) -> bool:
+def _chooses(memory: Memory) -> bool:
     live = memory.status in (Status.ACTIVE, Status.STALE)
     return live and memory.source is not Source.INDEX and memory.kind not in _HISTORY
 

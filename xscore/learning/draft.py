@@ -1,6 +1,6 @@
 """One store's memories while consolidation is planned: what one rule leaves is what the next one sees.
 
-It holds records and changes nothing in the store; `learning.writing` makes the store like it. Trade-off: the difference
+It holds records and changes nothing in the store; `learning.rows` makes the store like it. Trade-off: the difference
 between before and after is written, not the actions, so that what is shown and what is done cannot differ in a rule.
 """
 

@@ -4,24 +4,21 @@ A project that decided otherwise on purpose is an exception and not counted: it 
 fewer than M projects known nothing drifts, however old the preference is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 
-from xscore.learning.claims import normal, topic
-from xscore.records import Kind, Observation
+from xscore.learning.choices import Chosen
+from xscore.records import Kind
 
 
-def is_drifting(
-    key: str, claimed: str, observed: Iterable[Observation], projects: Mapping[str, float], *, latest: int
-) -> bool:
-    """Whether none of the latest projects makes this claim about the key, deliberate exceptions left out.
+def is_drifting(value: str, observed: Iterable[Chosen], newest_first: Sequence[str], *, latest: int) -> bool:
+    """Whether none of the latest projects chooses this value, deliberate exceptions left out.
 
-    projects: name -> when it was last seen. latest: how many are looked at (`memory.drift_projects`).
+    value: in its `normal` form. observed: what is said of its topic. newest_first: all projects, by when they were last
+    seen. latest: how many are looked at (`memory.drift_projects`).
     """
-    about = {each.project: each for each in observed if topic(each.key) == topic(key)}
-    excepted = {
-        name for name, each in about.items() if each.kind == Kind.DECISION and normal(each.value) != normal(claimed)
-    }
-    newest_first = sorted(projects.keys() - excepted, key=lambda name: (-projects[name], name))[:latest]
-    if len(newest_first) < latest:
+    about = {each.observed.project: each for each in observed}
+    excepted = {name for name, each in about.items() if each.observed.kind == Kind.DECISION and each.value != value}
+    asked = [name for name in newest_first if name not in excepted][:latest]
+    if len(asked) < latest:
         return False
-    return not any(name in about and normal(about[name].value) == normal(claimed) for name in newest_first)
+    return not any(name in about and about[name].value == value for name in asked)

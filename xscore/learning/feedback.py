@@ -1,7 +1,7 @@
 """What people make of a memory moves its confidence (L08): accepted, rejected, adopted, overridden; bounded 0..1.
 
 An inferred memory starts at `memory.inferred_confidence` (0.6). The amounts are settings (`memory.feedback`): accept
-+0.10, adoption +0.05, reject −0.20, override −0.30. The first two count as having been seen. Trade-off: a plain sum
++0.10, adoption +0.05, reject −0.20, override −0.30. The first two are evidence and count as having been seen. Trade-off: a plain sum
 rather than a model of trust, so that anybody can work out in their head where a memory stands.
 """
 
@@ -30,7 +30,7 @@ class Signal(StrEnum):
     REJECT = "reject"
     """A person says that it is wrong."""
     ADOPTION = "adoption"
-    """It was kept for an answer, or another project was seen to do so."""
+    """The answer to a new task cited it, or another project was seen to do so."""
     OVERRIDE = "override"
     """It was known, and the opposite was done."""
 
@@ -73,14 +73,11 @@ def adopted(
 
     amounts: `settings.memory.feedback`. Returns how many; others are left alone.
     """
-    kinds = json.dumps(sorted(ADOPTABLE))
-    done = connection.execute(
-        "UPDATE memory SET confidence = max(0, min(1, confidence + ?)), accessed_at = max(accessed_at, ?)"
-        " WHERE source <> 'index' AND kind IN (SELECT value FROM json_each(?))"
-        " AND id IN (SELECT value FROM json_each(?))",
-        (amounts["adoption"], now, kinds, json.dumps(sorted(set(ids)))),
-    )
-    return done.rowcount
+    among = "source <> 'index' AND kind IN (SELECT value FROM json_each(?)) AND id IN (SELECT value FROM json_each(?))"
+    found = rows.memories(connection, among, (json.dumps(sorted(ADOPTABLE)), json.dumps(sorted(set(ids)))))
+    for memory in found:
+        _move(connection, memory, Signal.ADOPTION, amounts, now)
+    return len(found)
 
 
 def _move(

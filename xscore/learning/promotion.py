@@ -8,14 +8,14 @@ least support that suffices, at most 1. Trade-off: projects that say nothing of 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xscore.learning.claims import normal, topic
+from xscore.learning.choices import Chosen
 from xscore.records import Observation
 from xscore.settings import MemorySettings
 
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """A claim that enough projects make."""
+    """A value that enough projects choose."""
 
     key: str
     value: str
@@ -33,18 +33,18 @@ class Promotion:
         return self.projects / self.of
 
 
-def promotions(observed: Sequence[Observation], of: int, rules: MemorySettings) -> list[Promotion]:
-    """Return at most one promotion a topic, by topic; of two claims with equal support the one seen last."""
+def promotions(observed: Sequence[Chosen], of: int, rules: MemorySettings) -> list[Promotion]:
+    """Return at most one promotion a topic, by topic; of two values with equal support the one seen last."""
     makers: dict[tuple[str, str], dict[str, Observation]] = {}
-    for each in sorted(observed, key=lambda each: (each.seen_at, each.key)):
-        makers.setdefault((topic(each.key), normal(each.value)), {})[each.project] = each
+    for each in sorted(observed, key=lambda each: (each.observed.seen_at, each.observed.key)):
+        makers.setdefault((each.topic, each.value), {})[each.observed.project] = each.observed
     best: dict[str, tuple[tuple[int, float, str], Promotion]] = {}
-    for (about, claimed), by in makers.items():
+    for (about, value), by in makers.items():
         if not suffices(len(by), of, rules):
             continue
         newest = max(by.values(), key=lambda each: (each.seen_at, each.project))
         found = Promotion(newest.key, newest.value, newest.kind, len(by), of, confidence(len(by) / of, rules))
-        rank = (len(by), newest.seen_at, claimed)
+        rank = (len(by), newest.seen_at, value)
         if about not in best or rank > best[about][0]:
             best[about] = (rank, found)
     return [best[key][1] for key in sorted(best)]

@@ -16,7 +16,7 @@ from xscore.learning.users_share import Noted
 from xscore.memory import door, rows, writing
 from xscore.memory.events import EventName, emit
 from xscore.memory.observations import forget_named, observe, see_project
-from xscore.records import Memory
+from xscore.records import Kind, Memory
 
 _MOVED = (
     "UPDATE memory SET status = ?, content_hash = ?, text_hash = ?, superseded_by = ?, confidence = ?, importance = ?,"
@@ -32,6 +32,16 @@ def read(connection: sqlite3.Connection) -> Draft:
     marks = connection.execute("SELECT key, value FROM meta WHERE key LIKE ?", (f"{_FADED}%",)).fetchall()
     faded_at = {key.removeprefix(_FADED): float(at) for key, at in marks}
     return Draft(found, threads=dict(threads), faded_at=faded_at)
+
+
+def says_anything(connection: sqlite3.Connection, kinds: Collection[Kind]) -> bool:
+    """Whether anything of these kinds was said under a key."""
+    found = connection.execute(
+        "SELECT 1 FROM memory WHERE source <> 'index' AND key <> ''"
+        " AND kind IN (SELECT value FROM json_each(?)) LIMIT 1",
+        (json.dumps(sorted(kinds)),),
+    )
+    return found.fetchone() is not None
 
 
 def closed_sessions(connection: sqlite3.Connection) -> frozenset[str]:

@@ -7,7 +7,7 @@ it already is told by what is remembered of it, not by reading its code.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xscore.learning.claims import VALUE_WORDS, normal, topic, value
+from xscore.learning.choices import VALUE_WORDS, normal, topic, value
 from xscore.learning.retention import RECORDS
 from xscore.memory import rows
 from xscore.memory.databases import Databases

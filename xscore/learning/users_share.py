@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from xscore.hashing import digest
 from xscore.learning.actions import ActionKind
-from xscore.learning.claims import VALUE_WORDS, normal, topic, value
+from xscore.learning.choices import NAMED, VALUE_WORDS, Chosen, chosen, normal, read_value, topic, value
 from xscore.learning.draft import Draft, superseded
 from xscore.learning.drift import is_drifting
 from xscore.learning.feedback import Signal, moved
@@ -24,7 +24,6 @@ from xscore.settings import MemorySettings
 COMPARED = frozenset({Kind.TECH_STACK, Kind.DECISION, Kind.CONVENTION, Kind.PATTERN, Kind.PREFERENCE})
 """Kinds of which what holds in several projects says something of their user."""
 _OF_THE_REPOSITORY = (Layer.PROJECT, Layer.GOVERNANCE)
-_NAMED = frozenset({Kind.TECH_STACK, Kind.DECISION, Kind.PREFERENCE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +34,10 @@ class Noted:
     new: tuple[Observation, ...]
     ended: tuple[str, ...]
     """Keys of which the project says nothing any more."""
-    observed: tuple[Observation, ...]
+    observed: tuple[Chosen, ...]
     """All projects' observations, once that is done."""
+    adopts: frozenset[tuple[str, str]]
+    """Topics and values that this project newly says, and said under no key before."""
     projects: Mapping[str, float]
     """All projects, this one seen now."""
 
@@ -63,42 +64,56 @@ def note(
         user.note(ActionKind.OBSERVE, "user", saying[each.key], why=f"{each.key}: {each.value}")
     for key in ended:
         user.note(ActionKind.OBSERVE, "user", why=f"{key}: this project says nothing of it any more")
-    kept = [each for each in known if each.project != project or each.key not in {*ended, *(one.key for one in new)}]
-    return Noted(project, new, ended, (*kept, *new), {**projects, project: max(now, projects.get(project, now))})
+    replaced = {*ended, *(one.key for one in new)}
+    kept = [chosen(each) for each in known if each.project != project or each.key not in replaced]
+    fresh = [chosen(each) for each in new]
+    before = {(each.topic, each.value) for each in map(chosen, said.values())}
+    adopts = frozenset((each.topic, each.value) for each in fresh) - before
+    seen = {**projects, project: max(now, projects.get(project, now))}
+    return Noted(project, new, ended, (*kept, *fresh), adopts, seen)
 
 
 def promote(user: Draft, noted: Noted, rules: MemorySettings, *, forgotten: Collection[str], now: float) -> None:
     """Make what enough projects say the user's. forgotten: ids that were erased and must not come back."""
+    by_topic = _by_topic(user)
     for found in promotions(noted.observed, len(noted.projects), rules):
-        memory = of_the_user(found, now=now)
-        about = [each for each in user.of((Layer.USER,)) if topic(each.key) == topic(found.key)]
+        memory, about = of_the_user(found, now=now), by_topic.get(topic(found.key), [])
         same = [each for each in about if normal(value(each)) == normal(found.value)]
         live = [each for each in about if each.status in LIVE]
         why = f"{found.key}: {found.value}, in {found.projects} of {found.of} projects (support {found.support:.2f})"
         agreeing = next((each for each in same if each.status in LIVE), None)
         if agreeing is not None:
-            _confirm(user, agreeing, found, rules, why)
-        elif memory.id not in forgotten and not any(map(was_said, live)) and _is_news(same, found):
+            if (topic(found.key), normal(found.value)) in noted.adopts:
+                _adopt(user, agreeing, rules, why)
+        elif memory.id not in forgotten and not any(map(_is_stated, about)) and _is_news(user, same, found):
             stepping_back = [superseded(each, memory.id) for each in live]
             user.act(ActionKind.PROMOTE, "user", memory, *stepping_back, why=why)
 
 
 def see(user: Draft, noted: Noted) -> None:
     """A preference is seen wherever a project that says the same is."""
-    for memory in user.of((Layer.USER,)):
-        claimed = normal(value(memory))
-        for each in noted.observed:
-            if memory.key and topic(each.key) == topic(memory.key) and normal(each.value) == claimed:
-                user.seen[memory.id] = max(user.seen.get(memory.id, 0.0), noted.projects.get(each.project, 0.0))
+    seen: dict[tuple[str, str], float] = {}
+    for each in noted.observed:
+        at = noted.projects.get(each.observed.project, 0.0)
+        seen[each.topic, each.value] = max(at, seen.get((each.topic, each.value), 0.0))
+    for about, memories in _by_topic(user).items():
+        for memory in memories:
+            at = seen.get((about, normal(value(memory))), 0.0)
+            if at:
+                user.seen[memory.id] = max(user.seen.get(memory.id, 0.0), at)
 
 
 def drifting(user: Draft, noted: Noted, rules: MemorySettings) -> set[str]:
     """Return the ids of preferences that the latest projects do without."""
+    by_topic: dict[str, list[Chosen]] = {}
+    for each in noted.observed:
+        by_topic.setdefault(each.topic, []).append(each)
+    newest_first = sorted(noted.projects, key=lambda name: (-noted.projects[name], name))
     return {
         memory.id
-        for memory in user.of((Layer.USER,))
-        if memory.key
-        and is_drifting(memory.key, value(memory), noted.observed, noted.projects, latest=rules.drift_projects)
+        for about, memories in _by_topic(user).items()
+        for memory in memories
+        if is_drifting(normal(value(memory)), by_topic.get(about, ()), newest_first, latest=rules.drift_projects)
     }
 
 
@@ -130,28 +145,48 @@ def _weight(memory: Memory) -> tuple[bool, float, str]:
     return (memory.kind is Kind.DECISION, memory.updated_at, memory.id)
 
 
-def _confirm(user: Draft, memory: Memory, found: Promotion, rules: MemorySettings, why: str) -> None:
-    """Further projects adopt what is known already."""
-    further = found.projects - memory.evidence_count
-    if further <= 0:
-        return
-    confidence = memory.confidence
-    for _ in range(0 if was_said(memory) else further):
-        confidence = moved(confidence, Signal.ADOPTION, rules.feedback)
-    grown = replace(memory, evidence_count=found.projects, confidence=confidence)
+def _by_topic(user: Draft) -> dict[str, list[Memory]]:
+    """What the user's layer holds under keys, so that nothing is compared with all of it."""
+    found: dict[str, list[Memory]] = {}
+    for memory in user.of((Layer.USER,)):
+        if memory.key:
+            found.setdefault(topic(memory.key), []).append(memory)
+    return found
+
+
+def _adopt(user: Draft, memory: Memory, rules: MemorySettings, why: str) -> None:
+    """A further project does what is known already."""
+    after = memory.confidence if was_said(memory) else moved(memory.confidence, Signal.ADOPTION, rules.feedback)
+    grown = replace(memory, evidence_count=memory.evidence_count + 1, confidence=after)
     user.act(ActionKind.PROMOTE, "user", grown, why=why)
 
 
-def _is_news(same: Sequence[Memory], found: Promotion) -> bool:
-    """What was archived as too weak comes back only with more projects than it had then."""
-    return all(each.status is Status.SUPERSEDED or found.projects > each.evidence_count for each in same)
+def _is_stated(memory: Memory) -> bool:
+    """Whether the user said it, though it may be archived by now, and nothing newer took its place."""
+    return was_said(memory) and memory.status is not Status.SUPERSEDED
+
+
+def _is_news(user: Draft, same: Sequence[Memory], found: Promotion) -> bool:
+    """What was archived, itself or as what took its place, comes back only with more projects than it had then."""
+    return all(_heir(user, each).status is not Status.ARCHIVED or found.projects > each.evidence_count for each in same)
+
+
+def _heir(user: Draft, memory: Memory) -> Memory:
+    """Return what stands in the place of a memory that stepped back, at the end of the line."""
+    passed = set[str]()
+    while memory.status is Status.SUPERSEDED and memory.superseded_by in user.after and memory.id not in passed:
+        passed.add(memory.id)
+        memory = user.after[memory.superseded_by]
+    return memory
 
 
 def of_the_user(found: Promotion, *, now: float) -> Memory:
     """Make the memory that a promotion becomes."""
-    named = found.kind in _NAMED and len(found.value.split()) <= VALUE_WORDS
+    named = found.kind in NAMED and len(found.value.split()) <= VALUE_WORDS
     kind = Kind.PATTERN if found.kind == Kind.PATTERN else Kind.PREFERENCE
-    text = f"Usually uses {found.value}." if named else found.value
+    worded = f"Usually uses {found.value}."
+    is_read_back = normal(read_value(worded)) == normal(found.value)  # else a second run would not agree with it
+    text = worded if named and is_read_back else found.value
     memory, _ = door.make(
         layer=Layer.USER,
         kind=kind,

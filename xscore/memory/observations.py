@@ -1,7 +1,7 @@
 """What each project says about a key, noted in the user's own store, so that what holds in several is the user's (L02).
 
 A project is named by a hash of its store's id: the user's store does not tell where it is. A note goes when the memory
-that said it goes (`memory.erasure`). Trade-off: notes hold the claim in words (one sentence,
+that said it goes (`memory.erasure`). Trade-off: notes hold the choice in words (one sentence,
 redacted with the memory), because a hash could be compared but never be shown to the user it is about.
 """
 
@@ -45,6 +45,13 @@ def observe(user: sqlite3.Connection, noted: Sequence[Observation]) -> None:
         " seen_at = excluded.seen_at",
         [(each.project, each.key, each.kind, each.value, each.seen_at) for each in noted],
     )
+
+
+def forget_projects(user: sqlite3.Connection) -> int:
+    """Remove every project with all that it said, in a transaction that is open; return how many observations went."""
+    gone = user.execute("DELETE FROM observation").rowcount
+    user.execute("DELETE FROM project")
+    return gone
 
 
 def forget_named(user: sqlite3.Connection, project: str, keys: Iterable[str]) -> int:

@@ -13,6 +13,6 @@ class Observation:
     kind: str
     """Kind of the memory that says so."""
     value: str
-    """The claim, in one sentence."""
+    """The choice, in one sentence."""
     seen_at: float
     """Unix seconds."""
