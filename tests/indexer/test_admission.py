@@ -19,6 +19,8 @@ from xscore.indexer.admission import by_name, decoded
         ("package-lock.json", "lockfile"),
         ("web/yarn.lock", "lockfile"),
         ("any.lock", "lockfile"),
+        (".aider.chat.history.md", "session"),
+        ("sub/.aider.input.history", "session"),
         ("locale/de.po", "catalogue"),
         ("logo.SVG", "svg"),
         ("dist/app.min.js", "minified"),
@@ -91,7 +93,7 @@ def test_every_exclusion_has_its_reason(
     make_repo: MakeRepo, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:
     """P02: .env and other secret files, links, submodules, binaries and the rest stay out, each with its reason."""
-    names = ("yarn.lock", "x.po", "l.svg", "t.csv", "skip/me.py")
+    names = ("yarn.lock", "x.po", "l.svg", "t.csv", "skip/me.py", ".aider.chat.history.md")
     texts = {"a.py": "x = 1\n", ".env": "KEY=1\n", "deploy/.env.local": "KEY=2\n", "id_rsa": "k\n", "a.pem": "k\n"}
     odd = {"big.txt": "x\n" * 600_000, "long.js": "x" * 9000, "b.dat2": "\0"}
     root = make_repo(texts | odd | dict.fromkeys(names, ""))
@@ -112,6 +114,7 @@ def test_every_exclusion_has_its_reason(
         "lockfile": 1,
         "long_lines": 1,
         "secret": 4,
+        "session": 1,
         "submodule": 1,
         "svg": 1,
         "symlink": 1,

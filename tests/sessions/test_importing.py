@@ -97,6 +97,33 @@ def test_damage_in_the_middle_refuses_the_file(root: Path, own_home: Path, run: 
     assert run().added == 2
 
 
+def test_a_refusal_says_how_far_the_file_was_taken(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """Of a file that went wrong later, all that is in the store is told, the open exchange too."""
+    log = ClaudeLog(root).user("one").says("answer one").user("two").says("so").says("and so").says("answer two")
+    path = log.write(own_home)
+    run()
+    log.says("answer two, longer")
+    append(path, log, 6)
+    with path.open("a") as file:
+        file.write("{broken\n")
+    for _ in range(2):
+        (refused,) = run().refused
+        assert refused.reason.startswith("line 8: expected one JSON object")
+        assert refused.reason.endswith("; what stands up to line 6 was taken")
+    assert words_of(past()[1].text) == "Task: two Answer: answer two"
+
+
+def test_a_half_written_line_is_not_told_as_taken(root: Path, own_home: Path, run: Import) -> None:
+    """The line that an agent was writing when it was read is none of those in the store."""
+    log = ClaudeLog(root).user("one").says("answer one").says("more")
+    path = log.write(own_home)
+    whole = path.read_text()
+    path.write_text(whole[:-30])
+    run()
+    path.write_text(whole + "{broken\n")
+    assert run().refused[0].reason.endswith("; what stands up to line 2 was taken")
+
+
 @pytest.mark.parametrize("line", ['{"type":"user",' + '"a":[' * 100_000, "[1]", '"user"', '{"type":"user","x":1e}'])
 def test_hostile_json_is_a_message(root: Path, own_home: Path, run: Import, past: Past, line: str) -> None:
     """Deep nesting, other types and bad numbers end as a refusal with the line."""
@@ -193,7 +220,7 @@ def test_a_session_that_moves_is_taken_in_part(root: Path, own_home: Path, tmp_p
 
 
 def test_links_pipes_and_folders_are_not_followed(root: Path, own_home: Path, tmp_path: Path, run: Import) -> None:
-    """A link out of the folder and a pipe that never ends are told of and never opened."""
+    """A link out of the folder and a pipe that never ends are told of and never opened; they are no broken session."""
     log = ClaudeLog(root).user("q").says("a")
     folder = log.place(own_home).parent
     folder.mkdir(parents=True)
@@ -202,9 +229,10 @@ def test_links_pipes_and_folders_are_not_followed(root: Path, own_home: Path, tm
     os.mkfifo(folder / "pipe.jsonl")
     (folder / "folder.jsonl").mkdir()
     report = run()
-    assert report.added == 0
-    assert len(report.refused) == 3
-    assert "it is no regular file" in {refused.reason for refused in report.refused}
+    assert (report.added, report.files, report.refused) == (0, 0, ())
+    assert [note.rpartition("/")[2] for note in report.notes] == [
+        f"{name}.jsonl: left out, no regular file" for name in ("folder", "link", "pipe")
+    ]
 
 
 def test_a_packed_bomb_is_refused(root: Path, own_home: Path, run: Import) -> None:

@@ -1,7 +1,8 @@
 """Which files are let in: by their name, by what the file system says, and by their bytes. Each refusal has a reason.
 
 Reasons: secret · symlink · submodule · nested_repository · outside · not_a_file · unreadable · dependencies ·
-not_included · excluded · lockfile · catalogue · svg · minified · notebook · data · binary · too_large · long_lines.
+not_included · excluded · lockfile · session · catalogue · svg · minified · notebook · data · binary · too_large ·
+long_lines.
 """
 
 import os
@@ -28,6 +29,8 @@ _LOCKFILES = frozenset(
     pubspec.lock Podfile.lock Package.resolved gradle.lockfile packages.lock.json .terraform.lock.hcl
     """.split()  # noqa: SIM905  read as a list of words
 )
+_SESSIONS = frozenset({".aider.chat.history.md", ".aider.input.history", ".aider.llm.history"})
+"""What was said to an agent: past sessions are imported, and would count twice as documents."""
 _CLASSES = {
     "catalogue": "po pot xlf xliff resx",
     "svg": "svg",
@@ -100,6 +103,8 @@ def by_name(path: str) -> str:
     lower = name.lower()
     if name in _LOCKFILES:
         return "lockfile"
+    if name in _SESSIONS:
+        return "session"
     if ".min." in lower or "-min." in lower:
         return "minified"
     return _BY_SUFFIX.get(lower.rpartition(".")[2], "") if "." in lower else ""

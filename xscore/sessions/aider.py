@@ -2,13 +2,17 @@
 
 `# aider chat started at …` opens a session, `#### ` is what the person said, `> ` what the tool said, all else the
 model. Within a fence all of these are content; only a later session's head ends a fence that was never closed.
+A history that git tracks came with the repository and is no one's own: it is left out.
 Trade-offs: there is one time a session, so its exchanges are a second apart; how a command ended is not told.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 
+from xscore.git import ask_git
 from xscore.hashing import digest
 from xscore.sessions.conversation import Conversation
 from xscore.sessions.exchange import Exchange
@@ -33,9 +37,10 @@ class Aider:
 
     def find(self, places: Places) -> Iterator[SessionFile]:
         """The one file there is."""
-        path = places.root / FILE
-        if path.is_file():
-            yield SessionFile(path, ORIGIN, certain=True, cwd=str(places.root), speaking=_SPEAKING)
+        root, path = places.root, places.root / FILE
+        if path.is_file() and path in root.iterdir():  # not by another spelling, which git would know it by
+            foreign = _why_not_yours(root)
+            yield SessionFile(path, ORIGIN, certain=True, cwd=str(root), speaking=_SPEAKING, left_out=foreign)
 
     def cwd_of(self, head: bytes) -> list[str]:
         """None is recorded."""
@@ -44,6 +49,14 @@ class Aider:
     def reader(self, file: SessionFile, state: State) -> "AiderReader":
         """Begin to read."""
         return AiderReader(file.cwd, state)
+
+
+def _why_not_yours(root: Path) -> str:
+    """A history that comes with the repository says what its authors want it to say; empty: it does not."""
+    tracked = ask_git(root, "ls-files", "-z", "--", FILE)
+    if tracked is None:
+        return "git cannot say whether it came with the repository" if os.path.lexists(root / ".git") else ""
+    return "tracked by git: not yours to import" if tracked else ""
 
 
 class AiderReader:

@@ -6,6 +6,7 @@ an agent is saying at the moment is taken as far as it goes, and renewed by the 
 """
 
 import os
+import stat
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO
@@ -64,6 +65,8 @@ class _Opened:
     info: os.stat_result
     head_hash: str
     known: Bookmark | None
+    taken: int = 0
+    """The last line of which something is in the store."""
 
 
 class _Import:
@@ -83,6 +86,10 @@ class _Import:
         name = bookmarks.name_of(file.path, self._places.home)
         try:
             info = file.path.lstat()
+            left_out = file.left_out or ("" if stat.S_ISREG(info.st_mode) else "no regular file")
+            if left_out:
+                self._notes.extend([f"{name}: left out, {left_out}"] if file.certain else [])
+                return
             known = bookmarks.load(self._connection, name)
             if info.st_mtime < self._since or not (known or self._is_ours(format_, file)):
                 return
@@ -150,6 +157,7 @@ class _Import:
                 self._keep(exchange)
                 if self._shelf.is_full:
                     start = reader.mark() or _after(line, reader)
+                    seen.taken = max(seen.taken, start.number - 1)
                     self._shelf.put_away(
                         replace(self._bookmark(seen, start), size=0, mtime_ns=0)
                     )  # not read to its end
@@ -166,6 +174,8 @@ class _Import:
             self._notes.append(f"{seen.name}: {left_out} of more than {limit} MiB left out")
         if line is not None and line.is_open and not seen.file.whole and not _is_whole(line):
             self._notes.append(f"{seen.name}: its last line is only half written; the next import reads it")
+        if line is not None:
+            seen.taken = line.number + line.lines - 1 - (line.is_open and not _is_whole(line))
         self._shelf.finish(self._bookmark(seen, stop))
 
     def _start(self, seen: _Opened, stream: BinaryIO) -> Mark:
@@ -175,7 +185,8 @@ class _Import:
             return _START
         if seen.info.st_size < known.size or not bookmarks.is_same_file(stream, known):
             return _START
-        number, state = known.state.get("line"), known.state.get("reader")
+        number, state, taken = (known.state.get(name) for name in ("line", "reader", "taken"))
+        seen.taken = taken if isinstance(taken, int) else 0
         return Mark(known.read_to, number if isinstance(number, int) else 1, state if isinstance(state, dict) else {})
 
     def _lines(self, seen: _Opened, stream: BinaryIO, start: Mark) -> Iterator[Line]:
@@ -193,8 +204,8 @@ class _Import:
     def _refuse(self, seen: _Opened, start: Mark, reason: str) -> None:
         """Drop what was just read, and remember the refusal, so that the file is not read again until it changes."""
         self._shelf.discard()
-        if start.number > 1:
-            reason += f"; what stands before line {start.number:,} was taken"
+        if seen.taken:
+            reason += f"; what stands up to line {seen.taken:,} was taken"
         self._refused.append(Refused(seen.name, seen.file.origin, reason))
         self._shelf.finish(self._bookmark(seen, start, note=reason))
 
@@ -207,7 +218,13 @@ class _Import:
             read_to=at.offset,
             head_hash=seen.head_hash,
             note=note,
-            state={"readers": READERS, "since": self._since, "line": at.number, "reader": dict(at.state)},
+            state={
+                "readers": READERS,
+                "since": self._since,
+                "line": at.number,
+                "taken": seen.taken,
+                "reader": dict(at.state),
+            },
         )
 
 

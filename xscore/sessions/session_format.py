@@ -47,6 +47,8 @@ class SessionFile:
     """The folder it was found to speak of, where it is not in every record."""
     speaking: bytes = b""
     """What a line begins with that tells something; lines between are handed over as one. Empty: each tells."""
+    left_out: str = ""
+    """Why it is not read although it is there; empty: it is."""
 
 
 class Line(NamedTuple):
