@@ -7,7 +7,6 @@ import click
 from xscore.cli.memory_choice import SAID_KIND, SHARE, cited, text_of
 from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, Option, options
-from xscore.errors import UsageError
 from xscore.records import Kind, Layer, Source, Statement
 
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ SAYING: dict[str, Option] = {
     "inferred": click.option("--inferred", is_flag=True, help="It was concluded, not said: less confidence."),
 }
 _DEFAULT_OF = {Layer.GOVERNANCE: Kind.DECISION, Layer.USER: Kind.PREFERENCE}
-IMPORTANCE = {Kind.DECISION: 0.7, Kind.FAILURE: 0.6}
-"""Of kinds that weigh more than the rest, where none is given."""
 
 
 @click.command()
@@ -42,7 +39,8 @@ IMPORTANCE = {Kind.DECISION: 0.7, Kind.FAILURE: 0.6}
 def add(text: str, kind: str | None, layer: str | None, flags: Flags) -> None:
     """Remember TEXT (`-`: standard input). The same words twice are one memory, with more evidence.
 
-    Decisions go to the governance layer, preferences to your own, all else to the project's.
+    Decisions go to the governance layer, preferences to your own, all else to the project's. Failures are counted:
+    `xscore failure add`.
     """
     where = Layer(layer) if layer else None
     sort = Kind(kind) if kind else _DEFAULT_OF.get(where, Kind.CONTEXT) if where else Kind.CONTEXT
@@ -51,8 +49,6 @@ def add(text: str, kind: str | None, layer: str | None, flags: Flags) -> None:
 
 def say(text: str, kind: Kind, layer: Layer | None, flags: Flags) -> None:
     """Keep a statement made of the options, and tell what became of it."""
-    if kind is Kind.FAILURE:
-        raise UsageError("failures are counted", hint="Record it with `xscore failure add`.")
     given = flags.given
 
     def work(store: "Store") -> None:
@@ -61,7 +57,6 @@ def say(text: str, kind: Kind, layer: Layer | None, flags: Flags) -> None:
         from xscore.memory.said_layers import starting_confidence
 
         source = Source.INFERRED if given["inferred"] else Source.EXPLICIT
-        weight = IMPORTANCE.get(kind, 0.5) if given["importance"] is None else given["importance"]
         statement = Statement(
             text=text_of(text),
             kind=kind,
@@ -71,7 +66,7 @@ def say(text: str, kind: Kind, layer: Layer | None, flags: Flags) -> None:
             because=given["because"],
             alternatives=given["alternative"],
             links=given["link"],
-            importance=weight,
+            importance=given["importance"],
             confidence=starting_confidence(store, source),
             source=source,
         )

@@ -37,7 +37,8 @@ CHOICE: dict[str, Option] = {
     **NARROWING,
     "everything": click.option("--all", "everything", is_flag=True, help="Superseded and archived ones too."),
 }
-SAID_KIND = click.Choice(list(map(str, LAYERS_OF)))
+SAID_KIND = click.Choice([str(kind) for kind in LAYERS_OF if kind is not Kind.FAILURE])
+"""Failures are counted rather than said: `xscore failure add`."""
 SHARE = click.FloatRange(0, 1)
 
 

@@ -19,13 +19,12 @@ from xscore.memory.failure_signature import signature
 from xscore.memory.lookup import exactly
 from xscore.memory.spoken import clean, in_words, readable, title_of, words_of
 from xscore.memory.writing import write
-from xscore.records import Failure, Kind, Layer, Memory, Particulars, Source, Status
+from xscore.records import IMPORTANCE_OF, Failure, Kind, Layer, Memory, Particulars, Source, Status
 
 HEAD_CHARS, TAIL_CHARS = 1_000, 3_000
 """Of a long output, what a failure keeps of its beginning and end."""
 BESIDE_CHARS = 20_000
 """Of what caused it, and of what mended it."""
-IMPORTANCE = 0.6
 _KEY, _PATTERN_KEY = "failure:", "failure_pattern:"
 _COUNT_ONCE = "INSERT INTO occurrence (id, memory_id, told_by) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING"
 
@@ -175,7 +174,7 @@ def _through_the_door(words: str, kind: Kind, key: str, said: Particulars, *, no
         ordinal=_ordinal(key),
         particulars=worded.particulars,
         key=key,
-        importance=IMPORTANCE,
+        importance=IMPORTANCE_OF[Kind.FAILURE],
         source=Source.IMPORT if said.origin else Source.EXPLICIT,
         updated_at=now,
         allow_pii=True,

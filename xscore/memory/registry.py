@@ -46,7 +46,12 @@ class Registry:
         return remember(self._databases, statement, citations=citations, now=now)
 
     def update(
-        self, memory_id: MemoryId | str, wanted: Change, *, citations: Iterable[Citation] = (), now: float | None = None
+        self,
+        memory_id: MemoryId | str,
+        wanted: Change,
+        *,
+        citations: Iterable[Citation] | None = None,
+        now: float | None = None,
     ) -> Remembered:
         """Change a memory. See `remembering.change`."""
         return change(self._databases, memory_id, wanted, citations=citations, now=now)

@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 
 from xscore import database
 from xscore.errors import UsageError
-from xscore.memory import door, evidence, limits, rows
+from xscore.memory import door, evidence, limits
 from xscore.memory.databases import Databases
-from xscore.memory.lookup import exactly
+from xscore.memory.lookup import exactly, saying
 from xscore.memory.spoken import entity_of, in_words, layer_of, readable, said_beside, spoken, title_of, words_of
 from xscore.memory.writing import write
 from xscore.records import Became, Citation, Kind, Layer, Memory, Particulars, Remembered, Source, Statement, Status
 
-_SAME_WORDS = "layer = ? AND kind = ? AND source <> 'index' AND (id = ? OR substr(text, 1, length(?)) = ?)"
 _ATTEMPTS = 100
 
 
@@ -52,11 +51,7 @@ def remember(
     """
     cited = tuple(citations)
     layer = layer_of(statement)
-    if layer is Layer.USER and cited:
-        raise UsageError(
-            "a memory of yours cannot cite a repository's code",
-            hint="Say it of this project: `--layer project`, or without --cite.",
-        )
+    _refuse_citing(layer, cited)
     connection = store.home_of(layer)
     statement = replace(statement, allow_pii=store.settings.allow_pii)
     with database.transaction(connection):
@@ -98,11 +93,12 @@ def change(
     memory_id: str,
     wanted: Change,
     *,
-    citations: Iterable[Citation] = (),
+    citations: Iterable[Citation] | None = None,
     now: float | None = None,
 ) -> Remembered:
     """Change a memory; it keeps its id and history, and where its text changes it is judged anew.
 
+    citations: in place of all that it cited; None leaves them, none at all takes them away.
     Another key makes it speak of another thing: that is a new memory, which supersedes the old one; without its key it
     is the same memory still, but for a preference, which needs one.
     Raises NothingMatched, and UsageError for memories of the index.
@@ -112,23 +108,33 @@ def change(
         raise UsageError(
             f"{memory_id} is what {before.path} says", hint="Edit the file; the next run has it as it is then."
         )
-    connection, moment, cited = store.home_of(before.layer), store.moment(now), tuple(citations)
+    cited = None if citations is None else tuple(citations)
+    _refuse_citing(before.layer, cited)
+    connection, moment = store.home_of(before.layer), store.moment(now)
     with database.transaction(connection):
         pii = store.settings.allow_pii
-        after, redacted = _changed(before, wanted, now=moment, renewed=bool(cited), allow_pii=pii)
+        after, redacted = _changed(before, wanted, now=moment, renewed=cited is not None, allow_pii=pii)
         if before.key and after.key and after.key != before.key:
             return _moved(connection, before, after, redacted, citations=cited, now=moment)
         superseded = write(connection, after, before=before, now=moment)
         _set_weight(connection, after)
-        if cited:
+        if cited is not None:
             evidence.attach(connection, after.id, cited)
     return Remembered(memory=after, became=Became.UPDATED, superseded=superseded, redacted=redacted)
+
+
+def _refuse_citing(layer: Layer, citations: tuple[Citation, ...] | None) -> None:
+    if layer is Layer.USER and citations:
+        raise UsageError(
+            "a memory of yours cannot cite a repository's code",
+            hint="Say it of this project: `--layer project`, or without --cite.",
+        )
 
 
 def _same(connection: sqlite3.Connection, made: Memory) -> Memory | None:
     """Find the memory that has these very words, whatever its state; active ones first."""
     words = words_of(made)
-    found = rows.memories(connection, _SAME_WORDS, (made.layer, made.kind, made.id, words, words))
+    found = saying(connection, made.layer, made.kind, words)
     same = [memory for memory in found if words_of(memory) == words and made.key in ("", memory.key)]
     return min(same, key=lambda memory: (memory.status is not Status.ACTIVE, memory.id), default=None)
 
@@ -231,7 +237,7 @@ def _moved(
     after: Memory,
     redacted: int,
     *,
-    citations: tuple[Citation, ...],
+    citations: tuple[Citation, ...] | None,
     now: float,
 ) -> Remembered:
     """Keep a memory under its new key as a new one, and let the old one step back."""
@@ -246,8 +252,8 @@ def _moved(
         source=after.source,
         allow_pii=True,  # it came through the door just now
     )
-    cited = citations or evidence.citations(connection, [before.id]).get(before.id, ())
-    told = remember_within(connection, statement, now=now, citations=tuple(cited), known=after.particulars)
+    cited = evidence.citations(connection, [before.id]).get(before.id, ()) if citations is None else citations
+    told = remember_within(connection, statement, now=now, citations=cited, known=after.particulars)
     stepped_back = replace(door.with_status(before, Status.SUPERSEDED), superseded_by=told.memory.id)
     write(connection, stepped_back, before=before, now=now)
     return replace(told, superseded=(*told.superseded, before.id), redacted=redacted)

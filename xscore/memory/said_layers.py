@@ -32,15 +32,16 @@ class ProjectLayer:
         alternatives: Iterable[str] = (),
         links: Iterable[str] = (),
         citations: Iterable[Citation] = (),
-        importance: float = 0.5,
+        importance: float | None = None,
         confidence: float | None = None,
         source: Source = Source.EXPLICIT,
         now: float | None = None,
     ) -> Remembered:
         """Keep a fact of this project; a decision goes to the governance layer, and is a fact of the project too.
 
-        key: what it is about; it takes the place of the active fact with the same key. confidence: 0..1; None: 1 for
-        what is said, `memory.inferred_confidence` for what is inferred. now: Unix seconds. Raises UsageError.
+        key: what it is about; it takes the place of the active fact with the same key. importance: 0..1; None: as its
+        kind weighs. confidence: 0..1; None: 1 for what is said, `memory.inferred_confidence` for what is inferred.
+        now: Unix seconds. Raises UsageError.
         """
         statement = Statement(
             text=text,
@@ -67,7 +68,7 @@ class ProjectLayer:
         key: str = "",
         links: Iterable[str] = (),
         citations: Iterable[Citation] = (),
-        importance: float = 0.7,
+        importance: float | None = None,
         confidence: float | None = None,
         source: Source = Source.EXPLICIT,
         now: float | None = None,

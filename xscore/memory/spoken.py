@@ -59,7 +59,7 @@ def spoken(statement: Statement, particulars: Particulars, *, now: float, attemp
         particulars=worded.particulars,
         key=key,
         scope=MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY,
-        importance=statement.importance,
+        importance=statement.weight,
         confidence=statement.confidence,
         evidence_count=statement.evidence_count,
         source=statement.source,

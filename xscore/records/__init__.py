@@ -64,6 +64,7 @@ from xscore.records.reports import (
 )
 from xscore.records.routing import LayerReport, Plan, Routing, TaskType
 from xscore.records.said import (
+    IMPORTANCE_OF,
     LAYERS_OF,
     Became,
     Failure,
@@ -90,6 +91,7 @@ from xscore.records.snapshot import (
 from xscore.records.turn import ChangedFile, Scope, Turn
 
 __all__ = [
+    "IMPORTANCE_OF",
     "LAYERS_OF",
     "Answer",
     "Became",

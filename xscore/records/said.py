@@ -29,6 +29,9 @@ LAYERS_OF: Mapping[Kind, tuple[Layer, ...]] = {
     Kind.PREFERENCE: (Layer.USER,),
 }
 """Kinds that can be said, and the layers where each may stand; the first unless another is named."""
+IMPORTANCE = 0.5
+IMPORTANCE_OF: Mapping[Kind, float] = {Kind.DECISION: 0.7, Kind.FAILURE: 0.6}
+"""Of kinds that weigh more than the rest, where nobody says how much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,13 +49,19 @@ class Statement:
     because: str = ""
     alternatives: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
-    importance: float = 0.5
+    importance: float | None = None
+    """0..1; None: as its kind weighs, which is `weight`."""
     confidence: float = 1.0
     source: Source = Source.EXPLICIT
     allow_pii: bool = False
     """Keep e-mail addresses, phone numbers and postal addresses in it."""
     evidence_count: int = 1
     """How many observations it stands for."""
+
+    @property
+    def weight(self) -> float:
+        """Its importance, 0..1."""
+        return IMPORTANCE_OF.get(self.kind, IMPORTANCE) if self.importance is None else self.importance
 
 
 class Became(StrEnum):
