@@ -237,6 +237,6 @@ def test_what_an_answer_cites_is_adopted(project: OpenProject) -> None:
     assert after.confidence == pytest.approx(0.65)
     assert after.accessed_at == NOW + DAY
     assert after.evidence_count == kept.evidence_count + 1
-    emitted = store.connection.execute("SELECT subject, payload FROM event ORDER BY seq DESC LIMIT 1").fetchone()
+    emitted = store.connection.execute("SELECT subject, payload FROM event ORDER BY id DESC LIMIT 1").fetchone()
     assert emitted[0] == kept.id
     assert json.loads(emitted[1]) == {"feedback": "adoption", "confidence": 0.65}
