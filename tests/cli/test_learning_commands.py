@@ -9,10 +9,10 @@ import pytest
 from tests.cli.conftest import Run
 from tests.learning.conftest import made, preference
 from xscore import database
-from xscore.memory import door
+from xscore.memory import door, observations
 from xscore.memory.store import Store
 from xscore.paths import find_root, user_data_dir
-from xscore.records import Kind, Memory
+from xscore.records import Kind, Memory, Observation
 
 DAY = 86_400.0
 
@@ -107,6 +107,22 @@ def test_what_the_user_usually_does_is_suggested_until_muted(xscore: Run, here: 
     assert xscore("memory", "mute", "--list", cwd=here).stdout == "orm\n"
     assert xscore("memory", "mute", "orm", "--undo", cwd=here).returncode == 0
     assert "Prisma" in xscore("memory", "suggest", cwd=here).stdout
+
+
+def test_a_suggestion_counts_projects_and_no_clicks(xscore: Run, here: Path) -> None:
+    """H25: feedback is evidence; only a project that does so is counted as one."""
+    orm = mine("Usually uses Prisma.", key="orm", confidence=0.9)
+    put(here, orm)
+    with Store.open(find_root(here), user_data_dir=user_data_dir(None)) as store:
+        user = store.home_of(orm.layer)
+        with database.transaction(user):
+            for project in ("a", "b"):
+                observations.see_project(user, project, now=1.0)
+                seen = [Observation(project, key, "tech_stack", "prisma", 1.0) for key in ("orm", "stack.orm")]
+                observations.observe(user, seen)
+    for _ in range(3):
+        xscore("memory", "feedback", orm.id, "accept", cwd=here)
+    assert "in 2 projects" in xscore("memory", "suggest", cwd=here).stdout
 
 
 def test_muting_needs_one_of_key_and_list(xscore: Run, here: Path) -> None:

@@ -7,7 +7,7 @@ from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import echo, print_json
-from xscore.learning.suggestions import Suggestions
+from xscore.learning.suggestions import Suggestion, Suggestions
 from xscore.learning.suggestions import suggest as look
 from xscore.pipeline.receipt import to_json
 
@@ -31,9 +31,9 @@ def page(found: Suggestions) -> str:
     """The sentence, then one line each."""
     if not found.suggestions:
         return "nothing to suggest"
-    lines = [
-        f"{one_line(each.key):<20} {one_line(each.value)}"
-        f"  (confidence {each.confidence:.2f}, in {counted(each.evidence_count, 'place')})"
-        for each in found.suggestions
-    ]
-    return "\n".join([one_line(found.text), "", *lines])
+    return "\n".join([one_line(found.text), "", *map(_line, found.suggestions)])
+
+
+def _line(each: Suggestion) -> str:
+    where = f", in {counted(each.projects, 'project')}" if each.projects else ""
+    return f"{one_line(each.key):<20} {one_line(each.value)}  (confidence {each.confidence:.2f}{where})"

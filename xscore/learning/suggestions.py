@@ -7,11 +7,12 @@ it already is told by what is remembered of it, not by reading its code.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xscore.learning.choices import VALUE_WORDS, normal, topic, value
+from xscore.learning.choices import VALUE_WORDS, chosen, normal, topic, value
 from xscore.learning.retention import RECORDS
 from xscore.memory import rows
 from xscore.memory.databases import Databases
-from xscore.records import Layer
+from xscore.memory.observations import observations
+from xscore.records import Layer, Memory
 
 _USUAL = (
     "layer = 'user' AND status = 'active' AND kind IN ('preference', 'pattern') AND key <> '' AND confidence >= ?"
@@ -27,7 +28,8 @@ class Suggestion:
     value: str
     memory_id: str
     confidence: float
-    evidence_count: int
+    projects: int
+    """Projects that do so; 0: none was seen, the user said it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +52,15 @@ def suggest(store: Databases, *, at_least: float) -> Suggestions:
     known = rows.memories(store.connection, "source <> 'index' AND status IN ('active', 'stale')", ())
     settled = {topic(memory.key) for memory in known} | {topic(key) for key in muted(store)}
     told = normal("\n".join(f"{memory.title}\n{memory.text}" for memory in known if memory.kind not in RECORDS))
+    doing: dict[tuple[str, str], set[str]] = {}
+    for each in map(chosen, observations(user)):
+        doing.setdefault((each.topic, each.value), set()).add(each.observed.project)
     found = [
-        Suggestion(memory.key, value(memory), memory.id, memory.confidence, memory.evidence_count)
+        Suggestion(memory.key, value(memory), memory.id, memory.confidence, len(doing.get(_choice(memory), ())))
         for memory in rows.memories(user, _USUAL, (at_least,))
         if topic(memory.key) not in settled and normal(value(memory)) not in told
     ]
-    found.sort(key=lambda each: (-each.confidence, -each.evidence_count, each.key))
+    found.sort(key=lambda each: (-each.confidence, -each.projects, each.key))
     return Suggestions(_sentence(found), tuple(found))
 
 
@@ -74,6 +79,10 @@ def muted(store: Databases) -> tuple[str, ...]:
     """Return the muted keys, sorted."""
     user = store.user_connection()
     return () if user is None else tuple(key for (key,) in user.execute("SELECT key FROM muted ORDER BY key"))
+
+
+def _choice(memory: Memory) -> tuple[str, str]:
+    return topic(memory.key), normal(value(memory))
 
 
 def _sentence(found: Sequence[Suggestion]) -> str:
