@@ -168,12 +168,13 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
             connection.execute("PRAGMA journal_mode = WAL")
             return
         except StoreError as error:
-            if not _is_busy(error) or time.monotonic() > give_up:
+            if not is_busy(error) or time.monotonic() > give_up:
                 raise
             time.sleep(0.005)
 
 
-def _is_busy(error: StoreError) -> bool:
+def is_busy(error: StoreError) -> bool:
+    """Whether it says that another process holds the database."""
     code = getattr(error.__cause__, "sqlite_errorcode", 0)
     return (code & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 

@@ -13,10 +13,11 @@ from tests.cli.conftest import Run
 from tests.memory.conftest import function
 from tests.memory.test_erasure import put, raw, said
 from tests.memory.test_erasure_proof import reading
+from xscore.memory.observations import noted_in, observe, see_project
 from xscore.memory.store import Store
 from xscore.memory.user_store import path_in
 from xscore.paths import find_root, user_data_dir
-from xscore.records import Kind, Layer, Memory
+from xscore.records import Kind, Layer, Memory, Observation
 
 TEXT = "The heron keeps the ochre ledger of everyone"
 
@@ -150,3 +151,40 @@ def test_wipe_asks_on_a_terminal(tmp_path: Path, own_home: Path, kept: list[Memo
     finally:
         os.close(main)
     assert (b"Another one, to stay" in raw(tmp_path)) == (answer == "n")
+
+
+def test_wiping_ones_own_layer_takes_what_projects_noted(inside: Run, tmp_path: Path, own_home: Path) -> None:
+    """P06, L02: `--scope user` finds, counts and erases observations alone, of projects that are long gone too."""
+    value = "the crimson otter prefers tabs everywhere"
+    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+        user = store.user_connection(make=True)
+        assert user is not None
+        for project in ("gone", "here"):
+            see_project(user, project, now=1.0)
+            observe(user, [Observation(project, "indent", "preference", value, 1.0)])
+    own = path_in(user_data_dir(None))
+    looked = inside("memory", "wipe", "--scope", "user", "--dry-run", "--json", cwd=tmp_path)
+    assert (looked.returncode, json.loads(looked.stdout)["observations"]) == (0, 2)
+    assert b"crimson otter" in raw(own.parent)
+    done = inside("memory", "wipe", "--scope", "user", "--yes", "--verify", cwd=tmp_path)
+    assert done.returncode == 0 and "2 observations" in done.stdout and "found none" in done.stdout
+    assert b"crimson otter" not in raw(own.parent)
+    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+        user = store.user_connection()
+        assert user is not None and noted_in(user) == 0
+    assert inside("memory", "wipe", "--scope", "user", "--yes", cwd=tmp_path).returncode == 1
+
+
+def test_wiping_a_part_of_ones_own_layer_leaves_what_projects_noted(
+    inside: Run, tmp_path: Path, kept: list[Memory]
+) -> None:
+    """A kind of the user's layer is not the layer: observations of other keys stay."""
+    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+        user = store.user_connection()
+        assert user is not None
+        see_project(user, "p", now=1.0)
+        observe(user, [Observation("p", "other", "preference", "quite another thing", 1.0)])
+    assert inside("memory", "wipe", "--scope", "user", "--kind", "convention", "--yes", cwd=tmp_path).returncode == 0
+    with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
+        user = store.user_connection()
+        assert user is not None and noted_in(user) == 1

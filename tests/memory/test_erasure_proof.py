@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -17,8 +18,8 @@ from hypothesis import strategies as st
 from tests.memory.test_erasure import judge, play, put, raw, said
 from xscore import database
 from xscore.cache.judgments import Judgments
-from xscore.memory import erasure
-from xscore.memory.erasure_files import files_of
+from xscore.memory import erasure, erasure_files
+from xscore.memory.erasure_files import files_of, mark_unclean
 from xscore.memory.erasure_proof import prove
 from xscore.memory.erasure_scan import Lines, found_in_files, lines_of, with_halves
 from xscore.memory.store import Store
@@ -230,3 +231,49 @@ def test_bytes_that_sqlite_leaves_behind_go_with_a_rewrite(store: Store) -> None
     erasure.erase(store, [memory.id for memory in going], now=1.0)
     left = raw(store.path.parent)
     assert [memory.text for memory in going if memory.text.encode() in left] == []
+
+
+def test_the_next_erasure_of_something_else_completes_one_that_was_cut_short(tmp_path: Path) -> None:
+    """Issue: who clears the mark has rewritten the file, since nobody knows the lines of the one that was killed."""
+    root, user = tmp_path / "project", tmp_path / "user"
+    root.mkdir()
+    memory, other = said(WORDS), said("Quite another thing to be said", ordinal=7)
+    with Store.open(find_root(root), user_data_dir=user) as store:
+        put(store.connection, memory, other)
+    program = KILLED.format(place="clean", root=str(root), user=str(user), identifier=memory.id)
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=False, env=os.environ)
+    path = find_root(root).store_file
+    with Store.open(find_root(root), user_data_dir=user) as store:
+        store.connection.execute("PRAGMA secure_delete = OFF")
+        put(store.connection, planted := said(WORDS, ordinal=8))
+        store.connection.execute("DELETE FROM vec WHERE memory_id = ?", (planted.id,))
+        store.connection.execute("DELETE FROM memory WHERE id = ?", (planted.id,))
+        store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert b"saffron" in path.read_bytes(), "left in the slack of a page, as an erasure that was killed may"
+        done = erasure.erase(store, [other.id], now=2.0)
+        assert (done.is_clean, done.is_finished, done.memories) == (True, True, 1)
+    assert b"saffron" not in raw(tmp_path)
+
+
+def test_a_store_that_is_held_after_the_rows_are_gone_is_not_clean_and_no_error(store: Store) -> None:
+    """Issue: what is erased is erased; a rewrite that another process prevents is told as not clean (exit 6)."""
+    put(store.connection, memory := said(WORDS))
+    with store.transaction():
+        mark_unclean(store.connection, "of another")
+    original = erasure_files.empty_journal
+    holders: list[sqlite3.Connection] = []
+
+    def then_held(connection: sqlite3.Connection, patience_s: float) -> bool:
+        emptied = original(connection, patience_s)
+        holder = sqlite3.connect(store.path, isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        holders.append(holder)
+        return emptied
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(erasure_files, "empty_journal", then_held)
+        done = erasure.erase(store, [memory.id], now=1.0, patience_s=0.05)
+    for holder in holders:
+        holder.close()
+    assert (done.memories, done.is_clean) == (1, False)
+    assert erasure.erase(store, [memory.id], now=2.0).is_clean

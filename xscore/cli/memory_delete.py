@@ -57,26 +57,33 @@ def delete(ids: tuple[str, ...], dry_run: bool, verify: bool, earlier: bool, fla
 
 
 def erase_and_tell(
-    store: "Store", ids: Sequence[str], *, dry_run: bool, verify: bool, terminal: Terminal, forget: bool = False
+    store: "Store",
+    ids: Sequence[str],
+    *,
+    dry_run: bool,
+    verify: bool,
+    terminal: Terminal,
+    forget: bool = False,
+    noted: bool = False,
 ) -> int:
     """Erase, or say what would go; return the exit code. Raises NothingMatched, UsageError, StoreError.
 
-    forget: no import brings them back.
+    forget: no import brings them back. noted: with all that projects noted in the user's store.
     """
     from xscore.memory import erasure
     from xscore.memory.erasure_proof import prove
 
     if dry_run:
-        return _tell(erasure.preview(store, ids), None, dry_run=True, terminal=terminal)
-    wording = erasure.wording(store, ids) if verify else frozenset()
-    done = erasure.erase(store, ids, now=store.clock(), forget=forget)
+        return _tell(erasure.preview(store, ids, noted=noted), None, dry_run=True, terminal=terminal)
+    wording = erasure.wording(store, ids, noted=noted) if verify else frozenset()
+    done = erasure.erase(store, ids, now=store.clock(), forget=forget, noted=noted)
     return _tell(done, prove(store, wording) if verify else None, dry_run=False, terminal=terminal)
 
 
 def _tell(done: "Erasure", proof: "Proof | None", *, dry_run: bool, terminal: Terminal) -> int:
     from xscore.pipeline.receipt import to_json
 
-    if not done.ids and done.is_clean and not done.is_finished:
+    if not (done.ids or done.observations) and done.is_clean and not done.is_finished:
         raise NothingMatched(
             f"no memory is called {_listed(done.missing)}", hint="`xscore memory list` shows ids; they are exact."
         )
@@ -84,7 +91,7 @@ def _tell(done: "Erasure", proof: "Proof | None", *, dry_run: bool, terminal: Te
     code = 0 if is_clean else NOT_CLEAN
     if terminal.as_json:
         proven = to_json(proof) | {"holds": proof.holds} if proof else None
-        print_json(to_json(done) | {"dry_run": dry_run, "proof": proven, "exit_code": code})
+        print_json(to_json(done) | {"dry_run": dry_run, "proof": proven})
     else:
         echo(page(done, proof, dry_run=dry_run))
     if done.missing:

@@ -14,8 +14,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from xscore import database
-from xscore.errors import UsageError
-from xscore.memory.erasure_files import clean, mark_unclean
+from xscore.errors import NothingMatched, UsageError
+from xscore.memory.erasure_files import clean, mark_unclean, new_mark
 from xscore.memory.erasure_scan import lines_of
 from xscore.memory.pii import redact_pii
 from xscore.memory.redact import redact
@@ -50,18 +50,21 @@ def save(
 
     goals: instead of those that the tasks name. Raises UsageError for a name or note that cannot be kept.
     """
-    found = session(connection, thread)
-    payload = {
-        "thread": thread,
-        "branch": found.branch if found else "",
-        "ticket": found.ticket if found else "",
+    checked = _checked(name)
+    said = {
         "persona": persona,
         "notes": [_kept(note, "a note") for note in notes][:MOST_NOTES],
         "goals": [_kept(goal, "a goal") for goal in goals][:MOST_NOTES],
-        "entries": [to_json(entry) for entry in entries(connection, thread)],
     }
-    checked = _checked(name)
-    with database.transaction(connection):
+    with database.transaction(connection):  # so that nothing is kept that is erased just now
+        found = session(connection, thread)
+        payload = {
+            "thread": thread,
+            "branch": found.branch if found else "",
+            "ticket": found.ticket if found else "",
+            **said,
+            "entries": [to_json(entry) for entry in entries(connection, thread)],
+        }
         connection.execute(
             "INSERT INTO checkpoint (name, created_at, payload) VALUES (?, ?, ?) ON CONFLICT (name)"
             " DO UPDATE SET created_at = excluded.created_at, payload = excluded.payload",
@@ -71,7 +74,7 @@ def save(
 
 
 def load(connection: sqlite3.Connection, name: str) -> Checkpoint:
-    """Return a checkpoint. Raises UsageError with the names that come near."""
+    """Return a checkpoint. Raises NothingMatched with the names that come near."""
     row = connection.execute(
         "SELECT name, created_at, payload FROM checkpoint WHERE name = ?", (_name(name),)
     ).fetchone()
@@ -81,7 +84,7 @@ def load(connection: sqlite3.Connection, name: str) -> Checkpoint:
     names = [str(known) for (known,) in connection.execute("SELECT name FROM checkpoint ORDER BY name")]
     near = get_close_matches(name, names, n=3, cutoff=0.4)
     said = f"Did you mean {' or '.join(near)}?" if near else "`xscore checkpoint list` names them."
-    raise UsageError(f"there is no checkpoint `{name}`", hint=said)
+    raise NothingMatched(f"there is no checkpoint `{name}`", hint=said)
 
 
 def is_saved(connection: sqlite3.Connection, name: str) -> bool:
@@ -99,13 +102,14 @@ def checkpoints(connection: sqlite3.Connection) -> list[Checkpoint]:
 def delete(store: Store, name: str, *, patience_s: float = 5.0) -> bool:
     """Erase a checkpoint for good; False: another process kept the journal from being emptied, so it may linger there.
 
-    Raises UsageError where there is none of that name.
+    Raises NothingMatched where there is none of that name.
     """
-    gone = load(store.connection, name)
+    mark = new_mark()
     with database.transaction(store.connection):
+        gone = load(store.connection, name)
         for sql in _FORGET_NAME:
             store.connection.execute(sql, (gone.name,))
-        mark_unclean(store.connection)
+        mark_unclean(store.connection, mark)
     told = [
         gone.name,
         *gone.notes,
@@ -113,7 +117,7 @@ def delete(store: Store, name: str, *, patience_s: float = 5.0) -> bool:
         *gone.pending,
         *(f"{entry.task}\n{entry.outcome}" for entry in gone.entries),
     ]
-    return clean(store.connection, store.path, lines_of(told), patience_s=patience_s)
+    return clean(store.connection, store.path, lines_of(told), mark=mark, patience_s=patience_s)
 
 
 def render(checkpoint: Checkpoint) -> str:

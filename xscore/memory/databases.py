@@ -6,10 +6,12 @@ each, used by one task at a time, so that a command sees what it just wrote.
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
+from xscore import database
 from xscore.errors import StoreError, UsageError
 from xscore.memory import store_key, trust, user_secret, user_store
 from xscore.paths import Root
@@ -128,6 +130,23 @@ class Databases:
                 hint="Say it of this project instead (`--layer project`), or switch the setting on in your own file.",
             )
         return own
+
+    @contextmanager
+    def transaction(self, layers: Collection[Layer] = ()) -> Iterator[None]:
+        """Hold the databases of these layers to write them together; none named: the repository's and the user's.
+
+        The user's is taken first and committed last, everywhere, so that two processes never wait for each other. A
+        commit of the user's that fails leaves what was written to the repository's: whoever writes both must be able
+        to do it again. Raises what `home_of` raises.
+        """
+        own = self.home_of(Layer.USER) if Layer.USER in layers else None if layers else self.user_connection()
+        held = [] if own is None else [own]
+        if not layers or any(layer is not Layer.USER for layer in layers):
+            held.append(self.connection)
+        with ExitStack() as open_:
+            for connection in held:
+                open_.enter_context(database.transaction(connection))
+            yield
 
     def close(self) -> None:
         """Release the files."""

@@ -17,12 +17,12 @@ from pathlib import Path
 from xscore import database
 from xscore.memory import user_store
 from xscore.memory.databases import Databases
-from xscore.memory.erasure_files import clean, is_unclean, mark_unclean, remove, strays_with
+from xscore.memory.erasure_files import clean, is_unclean, mark_unclean, new_mark, remove, strays_with
 from xscore.memory.erasure_plan import Plan, plan, plan_of_themselves, texts_of
 from xscore.memory.erasure_rows import carry_out, remove_observations
 from xscore.memory.erasure_rows import let_go as rows_gone
 from xscore.memory.erasure_scan import lines_of, with_halves
-from xscore.memory.observations import project_name
+from xscore.memory.observations import forget_projects, observations, project_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,48 +65,58 @@ class Erasure:
     """Whether the files hold nothing of it any more; False: another process kept the journal from being emptied."""
 
 
-def preview(store: Databases, ids: Collection[str]) -> Erasure:
+def preview(store: Databases, ids: Collection[str], *, noted: bool = False) -> Erasure:
     """Tell what `erase` would remove, and remove nothing. Raises UsageError for memories of the index."""
     user = store.user_connection()
     with _rolled_back(user), _rolled_back(store.connection):
         own, users = _plans(store, user, ids)
+        lines = _lines(own, users, user, noted=noted)
         done = carry_out(store.connection, own, now=0.0, forget=False)
         if user is not None:
             done["observations"] = remove_observations(user, own, project=project_name(store.store_id))
-            done.update(_carry_out_users(user, users, now=0.0, forget=False))
-    strays = tuple(_named(store, place) for place in _strays(store, own, users))
+            done.update(_carry_out_users(user, users, now=0.0, forget=False, noted=noted))
+    strays = tuple(_named(store, place) for place in _strays(store, lines))
     return _erasure(own, users, ids, done, asides=strays)
 
 
 def erase(
-    store: Databases, ids: Collection[str], *, now: float, forget: bool = False, patience_s: float = 5.0
+    store: Databases,
+    ids: Collection[str],
+    *,
+    now: float,
+    forget: bool = False,
+    noted: bool = False,
+    patience_s: float = 5.0,
 ) -> Erasure:
     """Erase these memories for good, in the repository's store and in the user's.
 
     now: Unix seconds, of the tombstones. forget: remember the ids (not the texts), so that no import brings them back.
+    noted: with everything that projects noted in the user's store, as when the user's whole layer goes.
     patience_s: how long to wait for processes that read the journal. A call that was killed has changed nothing, or is
     completed by the next. Raises UsageError for memories of the index: exclude their file instead; StoreError.
     """
-    user = store.user_connection()
+    user, mark = store.user_connection(), new_mark()
     is_finished = any(is_unclean(connection) for connection in (store.connection, user) if connection is not None)
     own, users = _plans(store, user, ids)
-    places = _strays(store, own, users)
+    lines = _lines(own, users, user, noted=noted)
+    places = _strays(store, lines)
     remove(places)
     done = Counter[str]()
     if user is not None and own.memories:  # first, while the memories still say what to look for
         with database.transaction(user):
             done["observations"] = remove_observations(user, own, project=project_name(store.store_id))
-            mark_unclean(user)
-    if own.ids:
-        with database.transaction(store.connection):
-            own, _ = _plans(store, user, ids)  # a turn may have ended meanwhile
-            done.update(carry_out(store.connection, own, now=now, forget=forget))
-            mark_unclean(store.connection)
-    if user is not None and users.memories:
-        with database.transaction(user):
-            done.update(_carry_out_users(user, users, now=now, forget=forget))
-            mark_unclean(user)
-    is_clean = _cleaned(store, user, own.lines.all | users.lines.all, patience_s)
+            mark_unclean(user, mark)
+    if own.ids or users.memories or (noted and user is not None):
+        with store.transaction():
+            own, users = _plans(store, user, ids)  # a turn may have ended meanwhile, or another process said more
+            lines |= _lines(own, users, user, noted=noted)
+            if own.ids:
+                done.update(carry_out(store.connection, own, now=now, forget=forget))
+                mark_unclean(store.connection, mark)
+            if user is not None and (users.memories or noted):
+                done.update(_carry_out_users(user, users, now=now, forget=forget, noted=noted))
+                mark_unclean(user, mark)
+    is_clean = _cleaned(store, user, lines, mark, patience_s)
     gone = tuple(_named(store, place) for place in places)
     return replace(_erasure(own, users, ids, done, asides=gone), is_finished=is_finished, is_clean=is_clean)
 
@@ -124,10 +134,11 @@ def let_go(store: Databases, ids: Collection[str], *, now: float) -> int:
     return gone
 
 
-def wording(store: Databases, ids: Collection[str]) -> frozenset[str]:
+def wording(store: Databases, ids: Collection[str], *, noted: bool = False) -> frozenset[str]:
     """Return the telling lines of what `erase` would remove, for `erasure_proof`; ask before it is gone."""
-    own, users = _plans(store, store.user_connection(), ids)
-    return with_halves(lines_of(texts_of([own, users])))
+    user = store.user_connection()
+    own, users = _plans(store, user, ids)
+    return with_halves(lines_of([*texts_of([own, users]), *(_noted(user) if noted else [])]))
 
 
 def _plans(store: Databases, user: sqlite3.Connection | None, ids: Collection[str]) -> tuple[Plan, Plan]:
@@ -139,27 +150,38 @@ def _plans(store: Databases, user: sqlite3.Connection | None, ids: Collection[st
     return own, plan(user, ids, texts=texts_of([own]))
 
 
-def _carry_out_users(user: sqlite3.Connection, users: Plan, *, now: float, forget: bool) -> Counter[str]:
-    if not users.memories:
+def _carry_out_users(user: sqlite3.Connection, users: Plan, *, now: float, forget: bool, noted: bool) -> Counter[str]:
+    if not (users.memories or noted):
         return Counter()
-    noted = remove_observations(user, users, project=None)
-    return carry_out(user, users, now=now, forget=forget) + Counter(observations=noted)
+    observed = forget_projects(user) if noted else remove_observations(user, users, project=None)
+    done = carry_out(user, users, now=now, forget=forget) if users.memories else Counter[str]()
+    return done + Counter(observations=observed)
 
 
-def _strays(store: Databases, own: Plan, users: Plan) -> list[Path]:
+def _noted(user: sqlite3.Connection | None) -> list[str]:
+    return [] if user is None else [each.value for each in observations(user)]
+
+
+def _lines(own: Plan, users: Plan, user: sqlite3.Connection | None, *, noted: bool) -> frozenset[str]:
+    """Every line that is to be found nowhere afterwards."""
+    return own.lines.all | users.lines.all | (lines_of(_noted(user)) if noted else frozenset())
+
+
+def _strays(store: Databases, lines: frozenset[str]) -> list[Path]:
     """Stray copies that hold what goes, beside either store."""
-    lines = own.lines.all | users.lines.all
     folders = [store.path.parent, *([store.user_data_dir] if store.user_data_dir else [])]
     return [place for folder in folders for place in strays_with(folder, lines)]
 
 
-def _cleaned(store: Databases, user: sqlite3.Connection | None, lines: frozenset[str], patience_s: float) -> bool:
+def _cleaned(
+    store: Databases, user: sqlite3.Connection | None, lines: frozenset[str], mark: str, patience_s: float
+) -> bool:
     places = [(store.connection, store.path)]
     if user is not None and store.user_data_dir is not None:
         places.append((user, user_store.path_in(store.user_data_dir)))
     marked = [(connection, path) for connection, path in places if is_unclean(connection)]
     done = [
-        clean(connection, path, lines, patience_s=patience_s) for connection, path in marked
+        clean(connection, path, lines, mark=mark, patience_s=patience_s) for connection, path in marked
     ]  # each one, also after a failure
     return all(done)
 
@@ -191,4 +213,5 @@ def _rolled_back(connection: sqlite3.Connection | None) -> Iterator[None]:
     try:
         yield
     finally:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk has ended it already, and that is the error to tell
+            connection.execute("ROLLBACK")

@@ -8,9 +8,11 @@ What the disk itself keeps of blocks that were given back is beyond it.
 """
 
 import re
+import secrets
 import shutil
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from xscore import database, sealing
@@ -19,7 +21,9 @@ from xscore.memory.erasure_plan import still_said
 from xscore.memory.erasure_scan import found_in_files, with_halves
 
 UNCLEAN = "unclean"
-"""Key in `meta`: rows were erased, and the files were not seen to be clean since."""
+"""Key in `meta`: rows were erased, and the files were not seen to be clean since; its value names the erasure."""
+_SEVERAL = "several"
+"""Its value when another erasure was cut short before: what that one's lines were, nobody knows any more."""
 SEARCHED_AT_MOST = 2_000
 """With more lines than this the database is rewritten without a search."""
 _ASIDE = re.compile(r"aside-\d+")
@@ -71,41 +75,73 @@ def search(files: Iterable[Path], lines: Iterable[str]) -> dict[Path, set[str]]:
         raise StoreError(f"the files cannot be searched: {error}", hint="Check their permissions.") from error
 
 
-def clean(connection: sqlite3.Connection, path: Path, lines: frozenset[str], *, patience_s: float) -> bool:
-    """Leave none of the lines in the database at `path` or its journal; False: a reader keeps the journal from it.
+def clean(connection: sqlite3.Connection, path: Path, lines: frozenset[str], *, mark: str, patience_s: float) -> bool:
+    """Leave none of the lines in the database at `path` or its journal; False: another process keeps it from that.
 
-    Lines of None known, as after a call that was killed, or of very many, cost a rewrite without a search.
+    mark: of the erasure whose lines these are. Where the store bears another's, as after a call that was killed, or no
+    line is known, or very many are, it is rewritten without a search. Raises StoreError.
     """
+    try:
+        return _clean(connection, path, lines, mark=mark, patience_s=patience_s)
+    except StoreError as error:
+        if database.is_busy(error):  # the rows are gone, and the mark stands: the next call goes on
+            return False
+        raise
+
+
+def _clean(connection: sqlite3.Connection, path: Path, lines: frozenset[str], *, mark: str, patience_s: float) -> bool:
     if not empty_journal(connection, patience_s):
         return False
-    is_sealed = sealing.note_of(path) is not None
-    if is_sealed or not lines or len(lines) > SEARCHED_AT_MOST or _leftovers(connection, path, lines):
-        connection.execute("VACUUM")
+    is_known = 0 < len(lines) <= SEARCHED_AT_MOST and _mark(connection) == mark and sealing.note_of(path) is None
+    if not is_known or _leftovers(connection, path, lines):
+        with _waiting(connection, patience_s):
+            connection.execute("VACUUM")
         if not empty_journal(connection, patience_s):
             return False
-    connection.execute("DELETE FROM meta WHERE key = ?", (UNCLEAN,))
+    with _waiting(connection, patience_s):
+        connection.execute("DELETE FROM meta WHERE key = ?", (UNCLEAN,))
     empty_journal(connection, patience_s)  # the mark's own page; nothing of it is erased text
     return True
 
 
 def is_unclean(connection: sqlite3.Connection) -> bool:
     """Whether an erasure was cut short before the files were clean."""
-    return connection.execute("SELECT 1 FROM meta WHERE key = ?", (UNCLEAN,)).fetchone() is not None
+    return _mark(connection) is not None
 
 
-def mark_unclean(connection: sqlite3.Connection) -> None:
-    """Note in an open transaction that the files are to be cleaned, in case nobody gets to it."""
-    connection.execute("INSERT INTO meta (key, value) VALUES (?, '1') ON CONFLICT DO NOTHING", (UNCLEAN,))
+def new_mark() -> str:
+    """Name an erasure."""
+    return secrets.token_hex(8)
+
+
+def mark_unclean(connection: sqlite3.Connection, mark: str) -> None:
+    """Note in an open transaction that the files are to be cleaned, in case nobody gets to it. mark: of `new_mark`."""
+    connection.execute(
+        "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key)"
+        " DO UPDATE SET value = CASE value WHEN excluded.value THEN value ELSE ? END",
+        (UNCLEAN, mark, _SEVERAL),
+    )
 
 
 def empty_journal(connection: sqlite3.Connection, patience_s: float) -> bool:
     """Move the journal into the database and cut it to nothing; False: a reader still needs it."""
+    with _waiting(connection, patience_s):
+        busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not busy
+
+
+@contextmanager
+def _waiting(connection: sqlite3.Connection, patience_s: float) -> Iterator[None]:
     connection.execute(f"PRAGMA busy_timeout = {round(patience_s * 1_000)}")
     try:
-        busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        yield
     finally:
         connection.execute(f"PRAGMA busy_timeout = {round(database.BUSY_TIMEOUT_S * 1_000)}")
-    return not busy
+
+
+def _mark(connection: sqlite3.Connection) -> str | None:
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (UNCLEAN,)).fetchone()
+    return None if row is None else str(row[0])
 
 
 def _leftovers(connection: sqlite3.Connection, path: Path, lines: frozenset[str]) -> bool:

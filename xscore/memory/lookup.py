@@ -34,6 +34,11 @@ class Choice:
     statuses: Collection[Status] = LIVE
 
     @property
+    def is_users_whole(self) -> bool:
+        """Whether all of the user's own layer is meant."""
+        return Layer.USER in self.layers and not (self.kinds or self.scopes)
+
+    @property
     def where(self) -> tuple[str, tuple[str, ...]]:
         """The condition in SQL, and its parameters."""
         chosen = {"layer": self.layers, "kind": self.kinds, "scope": self.scopes, "status": self.statuses}

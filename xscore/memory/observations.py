@@ -28,6 +28,13 @@ def projects(user: sqlite3.Connection) -> dict[str, float]:
     return dict(user.execute("SELECT id, seen_at FROM project ORDER BY id").fetchall())
 
 
+def noted_in(user: sqlite3.Connection | None) -> int:
+    """Count the observations, or where there are none the projects, that the user's store holds; 0 without a store."""
+    if user is None:
+        return 0
+    return len(observations(user)) or len(projects(user))
+
+
 def see_project(user: sqlite3.Connection, project: str, *, now: float) -> None:
     """Note that a project takes part, in a transaction that is open."""
     user.execute(
@@ -48,8 +55,9 @@ def observe(user: sqlite3.Connection, noted: Sequence[Observation]) -> None:
 
 
 def forget_projects(user: sqlite3.Connection) -> int:
-    """Remove every project with all that it said, in a transaction that is open; return how many observations went."""
-    gone = user.execute("DELETE FROM observation").rowcount
+    """Remove every project with all that it said, in a transaction that is open; return how many `noted_in` counted."""
+    gone = noted_in(user)
+    user.execute("DELETE FROM observation")
     user.execute("DELETE FROM project")
     return gone
 
