@@ -37,6 +37,8 @@ _UPSERT = (
     f" ON CONFLICT (id) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in _COLUMNS if c not in _SURVIVING)}"
 )
 
+_OF_KEY = "layer = ? AND scope = ? AND key = ? AND key <> ''"
+"""Said twice, so that the index by key serves."""
 _OUTDATED = """
     DELETE FROM vec WHERE memory_id = ? AND embedder <> ?
     AND NOT EXISTS (SELECT 1 FROM memory WHERE id = ? AND text_hash = ?)
@@ -124,15 +126,14 @@ def with_status(memory: Memory, status: Status) -> Memory:
     )
 
 
-def put(connection: sqlite3.Connection, memories: Sequence[Memory], *, thread: str = "") -> None:
-    """Upsert memories and their vectors. Call it inside `database.transaction`.
+def put(connection: sqlite3.Connection, memories: Sequence[Memory], *, thread: str = "") -> tuple[str, ...]:
+    """Upsert memories and their vectors; return the ids of those that stepped back. Call it in `database.transaction`.
 
     An active or stale memory with the same layer, scope and key steps back as superseded. `thread` marks exchanges.
     Vectors that other embedders made of a text that is another now are gone; they cost money, so the others stay.
     """
-    for memory in memories:
-        if memory.key and memory.status is Status.ACTIVE:
-            _supersede(connection, memory)
+    claims = [memory for memory in memories if memory.key and memory.status is Status.ACTIVE]
+    superseded = tuple(identifier for memory in claims for identifier in _supersede(connection, memory))
     connection.executemany(
         _OUTDATED, ((memory.id, EMBEDDER, memory.id, memory.text_hash) for memory in memories)
     )  # before the texts are written
@@ -142,6 +143,7 @@ def put(connection: sqlite3.Connection, memories: Sequence[Memory], *, thread: s
         " ON CONFLICT (memory_id, embedder) DO UPDATE SET data = excluded.data",
         ((memory.id, EMBEDDER, _vector(memory)) for memory in memories),
     )
+    return superseded
 
 
 def shown(text: str, card: str, *, status: str, tests: str) -> str:
@@ -221,19 +223,17 @@ def _marked(text: str, status: str) -> str:
     return STALE_MARK + text if status == Status.STALE else text
 
 
-def _supersede(connection: sqlite3.Connection, memory: Memory) -> None:
-    connection.execute(
-        "UPDATE memory SET status = 'superseded', superseded_by = ?"
-        " WHERE layer = ? AND scope = ? AND key = ? AND status = 'active' AND id <> ?",
-        (memory.id, memory.layer, memory.scope, memory.key, memory.id),
-    )
+def _supersede(connection: sqlite3.Connection, memory: Memory) -> list[str]:
+    """Let those that are live under its key step back, without the mark that some had; return their ids."""
     known = (memory.layer, memory.scope, memory.key, memory.id)
-    stale = rows.memories(connection, "layer = ? AND scope = ? AND key = ? AND status = 'stale' AND id <> ?", known)
-    without_mark = [with_status(one, Status.SUPERSEDED) for one in stale]
+    found = rows.memories(connection, f"{_OF_KEY} AND status = 'active' AND id <> ?", known)
+    found += rows.memories(connection, f"{_OF_KEY} AND status = 'stale' AND id <> ?", known)
+    stepped_back = [with_status(one, Status.SUPERSEDED) for one in found]
     connection.executemany(
         "UPDATE memory SET status = 'superseded', superseded_by = ?, content_hash = ?, text_hash = ? WHERE id = ?",
-        [(memory.id, one.content_hash, one.text_hash, one.id) for one in without_mark],
+        [(memory.id, one.content_hash, one.text_hash, one.id) for one in stepped_back],
     )
+    return [one.id for one in stepped_back]
 
 
 def _vector(memory: Memory) -> bytes:

@@ -16,12 +16,15 @@ from xscore import database
 from xscore.errors import UsageError
 from xscore.memory import evidence, rows
 from xscore.memory.databases import Databases
+from xscore.memory.lookup import LIVE, saying
+from xscore.memory.mention_links import link_mentions
 from xscore.memory.saved_form import SavedMemory, complaint
 from xscore.memory.writing import write
 from xscore.records import Imported, Layer, Memory, Source, Status
 
 MAX_BYTES = 64_000_000
-MAX_LINE_BYTES = 2_000_000
+MAX_LINE_BYTES = 8_000_000
+"""Of a memory at its limits (`memory.limits`), with every character escaped."""
 _COMPLAINTS_SHOWN = 5
 _FUTURE_S = 86_400.0
 """Clocks differ; nothing was said tomorrow."""
@@ -42,6 +45,8 @@ def import_lines(store: Databases, data: bytes, *, now: float | None = None) -> 
             open_.enter_context(database.transaction(connection))
         for _, line in lines:
             _take(homes, line, told, now=moment, allow_pii=store.settings.allow_pii)
+        if id(store.connection) in distinct:
+            link_mentions(store.connection, told.added)
     return told.imported()
 
 
@@ -133,7 +138,7 @@ def _take(
         else:
             told.kept.extend(other.id for other in there)
         return
-    write(connection, memory, before=None, now=now)
+    write(connection, memory, before=None, now=now, link=False)
     if line.citations:
         evidence.attach(connection, memory.id, line.cited())
     told.added.append(memory.id)
@@ -141,14 +146,17 @@ def _take(
 
 
 def _in_the_way(connection: sqlite3.Connection, memory: Memory) -> list[Memory]:
-    """Find what has its id, its words, or actively its key."""
-    where = (
-        "id = ? OR (layer = ? AND kind = ? AND source <> 'index' AND text = ? AND key = ?)"
-        " OR (? <> '' AND layer = ? AND scope = ? AND key = ? AND status = 'active')"
-    )
-    active_key = memory.key if memory.status is Status.ACTIVE else ""
-    said = (memory.id, memory.layer, memory.kind, memory.text, memory.key)
-    return rows.memories(connection, where, (*said, active_key, memory.layer, memory.scope, memory.key))
+    """Find what has its id, its words, or its key where both are live."""
+    found = rows.memories(connection, "id = ?", (memory.id,))
+    found += [
+        other for other in saying(connection, memory.layer, memory.kind, memory.text) if _says_the_same(other, memory)
+    ]
+    if memory.key and memory.status in LIVE:
+        claimed = (memory.layer, memory.scope, memory.key)
+        for status in LIVE:
+            where = f"layer = ? AND scope = ? AND key = ? AND key <> '' AND status = '{status}'"
+            found += rows.memories(connection, where, claimed)
+    return found
 
 
 def _says_the_same(one: Memory, other: Memory) -> bool:

@@ -10,7 +10,7 @@ is linked; two of the same name are two candidates for a guess, and none is made
 import json
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from xscore.hashing import file_id
@@ -19,6 +19,8 @@ from xscore.records import Kind, Memory, Mention, Relation
 
 MOST_NAMES = 50
 """Names that one memory may be linked by."""
+_FEW = 60
+"""Parts of names that are looked for one by one; for more, everything is read."""
 _AMONG = "IN (SELECT value FROM json_each(?))"
 _PART = r"[\w@%+.-]+"
 _ENTITY = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
@@ -111,7 +113,7 @@ def _tie(connection: sqlite3.Connection, sources: Sequence[str], mentions: Seque
     )
     if not mentions:
         return 0
-    known = _known(connection)
+    known = _known(connection, {part for one in mentions for part in _parts(one.hint)})
     asked = json.dumps([one.name for one in mentions if one.hint.startswith(f"{_KNOWN}:")])
     known.memories = {row[0] for row in connection.execute(f"SELECT id FROM memory WHERE id {_AMONG}", (asked,))}  # noqa: S608  names are ours
     edges = {(one.source, target) for one in mentions for target in _targets(one.hint, known)}
@@ -122,13 +124,50 @@ def _tie(connection: sqlite3.Connection, sources: Sequence[str], mentions: Seque
     return len(edges)
 
 
-def _known(connection: sqlite3.Connection) -> _Known:
-    known = _Known()
-    for path in index_rows.file_languages(connection):
+def _parts(hint: str) -> list[str]:
+    """Return the last parts of the names of files and entities that a mention may point to."""
+    kind, _, rest = hint.partition(":")
+    place, _, entity = rest.rpartition("::")
+    if kind == _KNOWN:
+        return []
+    if kind == _FILE:
+        return [rest.rpartition("/")[2]]
+    return [entity.rpartition(".")[2], *([place.rpartition("/")[2]] if place else [])]
+
+
+def _known(connection: sqlite3.Connection, parts: Collection[str]) -> _Known:
+    """Read what has a name with one of these parts; of many, everything at once."""
+    known, few = _Known(), sorted(parts) if len(parts) <= _FEW else []
+    if few:
+        files, entities = _files_with(connection, few), _entities_with(connection, few)
+    else:
+        files, entities = list(index_rows.file_languages(connection)), index_rows.definitions(connection)
+    for path in files:
         known.files.setdefault(path.rpartition("/")[2], []).append(path)
-    for row in index_rows.definitions(connection):
+    for row in entities:
         known.entities.setdefault(row.plain.rpartition(".")[2], []).append(row)
     return known
+
+
+def _files_with(connection: sqlite3.Connection, parts: Sequence[str]) -> list[str]:
+    holds = " OR ".join(["instr(path, ?)"] * len(parts))
+    rows_ = connection.execute(f"SELECT path FROM file WHERE excluded = '' AND ({holds})", parts)  # noqa: S608  ours
+    return [path for (path,) in rows_.fetchall()]
+
+
+def _entities_with(connection: sqlite3.Connection, parts: Sequence[str]) -> list[index_rows.EntityRow]:
+    """Found in the index of names alone, which is a tenth of the table; in the order of `index_rows.definitions`."""
+    holds = " OR ".join(["instr(entity, ?)"] * len(parts))
+    among = f"rowid IN (SELECT rowid FROM memory WHERE {holds})"  # noqa: S608  ours
+    found = connection.execute(
+        f"SELECT id, path, entity, kind, language FROM memory WHERE layer = 'graph' AND {among}"  # noqa: S608  ours
+        " ORDER BY status, kind, rowid",
+        parts,
+    )
+    return [
+        index_rows.EntityRow(id_, path, entity, Kind(kind), language)
+        for id_, path, entity, kind, language in found.fetchall()
+    ]
 
 
 def _targets(hint: str, known: _Known) -> list[str]:

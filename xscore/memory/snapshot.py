@@ -9,7 +9,7 @@ another time's, only the map stays.
 
 import json
 import sqlite3
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from xscore import database
 from xscore.errors import UsageError
@@ -17,9 +17,21 @@ from xscore.hashing import digest
 from xscore.memory import door, evidence, rows
 from xscore.memory.databases import Databases
 from xscore.memory.events import EventName, emit
+from xscore.memory.mention_links import link_mentions
 from xscore.memory.repository_map import keep_map, repository_maps
-from xscore.memory.writing import write
-from xscore.records import Edge, KeptMemory, Memory, Restored, RetrievalId, RetrievalTrace, Snapshot, Source, Status
+from xscore.memory.writing import is_linked, write
+from xscore.records import (
+    Edge,
+    KeptMemory,
+    Kind,
+    Memory,
+    Restored,
+    RetrievalId,
+    RetrievalTrace,
+    Snapshot,
+    Source,
+    Status,
+)
 
 _OWN = "source <> 'index'"
 _EDGES = f"""
@@ -58,6 +70,7 @@ def restore(store: Databases, snapshot: Snapshot, *, now: float | None = None) -
     with database.transaction(connection):
         for kept in sorted(snapshot.memories, key=lambda kept: kept.memory.status is Status.ACTIVE):
             put.memory(kept)
+        link_mentions(connection, put.named)
         _settle(connection, snapshot)
         edges = _tie(connection, snapshot)
         known = {trace.id for trace in _retrievals(connection)}
@@ -91,6 +104,8 @@ class _Put:
     changed: int = 0
     unchanged: int = 0
     redacted: int = 0
+    named: list[str] = field(default_factory=list)
+    """Ids of those to be tied to what they name."""
 
     def memory(self, kept: KeptMemory) -> None:
         """Put one memory back, where it is not as it is to be."""
@@ -102,7 +117,9 @@ class _Put:
         if before == memory and thread == kept.thread and cited == kept.citations:
             self.unchanged += 1
             return
-        write(self.connection, memory, before=before, now=self.now, thread=kept.thread)
+        write(self.connection, memory, before=before, now=self.now, thread=kept.thread, link=False)
+        if is_linked(memory, before):
+            self.named.append(memory.id)
         evidence.attach(self.connection, memory.id, kept.citations)
         self.added += before is None
         self.changed += before is not None
@@ -130,8 +147,11 @@ def _through_the_door(memory: Memory, *, allow_pii: bool) -> tuple[Memory, int]:
         raise UsageError(f"nothing was restored: the text of {memory.id} does not fit its hashes", hint=refused)
     names = ("layer", "kind", "title", "text", "path", "entity", "card", "start_line", "end_line", "language", "facts")
     more = ("particulars", "key", "scope", "importance", "confidence", "evidence_count", "source", "status")
+    own_words = memory.kind is Kind.EXCHANGE and memory.source is Source.EXPLICIT  # as `memory.turns` keeps them
     made, redacted = door.make(
-        **{name: getattr(memory, name) for name in (*names, *more)}, updated_at=memory.updated_at
+        **{name: getattr(memory, name) for name in (*names, *more)},
+        updated_at=memory.updated_at,
+        allow_pii=allow_pii or own_words,
     )
     own = ("id", "superseded_by", "created_at", "accessed_at", "access_count")
     return replace(made, **{name: getattr(memory, name) for name in own}), redacted

@@ -10,7 +10,7 @@ import sqlite3
 from xscore.memory import door
 from xscore.memory.events import EventName, emit
 from xscore.memory.mention_links import link_mentions
-from xscore.records import Kind, Layer, Memory, Status
+from xscore.records import Kind, Layer, Memory
 
 
 def write(
@@ -25,12 +25,11 @@ def write(
     """Put a memory and tell what happened; return the ids of those whose place it took. Call it inside a transaction.
 
     before: the memory as it was; None: it is new. thread: its working session; None: the one it had.
-    link: tie it to the code it names; whoever writes many links them all at once.
+    link: tie it to the code it names; whoever writes many links them all at once (those that `is_linked` names).
     """
-    superseded = _in_its_place(connection, memory)
     if thread is None:
         thread = "" if before is None else _thread(connection, memory.id)
-    door.put(connection, [memory], thread=thread)
+    superseded = door.put(connection, [memory], thread=thread)
     payload = {"layer": memory.layer, "kind": memory.kind, "source": memory.source}
     name = EventName.STORED if before is None else EventName.UPDATED
     emit(connection, name, at=now, subject=memory.id, payload=payload)
@@ -38,20 +37,14 @@ def write(
         emit(connection, EventName.UPDATED, at=now, subject=identifier, payload={"superseded_by": memory.id})
     if before is None and memory.kind is Kind.DECISION:
         emit(connection, EventName.DECISION, at=now, subject=memory.id)
-    is_new_text = before is None or before.text != memory.text
-    if link and is_new_text and memory.layer is not Layer.USER:
+    if link and is_linked(memory, before):
         link_mentions(connection, [memory.id])
     return superseded
 
 
-def _in_its_place(connection: sqlite3.Connection, memory: Memory) -> tuple[str, ...]:
-    if not memory.key or memory.status is not Status.ACTIVE:
-        return ()
-    found = connection.execute(
-        "SELECT id FROM memory WHERE layer = ? AND scope = ? AND key = ? AND status = 'active' AND id <> ? ORDER BY id",
-        (memory.layer, memory.scope, memory.key, memory.id),
-    )
-    return tuple(identifier for (identifier,) in found.fetchall())
+def is_linked(memory: Memory, before: Memory | None) -> bool:
+    """Whether a memory is to be tied anew to what it names. The user's own name no repository's code."""
+    return memory.layer is not Layer.USER and (before is None or before.text != memory.text)
 
 
 def _thread(connection: sqlite3.Connection, identifier: str) -> str:

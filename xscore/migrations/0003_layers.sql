@@ -61,6 +61,8 @@ CREATE TABLE session_file (                     -- a file of past sessions that 
     imported_at REAL NOT NULL
 ) WITHOUT ROWID;
 
+CREATE INDEX memory_by_words ON memory (layer, kind, substr(text, 1, 80)) WHERE source <> 'index';  -- said before?
+
 CREATE TABLE occurrence (                       -- happenings of a failure that were counted, by digest: none counts twice
     id        TEXT PRIMARY KEY,
     memory_id TEXT NOT NULL REFERENCES memory (id) ON DELETE CASCADE,
