@@ -65,7 +65,7 @@ def test_what_is_forgotten_stays_away(xscore: Run, make_repo: MakeRepo, own_home
     assert xscore("sessions", "forget", "--session", "s-claude", cwd=root).returncode == 2
     assert xscore("sessions", "forget", "--session", "other", "--yes", cwd=root).returncode == 1
     looked = xscore("sessions", "forget", "--session", "s-claude", "--dry-run", cwd=root)
-    assert looked.returncode == 0 and "would erase 1 memories" in looked.stdout
+    assert looked.returncode == 0 and "would erase 1 memory" in looked.stdout
     assert xscore("sessions", "forget", "--session", "s-claude", "--yes", cwd=root).returncode == 0
     log = ClaudeLog(root, "s-claude").user("why does the zebra importer drop the trailing umlaut?").says("Because.")
     log.user("and now?").says("Fixed.").write(own_home)
@@ -75,6 +75,31 @@ def test_what_is_forgotten_stays_away(xscore: Run, make_repo: MakeRepo, own_home
     assert "zebra" not in listed and "and now?" in listed
     assert xscore("sessions", "forget", "--before", "2030-01-01", "--yes", cwd=root).returncode == 0
     assert xscore("sessions", "forget", "--from", "codex", "--yes", cwd=root).returncode == 1
+
+
+def test_a_session_is_forgotten_by_the_id_that_the_list_shows(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
+    """Its id needs no option; what is not there is said before anyone is asked, beside what is there too."""
+    root = imported(xscore, make_repo, own_home)
+    gone = xscore("sessions", "forget", "no-such", cwd=root)
+    assert gone.returncode == 1 and "nothing that was imported is called no-such" in gone.stderr
+    asked = xscore("sessions", "forget", "s-claude", cwd=root)
+    assert asked.returncode == 2 and "nobody to ask" in asked.stderr
+    done = xscore("sessions", "forget", "s-claude", "no-such", "--yes", cwd=root)
+    assert done.returncode == 0 and "called no-such" in done.stderr
+    listed = xscore("sessions", "list", cwd=root).stdout
+    assert "s-claude" not in listed and "s-codex" in listed
+
+
+def test_the_list_tells_origin_session_and_confidence(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
+    """A line says whose session it is, how sure it is, and marks a title that was cut."""
+    root = make_repo(FILES)
+    ClaudeLog(root, "s-long").user("why " * 40).says("a").write(own_home)
+    xscore("sessions", "import", cwd=root)
+    (line,) = xscore("sessions", "list", cwd=root).stdout.splitlines()
+    assert "claude-code s-long  1 exchange, confidence 0.60: why why" in line
+    assert line.endswith("why…")
+    (one,) = json.loads(xscore("sessions", "list", "--json", cwd=root).stdout)["sessions"]
+    assert (one["origin"], one["session"], one["confidence"]) == ("claude-code", "s-long", 0.6)
 
 
 def test_titles_cannot_move_the_cursor(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:

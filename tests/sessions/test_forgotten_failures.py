@@ -30,7 +30,7 @@ def of(store: Store, kind: Kind) -> list[Memory]:
 def forget(store: Store, session: str) -> None:
     """As `sessions forget` of the exchange alone."""
     (exchange,) = [memory.id for memory in of(store, Kind.EXCHANGE) if memory.particulars.session == session]
-    chosen = to_forget(store.connection, ids=[exchange])
+    chosen = to_forget(store.connection, names=[exchange])
     assert preview(store, chosen).ids == erase(store, chosen, now=NOW, forget=True).ids
 
 

@@ -291,6 +291,18 @@ def test_secrets_are_taken_out_first(root: Path, own_home: Path, store: Store, r
     assert b"Ab1Ab1Ab1" not in found
 
 
+def test_no_title_shows_half_of_a_secret(root: Path, own_home: Path, run: Import, past: Past) -> None:
+    """P01: what a title cuts is clean before it is cut, and the cut is marked."""
+    key = "ghp_" + "aB3dE5gH7jK9mN1pQ2sT4vW6xY8zC0eF5hJ7"
+    ClaudeLog(root).user(f"why does the deploy fail when it is run with the token of mine {key} and so on").says(
+        "a"
+    ).write(own_home)
+    run()
+    (memory,) = past()
+    assert "ghp_" not in memory.title + memory.text
+    assert memory.title.endswith("…") and len(memory.title) <= 80
+
+
 def test_long_words_are_shortened_with_a_mark(root: Path, own_home: Path, run: Import, past: Past) -> None:
     """Question and answer are kept to 4,000 characters each, and say how much is left out."""
     ClaudeLog(root).user("q" * 9_000).says("a" * 9_000).write(own_home)

@@ -18,15 +18,17 @@ from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import Terminal, echo, print_json
 from xscore.errors import NothingMatched, UsageError
+from xscore.sessions.formats import FORMATS
 
 if TYPE_CHECKING:
     from xscore.memory.store import Store
     from xscore.sessions.past import PastSessions
     from xscore.sessions.report import ImportReport
 
-ORIGINS = ("claude-code", "codex", "aider", "cline")
 REFUSED = 1
 """Exit code where a file could not be read as its format says; the others were imported."""
+_NOTHING = 1
+"""Exit code where nothing is of the agents that are named."""
 _AGO = re.compile(r"(\d{1,5})\s*([hdw])")
 _SECONDS = {"h": 3_600, "d": 86_400, "w": 604_800}
 
@@ -51,7 +53,7 @@ class When(click.ParamType[datetime]):
 FROM = click.option(
     "--from",
     "origins",
-    type=click.Choice(ORIGINS),
+    type=click.Choice(list(FORMATS)),
     multiple=True,
     help="Only this agent's sessions. Repeatable.",
 )
@@ -95,7 +97,7 @@ def _tell(report: "ImportReport", terminal: Terminal) -> int:
 
     code = REFUSED if report.refused else 0
     if terminal.as_json:
-        print_json(to_json(report) | {"exit_code": code})
+        print_json(to_json(report))
     else:
         echo(page(report))
     for refused in report.refused:
@@ -125,8 +127,11 @@ def page(report: "ImportReport") -> str:
 @sessions.command("list")
 @FROM
 @options(OUTPUT)
-def list_(*, origins: tuple[str, ...], flags: Flags) -> None:
-    """List the sessions of which exchanges are remembered, the latest first."""
+def list_(*, origins: tuple[str, ...], flags: Flags) -> int:
+    """List the sessions of which exchanges are remembered, the latest first.
+
+    Ends with 1 where nothing is of the agents that are named.
+    """
 
     def work(store: "Store") -> "PastSessions":
         from xscore.sessions.past import past_sessions
@@ -138,26 +143,28 @@ def list_(*, origins: tuple[str, ...], flags: Flags) -> None:
         from xscore.pipeline.receipt import to_json
 
         print_json(to_json(found))
-        return
+        return _NOTHING if origins and not found.sessions else 0
     for one in found.sessions:
         day = datetime.fromtimestamp(one.last_at).strftime("%Y-%m-%d %H:%M")
         named = f"{one.origin:12}{one_line(one.session)}"
-        echo(f"{day}  {named}  {counted(one.exchanges, 'exchange')}: {one_line(one.title)}")
+        sure = f"confidence {one.confidence:.2f}"
+        echo(f"{day}  {named}  {counted(one.exchanges, 'exchange')}, {sure}: {one_line(one.title)}")
     if not found.sessions:
         flags.terminal.note("nothing was imported yet: `xscore sessions import` looks for sessions")
+    return _NOTHING if origins and not found.sessions else 0
 
 
 @sessions.command()
-@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.argument("names", metavar="[ID]...", nargs=-1)
 @click.option("--session", metavar="S", help="All of this session, as `sessions list` names it.")
-@click.option("--from", "origin", type=click.Choice(ORIGINS), help="All of this agent.")
+@click.option("--from", "origin", type=click.Choice(list(FORMATS)), help="All of this agent.")
 @click.option("--before", metavar="WHEN", type=When(), help="All from before a day, or before 90d, 12w ago.")
 @DRY_RUN
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @options(OUTPUT)
 def forget(
     *,
-    ids: tuple[str, ...],
+    names: tuple[str, ...],
     session: str | None,
     origin: str | None,
     before: datetime | None,
@@ -167,26 +174,31 @@ def forget(
 ) -> int:
     """Erase imported exchanges for good, with what was made of them; no import brings them back.
 
-    Several options narrow it down. The agents' own files stay as they are.
+    An ID is a memory's, or a session's as `sessions list` names it. Several options narrow it down. The agents' own
+    files stay as they are.
     """
-    if not (ids or session or origin or before):
+    if not (names or session or origin or before):
         raise UsageError("nothing says what to forget", hint="Give ids, --session, --from or --before.")
     terminal = flags.terminal
-    if not (yes or dry_run or terminal.can_ask):
-        raise UsageError("there is nobody to ask before forgetting", hint="Say --yes, or look first with --dry-run.")
 
     def work(store: "Store") -> int:
-        from xscore.sessions.past import to_forget
+        from xscore.sessions.past import to_forget, unknown
 
+        missing = ", ".join(map(one_line, unknown(store.connection, names)))
         chosen = to_forget(
             store.connection,
-            ids=ids,
+            names=names,
             session=session or "",
             origin=origin or "",
             before=before.timestamp() if before else None,
         )
         if not chosen:
-            raise NothingMatched("nothing that was imported is of that sort", hint="See `xscore sessions list`.")
+            told = f"nothing that was imported is called {missing}" if missing else "nothing imported is of that sort"
+            raise NothingMatched(told, hint="See `xscore sessions list`; ids are exact.")
+        if missing:
+            terminal.note(f"nothing that was imported is called {missing}")
+        if not (yes or dry_run or terminal.can_ask):
+            raise UsageError("there is nobody to ask before forgetting", hint="Say --yes, or look first: --dry-run.")
         question = f"Forget {counted(len(chosen), 'memory', 'memories')} for good?"
         if not (yes or dry_run) and not click.confirm(question, default=False, err=True):
             terminal.note("nothing was forgotten")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from xscore.hashing import digest
 from xscore.memory import door, failures
 from xscore.memory.redact import redact
+from xscore.memory.spoken import TITLE_CHARS, clean, title_of
 from xscore.prompts.fences import shortened
 from xscore.records import Kind, Layer, Memory, Particulars, Source
 from xscore.sessions.exchange import Exchange, Failing
@@ -23,7 +24,6 @@ ANSWERED_CHARS = 4_000
 OUTPUT_CHARS = 1_200
 COMMAND_CHARS = 400
 FIX_CHARS = 800
-TITLE_CHARS = 80
 CONFIDENCE = 0.6
 """What an agent once said is no more certain than what is inferred."""
 _MARGIN_CHARS = 3_000
@@ -58,7 +58,7 @@ def kept(exchange: Exchange, place: Place, *, now: float, allow_pii: bool = Fals
     memory, secrets = door.make(
         layer=Layer.SESSION,
         kind=Kind.EXCHANGE,
-        title=(asked.splitlines() or [""])[0][:TITLE_CHARS],
+        title=_title(asked, allow_pii=allow_pii),
         text="\n\n".join(part for part in parts if part),
         ordinal=ordinal(exchange.origin, exchange.identity),
         particulars=Particulars(origin=exchange.origin, session=exchange.session[:200], paths=tuple(paths)),
@@ -69,6 +69,14 @@ def kept(exchange: Exchange, place: Place, *, now: float, allow_pii: bool = Fals
         allow_pii=allow_pii,
     )
     return Kept(memory, tuple(filter(lambda each: _is_lesson(each, answered), failed)), answered, secrets)
+
+
+def _title(asked: str, *, allow_pii: bool) -> str:
+    """The first line; what is cut is clean before, so that no half of a secret is left."""
+    line = (asked.strip().splitlines() or [""])[0].strip()
+    if len(line) <= TITLE_CHARS:
+        return line
+    return title_of(clean(line[: TITLE_CHARS + _SECRET_CHARS], allow_pii=allow_pii))
 
 
 def ordinal(origin: str, identity: str) -> int:

@@ -17,6 +17,8 @@ class PastSession:
     first_at: float
     """Unix seconds."""
     last_at: float
+    confidence: float
+    """Of the least certain of its exchanges."""
     title: str
     """Of its first exchange."""
 
@@ -35,10 +37,10 @@ def past_sessions(connection: sqlite3.Connection, *, origins: Collection[str] = 
     """Return the sessions of which exchanges are remembered, of all agents or of some."""
     rows = connection.execute(
         f"SELECT json_extract(attrs, '$.origin'), coalesce(json_extract(attrs, '$.session'), ''), created_at,"  # noqa: S608  the condition is ours
-        f" updated_at, title FROM memory WHERE {_IMPORTED} AND kind = 'exchange' ORDER BY created_at, id"
+        f" updated_at, confidence, title FROM memory WHERE {_IMPORTED} AND kind = 'exchange' ORDER BY created_at, id"
     ).fetchall()
     sessions: dict[tuple[str, str], PastSession] = {}
-    for origin, session, first, last, title in rows:
+    for origin, session, first, last, confidence, title in rows:
         known = sessions.get((origin, str(session)))
         sessions[origin, str(session)] = PastSession(
             origin=origin,
@@ -46,6 +48,7 @@ def past_sessions(connection: sqlite3.Connection, *, origins: Collection[str] = 
             exchanges=known.exchanges + 1 if known else 1,
             first_at=known.first_at if known else first,
             last_at=max(known.last_at, last) if known else last,
+            confidence=min(known.confidence, confidence) if known else confidence,
             title=known.title if known else title,
         )
     wanted = [one for one in sessions.values() if not origins or one.origin in origins]
@@ -57,14 +60,15 @@ def past_sessions(connection: sqlite3.Connection, *, origins: Collection[str] = 
 def to_forget(
     connection: sqlite3.Connection,
     *,
-    ids: Collection[str] = (),
+    names: Collection[str] = (),
     session: str = "",
     origin: str = "",
     before: float | None = None,
 ) -> list[str]:
     """Return the ids of what was imported and fits all that is given: exchanges, and failures read from them.
 
-    before: Unix seconds. Ids are exact; one that was not imported is not among the result.
+    names: of memories or of whole sessions, exact; what was not imported is not among the result.
+    before: Unix seconds.
     """
     rows = connection.execute(
         f"SELECT id, json_extract(attrs, '$.session'), json_extract(attrs, '$.origin'), updated_at FROM memory"  # noqa: S608  the condition is ours
@@ -73,8 +77,17 @@ def to_forget(
     return [
         identifier
         for identifier, its_session, its_origin, at in rows
-        if (not ids or identifier in ids)
+        if (not names or identifier in names or its_session in names)
         and (not session or its_session == session)
         and (not origin or its_origin == origin)
         and (before is None or at < before)
     ]
+
+
+def unknown(connection: sqlite3.Connection, names: Collection[str]) -> list[str]:
+    """Return those names that neither an imported memory nor a session has."""
+    rows = connection.execute(
+        f"SELECT id, json_extract(attrs, '$.session') FROM memory WHERE {_IMPORTED}"  # noqa: S608  the condition is ours
+    ).fetchall()
+    known = {name for row in rows for name in row}
+    return [name for name in dict.fromkeys(names) if name not in known]
