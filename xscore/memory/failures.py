@@ -106,7 +106,7 @@ def record_within(
         limits.cut(clean(readable(resolution), allow_pii=allow_pii), BESIDE_CHARS),
         origin,
         session,
-        tuple(paths),
+        tuple(clean(path, allow_pii=allow_pii) for path in paths),
         seen_at,
     )
     before = _by_key(connection, Kind.FAILURE, _KEY + name)

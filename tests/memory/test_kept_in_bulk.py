@@ -1,0 +1,203 @@
+"""What is kept can be read back whatever its size, takes nobody's place unseen, and costs the same among many."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xscore import database
+from xscore.memory import failures, limits, turns
+from xscore.memory.events import EventName, events
+from xscore.memory.evidence import cite, refresh
+from xscore.memory.export_lines import export_lines
+from xscore.memory.importing import import_lines
+from xscore.memory.lookup import Choice, exactly, saying
+from xscore.memory.remembering import remember, remember_within
+from xscore.memory.snapshot_form import snapshot_from_json, snapshot_to_json
+from xscore.memory.spoken import clean
+from xscore.memory.store import Store
+from xscore.memory.turns import TurnState, Verdict
+from xscore.paths import find_root
+from xscore.records import Kind, Layer, Statement, Status, Turn
+
+NOW = 1_000.0
+
+
+def answered(store: Store, task: str, answer: str) -> None:
+    """Play a turn that was answered."""
+    turn = Turn(task=task, thread="s_1")
+    identifier = turns.begin_turn(store.connection, turn, turn_key=f"key of {task[:20]}", judge="j", now=1.0)
+    verdict = Verdict((), {})
+    turns.finish_turn(
+        store.connection, identifier, state=TurnState.DONE, receipt="{}", answer=answer, verdict=verdict, now=2.0
+    )
+
+
+@contextmanager
+def two_stores() -> Iterator[tuple[Store, Store]]:
+    """Open two empty stores of one user."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        for part in "ab":
+            (folder / part).mkdir()
+        one, other = (find_root(folder / part) for part in "ab")
+        with (
+            Store.open(one, user_data_dir=folder / "u") as first,
+            Store.open(other, user_data_dir=folder / "u") as second,
+        ):
+            yield first, second
+
+
+def many_entities(store: Store, count: int) -> None:
+    """Index so many functions, by their rows alone."""
+    with database.transaction(store.connection):
+        store.connection.execute("INSERT INTO file (path, size, mtime_ns, file_hash) VALUES ('a.py', 1, 1, 'aa')")
+        store.connection.executemany(
+            "INSERT INTO memory (id, layer, kind, scope, status, path, entity, content_hash, text_hash, tokens,"
+            " text_tokens, updated_at, importance, confidence, source, created_at, title, text) VALUES"
+            " (?, 'graph', 'function', 'repository', 'active', 'a.py', ?, '', '', 1, 1, 1, 0.5, 1, 'index', 1, '', '')",
+            [(f"m_{at:020x}", f"Kind{at % 90}.name_{at}") for at in range(count)],
+        )
+
+
+SIZES = st.sampled_from([1, 1, 1, 900, 30_000])
+TEXTS = st.tuples(st.text(min_size=1, max_size=9), SIZES).map(lambda made: made[0] * made[1])
+SAID = st.one_of(
+    TEXTS, st.sampled_from(["mail ann.lee@acme-werke.de", 'password = "hunter2hunter2"', "a\n\nAnswer: b"])
+)
+
+
+@settings(deadline=None, max_examples=12)
+@given(said=st.lists(SAID, min_size=5, max_size=5), links=st.lists(SAID.filter(str.strip), max_size=3))
+def test_all_that_is_kept_is_read_back(said: list[str], links: list[str]) -> None:
+    """A12, P06: snapshots and lines of whatever the store takes, however long, pass their own gates to equality."""
+    with two_stores() as (store, other):
+        words, because, instead, task, answer = (part.encode("utf-8", "replace").decode() for part in said)
+        words, because, instead = words[: limits.WORDS_CHARS], because[:20_000], instead[:20_000]
+        if words.strip():
+            links = [link[: limits.LINE_CHARS] for link in links]
+            statement = Statement(
+                text=words, kind=Kind.DECISION, because=because, alternatives=(instead,) * 2, links=tuple(links)
+            )
+            remember(store, statement, now=1.0)
+        answered(store, task, answer)
+        failures.record(store, text="boom", because=task, resolution=answer, paths=[task, *["p"] * 1_100], seen_at=1.0)
+        taken = store.snapshot()
+        assert snapshot_from_json(json.dumps(snapshot_to_json(taken))) == taken
+        other.restore(taken, now=3.0)
+        assert other.snapshot() == taken
+        lines = list(export_lines(store, Choice()))
+    with two_stores() as (_, third):
+        assert len(import_lines(third, "\n".join(lines).encode(), now=NOW).added) == len(lines)
+        back = {json.loads(line)["id"]: json.loads(line) for line in export_lines(third, Choice())}
+        for line in map(json.loads, lines):
+            shown = clean(line["text"], allow_pii=False)
+            assert back[line["id"]]["text"] == shown
+            assert back[line["id"]].get("particulars") == line.get("particulars")
+
+
+def test_an_answer_past_the_limit_is_cut_with_a_mark(store: Store) -> None:
+    """P06: a turn that says too much is kept, and says that it was cut."""
+    answered(store, "x", "long " * 90_000)
+    (kept,) = turns.exchanges(store.connection, "s_1")
+    assert len(kept.text) <= limits.TEXT_CHARS
+    assert kept.text.endswith(" characters left out]")
+
+
+def test_what_takes_the_place_of_a_stale_memory_says_so(store: Store) -> None:
+    """H15: a stale memory under the same key is named among those that stepped back, and its event tells of it."""
+    (store.root.path / "a.py").write_text("x = 1\n")
+    cited = [cite(store.root, "a.py:1")]
+    old = store.project.remember_decision("see a", key="k", citations=cited, now=1.0).memory
+    (store.root.path / "a.py").write_text("y = 2\n")
+    refresh(store.connection, store.root, now=2.0)
+    assert exactly(store, old.id).status is Status.STALE
+    told = store.project.remember_decision("see b", key="k", now=3.0)
+    assert told.superseded == (old.id,)
+    assert exactly(store, old.id).superseded_by == told.memory.id
+    about = [one.payload for one in events(store.connection) if one.subject == old.id and one.name is EventName.UPDATED]
+    assert {"superseded_by": told.memory.id} in about
+
+
+@pytest.mark.parametrize("status", ["active", "stale"])
+def test_an_import_displaces_no_stale_memory(store: Store, status: str) -> None:
+    """P06: what is here stays, also where its code has changed; neither does a stale line come beside it."""
+    (store.root.path / "a.py").write_text("x = 1\n")
+    cited = [cite(store.root, "a.py:1")]
+    old = store.project.remember_decision("see a", key="k", citations=cited, now=1.0).memory
+    (store.root.path / "a.py").write_text("y = 2\n")
+    refresh(store.connection, store.root, now=2.0)
+    line = json.loads(next(export_lines(store, Choice())))
+    line |= {"id": "m_" + "0" * 20, "text": "see c", "status": status}
+    del line["citations"]
+    imported = import_lines(store, json.dumps(line).encode(), now=NOW)
+    assert (imported.added, imported.kept) == ((), (old.id,))
+    assert exactly(store, old.id).status is Status.STALE
+
+
+def test_an_exchange_is_tied_to_what_it_names(store: Store) -> None:
+    """L05: a live exchange has edges to the code in its task and answer, as an imported one has."""
+    many_entities(store, 3)
+    answered(store, "mend `Kind1.name_1`", "it was a.py")
+    (kept,) = turns.exchanges(store.connection, "s_1")
+    ends = {edge.target for edge in store.edges_touching([kept.id]) if edge.source == kept.id}
+    assert ends == {f"m_{1:020x}", "f_a.py"}
+
+
+def test_an_import_of_lines_reads_the_index_once(store: Store) -> None:
+    """P06: 200 lines that name code come into a store of 20,000 entities in seconds, and each is tied."""
+    many_entities(store, 20_000)
+    with two_stores() as (_, other):
+        for at in range(200):
+            other.project.remember(f"see `name_{at}` in a.py", now=1.0)
+        lines = list(export_lines(other, Choice()))
+    began = time.process_time()
+    import_lines(store, "\n".join(lines).encode(), now=NOW)
+    assert time.process_time() - began < 5
+    tied = store.connection.execute("SELECT count(*) FROM edge WHERE relation = 'references'").fetchone()
+    assert tied == (400,)
+
+
+def test_saying_one_thing_reads_names_alone(store: Store) -> None:
+    """H15: 20 things said among 20,000 entities take less than two seconds of CPU, and are tied."""
+    many_entities(store, 20_000)
+    began = time.process_time()
+    for at in range(20):
+        store.project.remember(f"see `name_{at}` in a.py", now=1.0)
+    assert time.process_time() - began < 2
+    assert store.connection.execute("SELECT count(*) FROM edge").fetchone() == (40,)
+
+
+def test_saying_much_is_linear(store: Store) -> None:
+    """H15: among a thousand things said, one more is found or found new by an index."""
+    with database.transaction(store.connection):
+        for at in range(1_000):
+            remember_within(store.connection, Statement(text=f"thing {at} is so", key=f"k{at}"), now=1.0)
+    asked: list[str] = []
+    store.connection.set_trace_callback(asked.append)
+    remember_within(store.connection, Statement(text="thing 7 is so", key="k7"), now=2.0)
+    store.connection.set_trace_callback(None)
+    plans = [
+        step[3]
+        for sql in asked
+        if sql.startswith(("SELECT", "UPDATE", "DELETE"))
+        for step in store.connection.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall()
+    ]
+    assert any("memory_by_words (layer=? AND kind=? AND <expr>>? AND <expr><?)" in step for step in plans), plans
+    assert any("memory_one_active_by_key" in step for step in plans), plans
+    assert not [step for step in plans if step.startswith("SCAN memory")], plans
+
+
+def test_words_are_found_whatever_they_hold(store: Store) -> None:
+    """H15: a zero byte, a short text and one that only begins alike are told apart."""
+    for text in ("a\0b", "a", "ab", "a" * 90, "a" * 80 + "b"):
+        store.project.remember(text, now=1.0)
+    for text in ("a\0b", "ab", "a" * 90, "a" * 80 + "b"):
+        assert saying(store.connection, Layer.PROJECT, Kind.CONTEXT, text)[0].text == text or text == "ab"
+        assert store.project.remember(text, now=2.0).became == "repeated"
