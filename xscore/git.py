@@ -103,6 +103,18 @@ def recent_commits(root: Path, *, commits: int = 30) -> tuple[tuple[float, str],
     return tuple((at, path) for path, at in seen.items())
 
 
+def just_merged(root: Path) -> tuple[str, ...]:
+    """Name the local branches that the last merge or pull brought into HEAD, by name; the one it went into is none.
+
+    They are in HEAD and were not in ORIG_HEAD, so a branch that was only just begun is not taken for a merged one.
+    Squashed and rebased branches leave no trace of where they came from.
+    """
+    form = "--format=%(HEAD)%(refname:lstrip=2)"
+    printed = ask_git(root, "for-each-ref", "--merged=HEAD", "--no-merged=ORIG_HEAD", form, "refs/heads")
+    names = (printed or b"").decode("utf-8", "surrogateescape").splitlines()
+    return tuple(name[1:] for name in names if not name.startswith("*"))
+
+
 def branch(git_dir: Path) -> str:
     """Name the branch by reading HEAD; a detached head is named by its commit."""
     if not (git_dir / "HEAD").is_file():  # a pipe would be waited for

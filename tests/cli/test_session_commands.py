@@ -2,6 +2,8 @@
 
 import json
 import sqlite3
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -66,7 +68,7 @@ def test_a_session_is_shown_resumed_and_closed(make_repo: MakeRepo, tmp_path: Pa
     """H04, L01: show, fresh, resume and close do what they say, also as JSON, and need no model."""
     root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
     assert json.loads(xscore("session", "show", "--json", cwd=root).stdout) == {"schema": 1, "session": None}
-    assert xscore("session", "close", cwd=root).returncode == 2
+    assert xscore("session", "close", cwd=root).returncode == 1
     xscore("ask", "Goal: speed\nis add_one fast?", "--file", "a.py:2", *flags, cwd=root)
     shown = json.loads(xscore("session", "show", "--json", cwd=root).stdout)["session"]
     assert (shown["goals"], shown["entities"], shown["pending"]) == (["speed"], ["a.py::add_one"], ["measure it"])
@@ -75,20 +77,48 @@ def test_a_session_is_shown_resumed_and_closed(make_repo: MakeRepo, tmp_path: Pa
     assert "You were working on" in page and "a.py:2" in page and "measure it" in page
     begun = json.loads(xscore("session", "fresh", "--json", cwd=root).stdout)["thread"]
     assert begun != shown["thread"]
-    listed = json.loads(xscore("session", "resume", "--json", cwd=root).stdout)["sessions"]
+    listed = json.loads(xscore("session", "list", "--json", cwd=root).stdout)["sessions"]
     assert {one["thread"] for one in listed} == {begun, shown["thread"]}
     assert xscore("session", "resume", shown["thread"][:10], cwd=root).returncode == 0
     assert json.loads(xscore("session", "show", "--json", cwd=root).stdout)["session"]["thread"] == shown["thread"]
     closed = json.loads(xscore("session", "close", "--json", cwd=root).stdout)
     assert (closed["thread"], closed["exchanges"]) == (shown["thread"], 1)
     assert json.loads(xscore("session", "show", "--json", cwd=root).stdout)["session"] is None
-    assert xscore("session", "resume", "s_nothing", cwd=root).returncode == 2
+    assert xscore("session", "resume", "s_nothing", cwd=root).returncode == 1
+
+
+def test_a_merge_closes_the_session_of_the_branch_that_was_merged(
+    make_repo: MakeRepo, tmp_path: Path, xscore: Run
+) -> None:
+    """L01: the hook of docs/layers.md, run by git itself: main goes on, so does a branch that was only just begun."""
+    docs = (Path(__file__).parents[2] / "docs" / "layers.md").read_text()
+    (recipe,) = (line for line in docs.splitlines() if "> .git/hooks/post-merge" in line)
+    root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
+    xscore("ask", "on main", *flags, cwd=root)
+    for branch in ("feat/one", "feat/begun"):
+        git(root, "checkout", "-q", "-b", branch, "main")
+        xscore("ask", f"on {branch}", *flags, cwd=root)
+    git(root, "checkout", "-q", "feat/one")
+    (root / "b.py").write_text(CODE)
+    git(root, "add", "b.py")
+    git(root, "commit", "-q", "-m", "more")
+    git(root, "checkout", "-q", "main")
+    ours = recipe.replace("exec xscore", f"exec {sys.executable} -m xscore")
+    subprocess.run(["sh", "-c", f"mkdir -p .git/hooks && {ours}"], cwd=root, check=True)
+    assert "closed" not in git(root, "merge", "--no-ff", "-m", "merge it", "feat/one")
+    listed = json.loads(xscore("session", "resume", "--json", cwd=root).stdout)["sessions"]
+    over = {one["branch"]: one["closed_at"] is not None for one in listed}
+    assert over == {"main": False, "feat/one": True, "feat/begun": False}
+    by_name = xscore("session", "close", "--branch", "feat/begun", "-q", cwd=root)
+    assert (by_name.returncode, by_name.stdout, by_name.stderr) == (0, "", "")
+    assert xscore("session", "close", "--branch", "feat/begun", cwd=root).returncode == 1
+    assert json.loads(xscore("session", "close", "--merged", "--json", cwd=root).stdout)["closed"] == []
 
 
 def test_a_checkpoint_goes_from_hand_to_hand(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
-    """B06: save, list, load, ask and delete by name; a dry run changes nothing; an unknown name exits with 2."""
+    """B06: save, list, load, ask and delete by name; a dry run changes nothing; an unknown name exits with 1."""
     root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
-    assert xscore("checkpoint", "save", "x", cwd=root).returncode == 2, "there is no session yet"
+    assert xscore("checkpoint", "save", "x", cwd=root).returncode == 1, "there is no session yet"
     xscore("ask", "is add_one fast?", *flags, cwd=root)
     saved = json.loads(
         xscore("checkpoint", "save", "speed", "--note", "ask Ann", "--goal", "faster", "--json", cwd=root).stdout
@@ -103,11 +133,11 @@ def test_a_checkpoint_goes_from_hand_to_hand(make_repo: MakeRepo, tmp_path: Path
     bundle = xscore("context", "is add_one fast?", "--checkpoint", "speed", *flags[:2], cwd=root).stdout
     assert bundle.index("ask Ann") < bundle.index("def add_one")
     wrong = xscore("ask", "go on", "--checkpoint", "sped", *flags, cwd=root)
-    assert wrong.returncode == 2 and "speed" in wrong.stderr
+    assert wrong.returncode == 1 and "speed" in wrong.stderr
     assert xscore("checkpoint", "delete", "speed", "--dry-run", cwd=root).returncode == 0
     gone = json.loads(xscore("checkpoint", "delete", "speed", "--json", cwd=root).stdout)
-    assert (gone["name"], gone["is_clean"], gone["exit_code"]) == ("speed", True, 0)
-    assert xscore("checkpoint", "delete", "speed", cwd=root).returncode == 2
+    assert gone == {"schema": 1, "name": "speed", "dry_run": False, "is_clean": True}
+    assert xscore("checkpoint", "delete", "speed", cwd=root).returncode == 1
     assert json.loads(xscore("checkpoint", "list", "--json", cwd=root).stdout)["checkpoints"] == []
 
 

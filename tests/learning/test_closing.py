@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from tests.learning.conftest import DAY, NOW, held, made, put
-from xscore.errors import StoreDamaged, UsageError
+from xscore.errors import NothingMatched, StoreDamaged
 from xscore.learning.actions import Scope
 from xscore.learning.closing import close_session
 from xscore.learning.consolidate import consolidate
 from xscore.memory import erasure, turns
 from xscore.memory.store import Store
 from xscore.memory.turns import TurnState, Verdict
-from xscore.memory.working_session import session_thread
+from xscore.memory.working_session import take_up
 from xscore.records import Kind, Layer, Memory, MemoryScope, Relation, Source, Status, Turn
 from xscore.settings import MemorySettings
 
@@ -22,7 +22,7 @@ ONLY: tuple[Scope, ...] = ("session",)
 
 def thread_of(store: Store, branch: str = "main") -> str:
     """Open a session."""
-    return session_thread(store.connection, branch=branch, now=NOW - DAY)
+    return take_up(store.connection, branch=branch, now=NOW - DAY).thread
 
 
 def answered(store: Store, thread: str, task: str, answer: str, *, now: float = NOW - 100) -> None:
@@ -106,7 +106,7 @@ def test_an_empty_session_leaves_nothing(store: Store) -> None:
 
 def test_an_unknown_session_is_said(store: Store) -> None:
     """L01: a name that no session has."""
-    with pytest.raises(UsageError, match="s_none"):
+    with pytest.raises(NothingMatched, match="s_none"):
         close_session(store, "s_none", now=NOW)
 
 
