@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.figures import counted
+from xscore.cli.left_out import left_out
 from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.safe_text import one_line
@@ -54,7 +55,7 @@ def import_memories(file: str, snapshot: bool, flags: Flags) -> None:
         if imported.forgotten:
             flags.terminal.note(f"{imported.forgotten:,} were erased here to be forgotten, and stay so")
         if imported.redacted:
-            flags.terminal.note(f"{counted(imported.redacted, 'secret')} left out: a memory keeps none")
+            flags.terminal.note(f"{left_out(imported.redacted)}: a memory keeps none")
 
     in_store(work, flags)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from xscore.cli.figures import counted, place
+from xscore.cli.left_out import left_out
 from xscore.cli.safe_text import one_line, visible
 from xscore.cli.session_words import ago
 from xscore.cli.terminal import Terminal, bold, echo, faint, print_json
@@ -83,7 +84,7 @@ def told(store: "Store", remembered: Remembered, terminal: Terminal) -> None:
     if remembered.superseded:
         terminal.note(f"it takes the place of {', '.join(remembered.superseded)} ({one_line(memory.key)})")
     if remembered.redacted:
-        terminal.note(f"{counted(remembered.redacted, 'secret')} left out: a memory keeps none")
+        terminal.note(f"{left_out(remembered.redacted, of=memory)}: a memory keeps none")
 
 
 def _span(one: Citation) -> str:

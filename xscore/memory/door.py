@@ -85,12 +85,12 @@ def make(
     clean = broom.sweep_name(entity)
     if clean != entity:  # two headings that differ in their secrets alone must not become one memory
         ordinal += (start_line + 1) << 20
-    card, text = broom.sweep(card), broom.sweep(text)
+    raw, card, text = text, broom.sweep(card), broom.sweep(text)
     memory = Memory(
         id=memory_id(layer, path, kind, clean, ordinal),
         layer=layer,
         kind=kind,
-        title=broom.sweep_name(title),
+        title=broom.sweep_name(title, again=title in raw),
         text=text,
         card=card,
         content_hash=content_hash(path, clean, _marked(card or text, status)),
@@ -102,7 +102,7 @@ def make(
         language=language,
         facts=_swept(facts, broom),
         particulars=_swept_particulars(particulars, broom) if particulars else Particulars(),
-        key=broom.sweep_name(key),
+        key=broom.sweep_name(key, again=key in entity),
         scope=scope,
         importance=importance,
         confidence=confidence,
@@ -175,8 +175,15 @@ class _Broom:
             return clean
         return limits.cut(self._clean(limits.cut(clean, most)), most)  # a cut may show what was no secret before
 
-    def sweep_name(self, name: str) -> str:
-        """Sweep each heading of a path of headings by itself: a rule for the start of a line holds for all of them."""
+    def sweep_name(self, name: str, *, again: bool = False) -> str:
+        """Sweep each heading of a path of headings by itself: a rule for the start of a line holds for all of them.
+
+        again: it stands in what was swept before, so what it holds is counted.
+        """
+        if again:
+            count, clean = self.count, self.sweep_name(name)
+            self.count = count
+            return clean
         clean = name if self._names_are_clean else _WITHIN.join(map(self._clean, name.split(_WITHIN)))
         return self.sweep(clean, limits.LINE_CHARS) if self._cuts and len(clean) > limits.LINE_CHARS else clean
 
