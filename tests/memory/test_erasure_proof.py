@@ -249,6 +249,7 @@ def test_the_next_erasure_of_something_else_completes_one_that_was_cut_short(tmp
         store.connection.execute("DELETE FROM vec WHERE memory_id = ?", (planted.id,))
         store.connection.execute("DELETE FROM memory WHERE id = ?", (planted.id,))
         store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        store.connection.execute("PRAGMA secure_delete = ON")
         assert b"saffron" in path.read_bytes(), "left in the slack of a page, as an erasure that was killed may"
         done = erasure.erase(store, [other.id], now=2.0)
         assert (done.is_clean, done.is_finished, done.memories) == (True, True, 1)

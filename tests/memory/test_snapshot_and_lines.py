@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.memory.conftest import function
 from xscore import database
 from xscore.errors import UsageError
-from xscore.memory import door, failures, turns
+from xscore.memory import door, erasure, failures, turns
 from xscore.memory.evidence import cite
 from xscore.memory.export_lines import export_lines
 from xscore.memory.importing import MAX_LINE_BYTES, import_lines
@@ -55,7 +55,7 @@ def fill(store: Store) -> None:
 
 
 def test_a_snapshot_put_into_an_empty_store_gives_that_snapshot(store: Store, other: Store) -> None:
-    """A12: memories, citations, edges, threads, use, looks and maps come over whole, also by way of JSON."""
+    """A12: memories, citations, edges, threads, use, looks and maps come over whole; a value is no stranger's."""
     fill(store)
     taken = store.snapshot()
     assert len(taken.memories) == 5
@@ -63,9 +63,77 @@ def test_a_snapshot_put_into_an_empty_store_gives_that_snapshot(store: Store, ot
     assert {kept.thread for kept in taken.memories} == {"", "s_1"}
     assert any(kept.memory.access_count for kept in taken.memories)
     assert any(kept.citations for kept in taken.memories)
-    restored = other.restore(snapshot_from_json(json.dumps(snapshot_to_json(taken))))
+    restored = other.restore(taken)
     assert (restored.added, restored.changed, restored.retrievals, restored.repository_maps) == (5, 0, 1, 1)
     assert other.snapshot() == taken
+
+
+def test_a_stores_own_file_gives_back_the_very_snapshot(store: Store) -> None:
+    """A12: a file with the seal of this store is read as what was taken; one letter altered, it is a stranger's."""
+    fill(store)
+    taken = store.snapshot()
+    body = json.loads(json.dumps(snapshot_to_json(taken, secret=store.secret)))
+    assert snapshot_from_json(json.dumps(body), secret=store.secret) == taken
+    assert snapshot_from_json(json.dumps(body, indent=1, sort_keys=True), secret=store.secret) == taken
+    body["memories"][0]["importance"] = 1.0
+    for secret in (store.secret, b"another's", None):
+        strange = snapshot_from_json(json.dumps(body), secret=secret)
+        assert {kept.memory.source for kept in strange.memories} == {Source.IMPORT}
+
+
+def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, other: Store) -> None:
+    """Planted: the user's own word, calls of weight 1e6 to code, counts beyond belief; words alone come in."""
+    fill(store)
+    body = snapshot_to_json(store.snapshot(), secret=store.secret)
+    huge = {"access_count": 2**53, "evidence_count": 2**53, "particulars": {"occurrences": 2**53}}
+    body["memories"] = [{**memory, **huge, "source": "explicit"} for memory in body["memories"]]
+    identifier = body["memories"][0]["id"]
+    planted = [{"source": identifier, "target": function("f").id, "relation": name, "weight": 1e6} for name in Relation]
+    body["edges"] = planted
+    other.restore(snapshot_from_json(json.dumps(body), secret=other.secret, now=NOW))
+    found = [kept.memory for kept in other.snapshot().memories]
+    assert len(found) == 5
+    for memory in found:
+        counts = (memory.access_count, memory.evidence_count, memory.particulars.occurrences)
+        assert (memory.source, counts, memory.accessed_at) == (Source.IMPORT, (1_000, 1_000, 1_000), NOW)
+    edges = [edge for edge in other.snapshot().edges if edge.source == identifier and edge.target == function("f").id]
+    assert {(edge.relation, edge.weight) for edge in edges} == {(Relation.REFERENCES, 1.0), (Relation.BELONGS_TO, 1.0)}
+
+
+def test_what_was_forgotten_is_not_restored(store: Store) -> None:
+    """P06: a snapshot does not undo an erasure that is to be remembered; its edges stay away too, and it is counted."""
+    fill(store)
+    taken = store.snapshot()
+    gone = next(edge.source for edge in taken.edges if edge.source.startswith("m_"))
+    erasure.erase(store, [gone], now=6.0, forget=True)
+    restored = store.restore(
+        snapshot_from_json(json.dumps(snapshot_to_json(taken, secret=store.secret)), secret=store.secret)
+    )
+    assert restored.forgotten == 1
+    assert gone not in store.memories([gone])
+    assert not any(gone in (edge.source, edge.target) for edge in store.snapshot().edges)
+
+
+def test_the_users_layer_is_imported_when_it_is_named(store: Store, other: Store) -> None:
+    """P06: a line of the user layer would hold everywhere: without being named it is refused, counted, and not kept."""
+    kept = store.user.update_preference("k", "v", now=1.0).memory
+    store.project.remember("x", now=1.0)
+    lines = lines_of(store)
+    erasure.erase(store, [kept.id], now=2.0)
+    imported = import_lines(other, data(lines))
+    assert (len(imported.added), imported.refused) == (1, 1)
+    assert other.user.preferences() == []
+    named = import_lines(other, data(lines), users=True)
+    assert (named.added, named.refused, named.known) == ((kept.id,), 0, 1)
+
+
+def test_counts_of_a_file_are_bounded(store: Store, other: Store) -> None:
+    """No line makes a failure that was met 2**53 times, or evidence that outweighs all there is."""
+    store.project.remember("x", now=1.0)
+    line = {**json.loads(lines_of(store)[0]), "evidence_count": 2**53, "particulars": {"occurrences": 2**53}}
+    (identifier,) = import_lines(other, data([json.dumps(line)])).added
+    memory = exactly(other, identifier)
+    assert (memory.evidence_count, memory.particulars.occurrences) == (1_000, 1_000)
 
 
 def test_putting_back_what_is_there_changes_nothing(store: Store) -> None:

@@ -62,7 +62,7 @@ def _snapshot(store: "Store", output: Path | None, terminal: Terminal) -> int:
     from xscore.memory.snapshot_form import snapshot_to_json
 
     taken = store.snapshot()
-    _put(snapshot_to_json(taken), output)
+    _put(snapshot_to_json(taken, secret=store.secret), output)
     _say(len(taken.memories), output, terminal)
     return 0
 

@@ -7,18 +7,16 @@ a memory that the file has otherwise, or a key that it claims too, is named and 
 
 import sqlite3
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
-from xscore import database
 from xscore.errors import UsageError
 from xscore.memory import evidence, rows
 from xscore.memory.databases import Databases
 from xscore.memory.lookup import LIVE, saying
 from xscore.memory.mention_links import link_mentions
-from xscore.memory.saved_form import SavedMemory, complaint
+from xscore.memory.saved_form import MOST_COUNTED, SavedMemory, complaint
 from xscore.memory.writing import write
 from xscore.records import Imported, Layer, Memory, Source, Status
 
@@ -30,22 +28,24 @@ _FUTURE_S = 86_400.0
 """Clocks differ; nothing was said tomorrow."""
 
 
-def import_lines(store: Databases, data: bytes, *, now: float | None = None) -> Imported:
+def import_lines(store: Databases, data: bytes, *, users: bool = False, now: float | None = None) -> Imported:
     """Take over memories from the lines that `export_lines` wrote. now: Unix seconds.
 
+    users: also what is of the user layer, which holds in every repository; else it is refused, and counted.
     Raises UsageError, and changes nothing, where a line is not such a memory: each is named with its number.
     """
     moment = store.moment(now)
     lines = _read(data, now=moment)
-    told = _Told()
-    homes = {layer: store.home_of(layer) for layer in {line.layer for _, line in lines}}
-    distinct = {id(connection): connection for connection in homes.values()}
-    with ExitStack() as open_:
-        for connection in distinct.values():
-            open_.enter_context(database.transaction(connection))
-        for _, line in lines:
+    told = _Told(refused=0 if users else sum(line.layer is Layer.USER for _, line in lines))
+    wanted = [line for _, line in lines if users or line.layer is not Layer.USER]
+    if not wanted:
+        return told.imported()
+    layers = {line.layer for line in wanted}
+    homes = {layer: store.home_of(layer) for layer in layers}
+    with store.transaction(layers):
+        for line in wanted:
             _take(homes, line, told, now=moment, allow_pii=store.settings.allow_pii)
-        if id(store.connection) in distinct:
+        if layers != {Layer.USER}:
             link_mentions(store.connection, told.added)
     return told.imported()
 
@@ -56,6 +56,7 @@ class _Told:
     kept: list[str] = field(default_factory=list)
     known: int = 0
     forgotten: int = 0
+    refused: int = 0
     redacted: int = 0
 
     def imported(self) -> Imported:
@@ -64,6 +65,7 @@ class _Told:
             known=self.known,
             kept=tuple(dict.fromkeys(self.kept)),
             forgotten=self.forgotten,
+            refused=self.refused,
             redacted=self.redacted,
         )
 
@@ -130,7 +132,7 @@ def _take(
         told.forgotten += 1
         return
     made, redacted = line.memory(allow_pii=allow_pii)
-    memory = replace(made, source=Source.IMPORT)
+    memory = _quoted(made, now=now)
     there = _in_the_way(connection, memory)
     if there:
         if any(_says_the_same(other, memory) for other in there):
@@ -143,6 +145,18 @@ def _take(
         evidence.attach(connection, memory.id, line.cited())
     told.added.append(memory.id)
     told.redacted += redacted
+
+
+def _quoted(memory: Memory, *, now: float) -> Memory:
+    """Return what is believed of a line: its words, as someone's, seen now, so that its age begins anew."""
+    said = memory.particulars
+    return replace(
+        memory,
+        source=Source.IMPORT,
+        evidence_count=min(memory.evidence_count, MOST_COUNTED),
+        particulars=replace(said, occurrences=min(said.occurrences, MOST_COUNTED)),
+        accessed_at=now,
+    )
 
 
 def _in_the_way(connection: sqlite3.Connection, memory: Memory) -> list[Memory]:

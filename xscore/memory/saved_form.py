@@ -29,6 +29,8 @@ Line = Annotated[str, Field(max_length=limits.LINE_CHARS)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Moment = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0, le=1 << 53)]
+MOST_COUNTED = 1_000
+"""Of what a file says was met, seen or used; more is not believed of a stranger, and weighs no more."""
 Id = Annotated[str, Field(pattern=MEMORY_ID)]
 Lines = Annotated[tuple[Line, ...], Field(max_length=limits.MANY)]
 

@@ -63,11 +63,13 @@ def restore(store: Databases, snapshot: Snapshot, *, now: float | None = None) -
     """Put a snapshot back: all of it, or nothing. now: Unix seconds, of the events that tell of it.
 
     Everything passes the door again. Raises UsageError for a memory whose hashes do not fit its text, that claims to
-    come from the index or has the id of one that does, and for edges and looks that belong to none.
+    come from the index or has the id of one that does, and for edges and looks that belong to none. What was
+    erased to be forgotten is left out, and counted.
     """
     connection, moment = store.connection, store.moment(now)
     put = _Put(connection, moment, store.settings.allow_pii)
     with database.transaction(connection):
+        snapshot, forgotten = _without_forgotten(connection, snapshot)
         for kept in sorted(snapshot.memories, key=lambda kept: kept.memory.status is Status.ACTIVE):
             put.memory(kept)
         link_mentions(connection, put.named)
@@ -87,6 +89,7 @@ def restore(store: Databases, snapshot: Snapshot, *, now: float | None = None) -
         retrievals=len(fresh),
         repository_maps=maps,
         redacted=put.redacted,
+        forgotten=forgotten,
     )
 
 
@@ -155,6 +158,17 @@ def _through_the_door(memory: Memory, *, allow_pii: bool) -> tuple[Memory, int]:
     )
     own = ("id", "superseded_by", "created_at", "accessed_at", "access_count")
     return replace(made, **{name: getattr(memory, name) for name in own}), redacted
+
+
+def _without_forgotten(connection: sqlite3.Connection, snapshot: Snapshot) -> tuple[Snapshot, int]:
+    """Leave out memories that were erased to be forgotten, with their edges; also return how many."""
+    names = {name for (name,) in connection.execute("SELECT memory_id FROM forgotten").fetchall()}
+    gone = names & {kept.memory.id for kept in snapshot.memories}
+    if not gone:
+        return snapshot, 0
+    memories = tuple(kept for kept in snapshot.memories if kept.memory.id not in gone)
+    edges = tuple(edge for edge in snapshot.edges if edge.source not in gone and edge.target not in gone)
+    return replace(snapshot, memories=memories, edges=edges), len(gone)
 
 
 def _settle(connection: sqlite3.Connection, snapshot: Snapshot) -> None:

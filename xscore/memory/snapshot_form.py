@@ -1,10 +1,15 @@
 """A snapshot as JSON, and the gate through which one comes back.
 
 Beside what `saved_form` writes of a memory, it holds the hashes, the thread and the counts of use, so that it is put
-back to equality. The gate takes nothing that it does not know. Trade-off: a snapshot is one object, read whole.
+back to equality where the file bears the seal of this very store. Any other is a stranger's: what it holds is quoted
+(source `import`), ties code to nothing, and its counts are bounded. The gate takes nothing that it does not know.
+Trade-off: a snapshot is one object, read whole; and one taken of another store comes back as a stranger's.
 """
 
-from dataclasses import asdict
+import hmac
+import json
+from dataclasses import asdict, replace
+from hashlib import sha256
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator
@@ -13,6 +18,7 @@ from xscore.errors import UsageError
 from xscore.memory.repository_map import map_of
 from xscore.memory.saved_form import (
     HASH,
+    MOST_COUNTED,
     SCHEMA,
     Count,
     Form,
@@ -35,10 +41,13 @@ from xscore.records import (
     RepositoryMap,
     RetrievalTrace,
     Snapshot,
+    Source,
 )
 from xscore.records import Memory as MemoryRecord
 
 MAX_BYTES = 256_000_000
+_TIES = frozenset({Relation.REFERENCES, Relation.BELONGS_TO})
+"""What a stranger's memory may be to another; calls, imports and tests are for the index to find."""
 _END = r"^(m_[0-9a-f]{20}|f_[^\x00-\x1f]{1,4000})$"
 
 
@@ -107,21 +116,27 @@ class _Snapshot(Form):
     edges: tuple[_Edge, ...] = ()
     retrievals: tuple[_Retrieval, ...] = ()
     repository_maps: tuple[_Map, ...] = ()
+    seal: Annotated[str, Field(pattern="^([0-9a-f]{64}|)$")] = ""
 
 
-def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
-    """Return a snapshot as plain JSON values."""
-    return {
+def snapshot_to_json(snapshot: Snapshot, *, secret: bytes | None = None) -> dict[str, Any]:
+    """Return a snapshot as plain JSON values; secret: of the store, which will know its own file again."""
+    whole = {
         "schema": SCHEMA,
         "memories": [_memory(kept) for kept in snapshot.memories],
         "edges": [asdict(edge) for edge in snapshot.edges],
         "retrievals": [{"at": one.at, "turn": one.turn, "memories": list(one.memories)} for one in snapshot.retrievals],
         "repository_maps": [_map(one) for one in snapshot.repository_maps],
     }
+    return whole if secret is None else whole | {"seal": _seal(whole, secret)}
 
 
-def snapshot_from_json(data: str | bytes) -> Snapshot:
-    """Read a snapshot. Raises UsageError for what is none, with the place; nothing of it is mended."""
+def snapshot_from_json(data: str | bytes, *, secret: bytes | None = None, now: float = 0.0) -> Snapshot:
+    """Read a snapshot. Raises UsageError for what is none, with the place; nothing of it is mended.
+
+    secret: of the store that it is for; a file without that store's seal is read as a stranger's, whose
+    memories are seen now (Unix seconds), so that their age begins anew.
+    """
     if len(data) > MAX_BYTES:
         raise UsageError(f"{len(data):,} bytes are too many for a snapshot", hint=f"At most {MAX_BYTES:,}.")
     try:
@@ -130,6 +145,38 @@ def snapshot_from_json(data: str | bytes) -> Snapshot:
         raise UsageError(
             f"this is no snapshot: {complaint(error)}", hint="`xscore memory export --snapshot` makes one."
         ) from error
+    found = _snapshot(form)
+    is_own = secret is not None and bool(form.seal) and hmac.compare_digest(_seal(json.loads(data), secret), form.seal)
+    return found if is_own else _of_a_stranger(found, now)
+
+
+def _seal(whole: dict[str, Any], secret: bytes) -> str:
+    said = {name: value for name, value in whole.items() if name != "seal"}
+    return hmac.new(secret, b"snapshot\0" + json.dumps(said, sort_keys=True).encode(), sha256).hexdigest()
+
+
+def _of_a_stranger(snapshot: Snapshot, now: float) -> Snapshot:
+    """Believe of a snapshot what is believed of imported lines."""
+    return replace(
+        snapshot,
+        memories=tuple(replace(kept, memory=_quoted(kept.memory, now)) for kept in snapshot.memories),
+        edges=tuple(replace(edge, weight=1.0) for edge in snapshot.edges if edge.relation in _TIES),
+    )
+
+
+def _quoted(memory: MemoryRecord, now: float) -> MemoryRecord:
+    said = memory.particulars
+    return replace(
+        memory,
+        source=Source.IMPORT,
+        accessed_at=max(memory.accessed_at, now),
+        access_count=min(memory.access_count, MOST_COUNTED),
+        evidence_count=min(memory.evidence_count, MOST_COUNTED),
+        particulars=replace(said, occurrences=min(said.occurrences, MOST_COUNTED)),
+    )
+
+
+def _snapshot(form: _Snapshot) -> Snapshot:
     return Snapshot(
         memories=tuple(one.kept() for one in form.memories),
         edges=tuple(Edge(one.source, one.target, one.relation, one.weight) for one in form.edges),

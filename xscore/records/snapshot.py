@@ -75,6 +75,8 @@ class Restored:
     repository_maps: int
     redacted: int
     """Secrets that were taken out on the way in."""
+    forgotten: int = 0
+    """Were erased here to be forgotten, and stay so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,4 +91,6 @@ class Imported:
     """Ids of memories here that the file has otherwise, or whose key it claims: they stay as they are."""
     forgotten: int = 0
     """Were erased here to be forgotten, and stay so."""
+    refused: int = 0
+    """Lines of the user's own layer, which was not named."""
     redacted: int = 0

@@ -1,0 +1,51 @@
+"""What was exported and imported is not erased at the next consolidation for being old."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from xscore.learning.consolidate import consolidate
+from xscore.memory.export_lines import export_lines
+from xscore.memory.importing import import_lines
+from xscore.memory.lookup import Choice, exactly
+from xscore.memory.snapshot_form import snapshot_from_json, snapshot_to_json
+from xscore.memory.store import Store
+from xscore.paths import find_root
+from xscore.records import Kind, Source
+from xscore.settings import MemorySettings
+
+DAY = 86_400.0
+NOW = 2_000 * DAY
+SAID = NOW - 400 * DAY
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
+    """Two stores of one user; in the first a convention was said 400 days ago."""
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    with (
+        Store.open(find_root(tmp_path / "a"), user_data_dir=tmp_path / "user", clock=lambda: NOW) as one,
+        Store.open(find_root(tmp_path / "b"), user_data_dir=tmp_path / "user", clock=lambda: NOW) as other,
+    ):
+        one.project.remember("we sort imports by hand", kind=Kind.CONVENTION, now=SAID)
+        yield one, other
+
+
+@pytest.mark.parametrize("way", ["lines", "snapshot"])
+def test_what_was_said_long_ago_survives_the_way_to_another_store(stores: tuple[Store, Store], way: str) -> None:
+    """L03: imported today is seen today: a consolidation erases nothing of it, and does once it is unseen for long."""
+    one, other = stores
+    ((identifier, said),) = ((memory.id, memory) for memory in one.project.facts())
+    if way == "lines":
+        import_lines(other, "\n".join(export_lines(one, Choice())).encode())
+    else:
+        body = json.dumps(snapshot_to_json(one.snapshot(), secret=one.secret))
+        other.restore(snapshot_from_json(body, secret=other.secret, now=NOW))
+    consolidate(other, MemorySettings(), now=NOW + DAY)
+    kept = exactly(other, identifier)
+    assert (kept.source, kept.text, kept.updated_at) == (Source.IMPORT, said.text, SAID)
+    consolidate(other, MemorySettings(), now=NOW + 800 * DAY)
+    assert identifier not in {memory.id for memory in other.project.facts()}
