@@ -124,14 +124,19 @@ def test_a_checkpoint_goes_from_hand_to_hand(make_repo: MakeRepo, tmp_path: Path
         xscore("checkpoint", "save", "speed", "--note", "ask Ann", "--goal", "faster", "--json", cwd=root).stdout
     )
     assert (saved["goals"], saved["notes"], saved["pending"]) == (["faster"], ["ask Ann"], ["measure it"])
+    taken = xscore("checkpoint", "save", "speed", cwd=root)
+    assert taken.returncode == 2 and "--replace" in taken.stderr, "its note and goal would be lost"
     assert json.loads(xscore("checkpoint", "load", "speed", "--json", cwd=root).stdout) == saved
-    assert "ask Ann" in xscore("checkpoint", "load", "speed", cwd=root).stdout
+    assert xscore("checkpoint", "save", "speed", "--replace", "--note", "ask Bob", cwd=root).returncode == 0
+    saved = json.loads(xscore("checkpoint", "load", "speed", "--json", cwd=root).stdout)
+    assert (saved["notes"], saved["goals"]) == (["ask Bob"], ["is add_one fast?"])
+    assert "ask Bob" in xscore("checkpoint", "load", "speed", cwd=root).stdout
     (listed,) = json.loads(xscore("checkpoint", "list", "--json", cwd=root).stdout)["checkpoints"]
     assert listed == {name: value for name, value in saved.items() if name != "schema"}
     asked = json.loads(xscore("ask", "go on", "--checkpoint", "speed", "--json", *flags, cwd=root).stdout)
     assert asked["checkpoint"] == "speed"
     bundle = xscore("context", "is add_one fast?", "--checkpoint", "speed", *flags[:2], cwd=root).stdout
-    assert bundle.index("ask Ann") < bundle.index("def add_one")
+    assert bundle.index("ask Bob") < bundle.index("def add_one")
     wrong = xscore("ask", "go on", "--checkpoint", "sped", *flags, cwd=root)
     assert wrong.returncode == 1 and "speed" in wrong.stderr
     assert xscore("checkpoint", "delete", "speed", "--dry-run", cwd=root).returncode == 0

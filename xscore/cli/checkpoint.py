@@ -12,7 +12,7 @@ from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.safe_text import one_line, visible
 from xscore.cli.session_words import ago, place_of, tasks
 from xscore.cli.terminal import echo, print_json
-from xscore.errors import UsageError
+from xscore.errors import NothingMatched
 
 if TYPE_CHECKING:
     from xscore.memory.store import Store
@@ -30,9 +30,10 @@ def checkpoint() -> None:
 @click.argument("name")
 @click.option("--note", "notes", metavar="TEXT", multiple=True, help="Something to remember with it. Repeatable.")
 @click.option("--goal", "goals", metavar="TEXT", multiple=True, help="Its goal, where no task names it. Repeatable.")
+@click.option("--replace", is_flag=True, help="One of that name goes, with its notes and goals.")
 @options(OUTPUT)
-def save(name: str, notes: tuple[str, ...], goals: tuple[str, ...], flags: Flags) -> None:
-    """Keep this branch's session as NAME: goals, open tasks, names, files, and what was done; one of that name goes."""
+def save(name: str, notes: tuple[str, ...], goals: tuple[str, ...], replace: bool, flags: Flags) -> None:
+    """Keep this branch's session as NAME: goals, open tasks, names, files, and what was done."""
 
     def work(store: "Store") -> None:
         from xscore.cli.session import current_session
@@ -40,13 +41,20 @@ def save(name: str, notes: tuple[str, ...], goals: tuple[str, ...], flags: Flags
 
         found = current_session(store)
         if found is None:
-            raise UsageError("there is no session on this branch to keep", hint='`xscore ask "…"` begins one.')
+            raise NothingMatched("there is no session on this branch to keep", hint='`xscore ask "…"` begins one.')
         persona = read_settings(flags).settings.session.persona
         saved = checkpoints.save(
-            store.connection, name, thread=found.thread, notes=notes, goals=goals, persona=persona, now=store.clock()
+            store.connection,
+            name,
+            thread=found.thread,
+            notes=notes,
+            goals=goals,
+            persona=persona,
+            replace=replace,
+            now=store.clock(),
         )
         said = f"saved {one_line(saved.name)}: {tasks(len(saved.entries))}, {len(saved.pending)} left to do"
-        print_json(body(saved)) if flags.terminal.as_json else echo(said)
+        _print(saved) if flags.terminal.as_json else echo(said)
 
     in_store(work, flags)
 
@@ -61,7 +69,7 @@ def load(name: str, flags: Flags) -> None:
         from xscore.memory import checkpoints
 
         found = checkpoints.load(store.connection, name)
-        print_json(body(found)) if flags.terminal.as_json else flags.terminal.data(checkpoints.render(found))
+        _print(found) if flags.terminal.as_json else flags.terminal.data(checkpoints.render(found))
 
     in_store(work, flags)
 
@@ -78,10 +86,11 @@ def list_all(flags: Flags) -> None:
         known = checkpoints.checkpoints(store.connection)
         now = store.clock()
         if flags.terminal.as_json:
-            told = [{field: value for field, value in body(one).items() if field != "schema"} for one in known]
-            print_json({"schema": SCHEMA, "checkpoints": told})
+            print_json({"schema": SCHEMA, "checkpoints": [body(one) for one in known]})
+        elif known:
+            echo("\n".join(_line(one, now=now) for one in known))
         else:
-            echo("\n".join(_line(one, now=now) for one in known) or "There is no checkpoint yet.")
+            flags.terminal.note("There is no checkpoint yet.")
 
     in_store(work, flags)
 
@@ -99,26 +108,29 @@ def delete(name: str, dry_run: bool, flags: Flags) -> int:
 
         found = checkpoints.load(store.connection, name)
         is_clean = dry_run or checkpoints.delete(store, found.name)
-        code = 0 if is_clean else NOT_CLEAN
         if flags.terminal.as_json:
-            print_json(
-                {"schema": SCHEMA, "name": found.name, "dry_run": dry_run, "is_clean": is_clean, "exit_code": code}
-            )
+            print_json({"schema": SCHEMA, "name": found.name, "dry_run": dry_run, "is_clean": is_clean})
         else:
             echo(f"{'would erase' if dry_run else 'erased'} {_line(found, now=store.clock())}")
         if not is_clean:
             flags.terminal.note("not clean yet: another process reads the store and keeps its journal; end it, then run"
                                 " any command that erases")  # fmt: skip
-        return code
+        return 0 if is_clean else NOT_CLEAN
 
     return in_store(work, flags)
 
 
 def body(found: "Checkpoint") -> dict[str, object]:
-    """Return a checkpoint as its JSON: without the entries that it was gathered from."""
-    from xscore.pipeline.receipt import to_json
+    """Return a checkpoint as its JSON, without a schema and without the entries that it was gathered from."""
+    from xscore.pipeline.receipt import plain
 
-    return {name: value for name, value in to_json(found).items() if name != "entries"}
+    return {name: value for name, value in plain(found).items() if name != "entries"}
+
+
+def _print(found: "Checkpoint") -> None:
+    from xscore.pipeline.receipt import SCHEMA
+
+    print_json({"schema": SCHEMA, **body(found)})
 
 
 def _line(found: "Checkpoint", *, now: float) -> str:

@@ -44,11 +44,13 @@ def save(
     notes: Sequence[str] = (),
     goals: Sequence[str] = (),
     persona: str = "",
+    replace: bool = True,
     now: float,
 ) -> Checkpoint:
-    """Keep the session as it stands under this name; one of that name is replaced.
+    """Keep the session as it stands under this name.
 
-    goals: instead of those that the tasks name. Raises UsageError for a name or note that cannot be kept.
+    goals: instead of those that the tasks name. replace: whether one of that name may go, notes and goals included.
+    Raises UsageError for a name or note that cannot be kept, or a name that is taken.
     """
     checked = _checked(name)
     said = {
@@ -57,6 +59,11 @@ def save(
         "goals": [_kept(goal, "a goal") for goal in goals][:MOST_NOTES],
     }
     with database.transaction(connection):  # so that nothing is kept that is erased just now
+        if not replace and is_saved(connection, checked):
+            raise UsageError(
+                f"there is a checkpoint `{checked}` already",
+                hint="Choose another name, or give --replace: its notes and goals then go, and those given now stay.",
+            )
         found = session(connection, thread)
         payload = {
             "thread": thread,
