@@ -140,6 +140,25 @@ def test_the_work_grows_with_the_texts_and_not_with_their_pairs() -> None:
     assert _cpu(texts) < 8 * _cpu(few) + 0.2
 
 
+@pytest.mark.parametrize("kinds", [500, 250, 20, 2])
+@pytest.mark.parametrize("stop", [" ", ", ", ". "])
+def test_long_texts_of_the_same_words_cost_little(kinds: int, stop: str) -> None:
+    """H18: a dozen texts of 1,000 shuffled words are told apart in less than three seconds of CPU."""
+    chance = random.Random(7)
+    words = [f"word{at % kinds}" for at in range(1_000)]
+    texts = {str(at): stop.join(chance.sample(words, len(words))) for at in range(12)}
+    began = time.process_time()
+    assert near_duplicates(texts) == []
+    assert time.process_time() - began < 3
+
+
+def test_a_long_text_with_its_clauses_in_another_order_is_found() -> None:
+    """H18: what is bounded is the search, not the text: 60 sentences of 300 words changed places by halves."""
+    lines = [f"Step{at} takes the w{at} before the v{at}." for at in range(60)]
+    assert same(" ".join(lines), " ".join(lines[30:] + lines[:30]))
+    assert same(" ".join(lines), " ".join([*lines[40:], *lines[20:40], *lines[:20]]))
+
+
 def _cpu(texts: dict[str, str]) -> float:
     began = time.process_time()
     near_duplicates(texts)

@@ -5,11 +5,14 @@ same words, in clauses that may have changed places, and one of the two may end 
 back ("It was agreed on Monday."). A number, a name, a negation or any other word that only one of them has keeps them
 apart. Because equal words are demanded, candidates are found by a hash of the sorted words of a text and of its
 beginnings: each true pair shares one, so none is missed as a banded signature would miss some, and the work is linear.
-Trade-off: a synonym that `wording.txt` does not know is a miss, and never a false merge.
+Trade-off: a synonym that `wording.txt` does not know is a miss, as are long texts in many pieces, and never a false
+merge.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from itertools import pairwise
 
 from xscore.memory.wording import Word, words
 
@@ -23,6 +26,10 @@ MOST_SENTENCES = 4
 """Sentences an afterthought may have."""
 MOST_ALIKE = 64
 """Different texts of the very same words that are compared with each other; more are left apart."""
+MOST_RUNS = 64
+"""Clauses that may have changed places; of more pieces, two texts are left apart."""
+MOST_STEPS = 50_000
+"""Pairs of words that are looked at to find two texts' clauses, some 25 ms of CPU; beyond, they are left apart."""
 SHORTEST_CLAUSE = 2
 """Words of a clause that may change its place; a single one is a swap of names."""
 
@@ -116,14 +123,33 @@ def _reordered(first: Sequence[Word], second: Sequence[Word]) -> bool:
         return True
     free_first, free_second = set(range(len(first))), set(range(len(second)))
     bound: list[bool] = []
-    while free_first:
+    searches = MOST_STEPS // _steps(first) if _broken(first, second) < MOST_RUNS else 0
+    for _ in range(searches):
         start, other, length = _longest(first, second, free_first, free_second)
         if length < SHORTEST_CLAUSE:
             return False
         bound.append(first[start].clause and second[other].clause)
         free_first -= set(range(start, start + length))
         free_second -= set(range(other, other + length))
-    return all(bound) or (len(bound) == 2 and any(bound))  # two: a clause came to the front, perhaps without its comma
+        clauses = all(bound) or (
+            len(bound) <= 2 and any(bound)
+        )  # two: one came to the front, perhaps without its comma
+        if not clauses and len(bound) > 1:
+            return False
+        if not free_first:
+            return clauses
+    return False
+
+
+def _broken(first: Sequence[Word], second: Sequence[Word]) -> int:
+    """Neighbours in the first that are none in the second: so many runs there are at least, and one more."""
+    neighbours = [Counter((one.key, other.key) for one, other in pairwise(text)) for text in (first, second)]
+    return (neighbours[0] - neighbours[1]).total()
+
+
+def _steps(found: Sequence[Word]) -> int:
+    """Pairs of equal words that a search for the longest run looks at."""
+    return sum(count * count for count in Counter(word.key for word in found).values())
 
 
 def _longest(
