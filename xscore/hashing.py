@@ -32,6 +32,11 @@ def file_digest(data: bytes) -> str:
     return blake2b(data, digest_size=DIGEST_BYTES).hexdigest()
 
 
+def ordinal(*fields: str) -> int:
+    """Return a number that identifies these fields and fits SQLite's integers, for `memory_id`."""
+    return int(digest(*fields)[:15], 16)
+
+
 def memory_id(layer: str, path: str, kind: str, entity: str, ordinal: int = 0) -> str:
     """Name a memory so that the name survives edits of its text; `ordinal` tells equal names of one file apart."""
     return "m_" + digest(layer, path, kind, entity, str(ordinal))[:20]

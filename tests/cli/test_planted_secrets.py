@@ -15,7 +15,7 @@ from tests.sessions.session_writers import ClaudeLog, CodexLog, cline_task, say
 from xscore.memory import checkpoints, failures
 from xscore.memory.remembering import remember
 from xscore.memory.store import Store
-from xscore.memory.working_session import session_thread
+from xscore.memory.working_session import take_up
 from xscore.paths import find_root, user_data_dir
 from xscore.records import Kind, Statement
 from xscore.records.said import LAYERS_OF
@@ -105,7 +105,7 @@ def _say(root: Path, planting: Planting) -> None:
             because=planting.at("its cause"),
             resolution=planting.at("its mending"),
         )
-        thread = session_thread(store.connection, branch="main", now=1.0)
+        thread = take_up(store.connection, branch="main", now=1.0).thread
         note, goal = planting.at("a checkpoint's note"), planting.one("a goal")
         checkpoints.save(
             store.connection, planting.one("a name"), thread=thread, notes=[note[:900]], goals=[goal], now=2.0

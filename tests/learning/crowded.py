@@ -8,7 +8,7 @@ from tests.learning.conftest import DAY, NOW, decision, made, preference, put
 from xscore import database
 from xscore.learning.consolidate import consolidate
 from xscore.memory.store import Store
-from xscore.memory.working_session import session_thread
+from xscore.memory.working_session import take_up
 from xscore.paths import find_root
 from xscore.records import Kind, Layer, MemoryScope, Source
 from xscore.settings import MemorySettings
@@ -38,7 +38,7 @@ def opened(folder: Path) -> Store:
 def fill(store: Store) -> None:
     """Put something in for every rule."""
     session = {"layer": Layer.SESSION, "scope": MemoryScope.SESSION}
-    thread = session_thread(store.connection, branch="main", now=NOW - DAY)
+    thread = take_up(store.connection, branch="main", now=NOW - DAY).thread
     put(
         store,
         made("Retries use tenacity everywhere in this code.", days_ago=2),

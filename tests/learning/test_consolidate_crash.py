@@ -16,7 +16,7 @@ from tests.learning import crowded
 from tests.learning.conftest import NOW, decision, made, preference, put
 from xscore.learning.actions import ActionKind
 from xscore.learning.consolidate import consolidate
-from xscore.memory.working_session import session_thread
+from xscore.memory.working_session import take_up
 from xscore.records import Kind, Layer, Memory, MemoryScope, Source
 from xscore.settings import MemorySettings
 
@@ -166,7 +166,7 @@ def test_a_second_run_at_the_same_clock_does_nothing(
     """L01–L11: idempotent, for any store; and the dry run before it told each action that was done."""
     chosen = MemorySettings.model_validate(rules)
     with tempfile.TemporaryDirectory() as folder, crowded.opened(Path(folder)) as store:
-        thread = session_thread(store.connection, branch="main", now=NOW)
+        thread = take_up(store.connection, branch="main", now=NOW).thread
         for memory in memories:
             put(store, memory, thread=thread if memory.layer is Layer.SESSION else "")
         store.connection.execute("UPDATE session SET closed_at = ? WHERE ?", (NOW, closed))

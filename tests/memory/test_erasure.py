@@ -16,7 +16,7 @@ from xscore.memory.erasure import Erasure
 from xscore.memory.events import EventName, events
 from xscore.memory.store import Store
 from xscore.memory.turns import TurnState, Verdict
-from xscore.memory.working_session import session_thread
+from xscore.memory.working_session import take_up
 from xscore.records import Kind, Layer, Memory, MemoryScope, Particulars, Source, Turn
 
 WORDS = "We keep quokka invoices under the cobalt staircase"
@@ -62,7 +62,7 @@ def judge(connection: sqlite3.Connection, memory: Memory, reason: str) -> None:
 
 def play(store: Store, task: str, answer: str, *kept: Memory, near: tuple[Memory, ...] = ()) -> str:
     """Play a turn that kept these memories."""
-    thread = session_thread(store.connection, branch="main", now=1.0)
+    thread = take_up(store.connection, branch="main", now=1.0).thread
     turn = turns.begin_turn(store.connection, Turn(task=task, thread=thread), turn_key=digest(task), judge="j", now=5.0)
     receipt = {
         "task": task,
@@ -152,7 +152,7 @@ def test_what_repeats_the_text_is_emptied_wherever_it_stands(store: Store, files
     """Issue: session text, checkpoints and event payloads go too, also where no id ties them to the memory."""
     memory = said("A line about the velvet harbour\nAnother on the marble lighthouse")
     put(store.connection, memory)
-    thread = session_thread(store.connection, branch="main", now=1.0)
+    thread = take_up(store.connection, branch="main", now=1.0).thread
     with database.transaction(store.connection) as connection:
         summary = "They said: A line about the velvet harbour."
         connection.execute("UPDATE session SET conversation_summary = ? WHERE thread = ?", (summary, thread))

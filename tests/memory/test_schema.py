@@ -12,7 +12,7 @@ from xscore.hashing import file_id
 from xscore.memory import door
 from xscore.memory.events import EventName, emit, events
 from xscore.memory.store import Store
-from xscore.memory.working_session import session_thread
+from xscore.memory.working_session import take_up
 from xscore.records import Kind, Layer, MemoryScope, Source
 
 
@@ -96,7 +96,7 @@ def test_session_state_is_one_row_with_its_columns(store: Store) -> None:
     assert "last_updated" in columns(store, "session_state")
     assert store.connection.execute("SELECT count(*) FROM session_state").fetchone() == (0,)
     for now, branch in enumerate("ab"):
-        session_thread(store.connection, branch=branch, now=float(now))
+        take_up(store.connection, branch=branch, now=float(now))
     assert store.connection.execute("SELECT id, project_id, branch FROM session_state").fetchall() == [
         (1, store.store_id, "b")
     ]

@@ -11,7 +11,7 @@ from xscore.memory import door, erasure, turns
 from xscore.memory.events import EventName, events
 from xscore.memory.store import Store
 from xscore.memory.turns import TurnState, Verdict
-from xscore.memory.working_session import session_thread
+from xscore.memory.working_session import take_up
 from xscore.records import Kind, Scope, Turn
 
 SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
@@ -32,7 +32,7 @@ def test_a_thread_is_one_root_on_one_branch(store: Store) -> None:
     """H02: the session's thread follows the branch and comes back with it."""
     threads = []
     for now, branch in enumerate("aba"):
-        threads.append(session_thread(store.connection, branch=branch, now=float(now)))
+        threads.append(take_up(store.connection, branch=branch, now=float(now)).thread)
         play(store, f"on {branch}", thread=threads[-1], now=float(now))
     main, other, again = threads
     assert main == again != other
@@ -42,7 +42,7 @@ def test_a_thread_is_one_root_on_one_branch(store: Store) -> None:
 
 def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
     """A turn comes back by id, or as the latest, with its moment, keys, state and receipt; not with file and diff."""
-    session_thread(store.connection, branch="main", now=0.0)
+    take_up(store.connection, branch="main", now=0.0)
     asked = Turn(
         task="fix it",
         errors="Boom",
@@ -168,7 +168,7 @@ def test_what_was_used_is_counted_and_told(store: Store) -> None:
 
 def test_nothing_of_a_turn_is_stored_with_its_secrets(store: Store) -> None:
     """P01: task, errors and answer are redacted in turn, session state and exchange."""
-    session_thread(store.connection, branch="main", now=0.0)
+    take_up(store.connection, branch="main", now=0.0)
     turn = Turn(task=f"why does {SECRET} fail", errors=f"bad key {SECRET}")
     identifier = turns.begin_turn(store.connection, turn, turn_key="k", judge="j", now=1.0)
     turns.finish_turn(
@@ -188,7 +188,7 @@ def test_nothing_of_a_turn_is_stored_with_its_secrets(store: Store) -> None:
 def test_no_name_that_holds_a_secret_is_stored(store: Store) -> None:
     """A branch, file, recent file or path pattern with a secret in its very name is kept without it, or not at all."""
     name = f"src/{SECRET}.py"
-    thread = session_thread(store.connection, branch=f"fix/{SECRET}", now=0.0)
+    thread = take_up(store.connection, branch=f"fix/{SECRET}", now=0.0).thread
     scope = Scope(paths=(f"{SECRET}/*",))
     turn = Turn(task="x", file=name, line=3, recent=(name, "a.py"), scope=scope, thread=thread)
     identifier = turns.begin_turn(store.connection, turn, turn_key="k", judge="j", now=1.0)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tests.memory.test_turns import NOTHING, SECRET, play
 from xscore import database
-from xscore.errors import UsageError
+from xscore.errors import NothingMatched, UsageError
 from xscore.memory import turns
+from xscore.memory.exchange_text import answer_in, exchange_text
 from xscore.memory.session_digest import entries, exchange_id, rebuild_summary, summary_of
 from xscore.memory.store import Store
 from xscore.memory.turns import TurnState
@@ -94,8 +95,8 @@ def test_fresh_begins_anew_and_resume_goes_back(store: Store) -> None:
     make_current(store.connection, old[:9], branch="main", now=0.5)
     assert take_up(store.connection, branch="main", now=4.0).thread == old, "also under a clock that was set back"
     assert {one.thread for one in sessions(store.connection)} == {old, new}
-    for unknown in ("", "s_", "nothing"):
-        with pytest.raises(UsageError):
+    for unknown, error in {"": NothingMatched, "nothing": NothingMatched, "s_": UsageError}.items():
+        with pytest.raises(error):
             make_current(store.connection, unknown, branch="main", now=5.0)
 
 
@@ -234,3 +235,26 @@ def test_there_is_one_session_to_go_on_with(steps: list[str]) -> None:
         assert take_up(store.connection, branch="a", now=now).thread == first
         found = session(store.connection, first)
         assert found is not None and found.branch == "a" and found.closed_at is None
+
+
+def test_a_whole_name_is_no_beginning_of_another(store: Store) -> None:
+    """H03: a session called exactly so is meant, whatever others begin with its name."""
+    for thread in ("api", "api-2"):
+        take_up(store.connection, branch="main", thread=thread, now=1.0)
+    assert make_current(store.connection, "api", branch="main", now=2.0).thread == "api"
+    with pytest.raises(UsageError, match="2 sessions"):
+        make_current(store.connection, "ap", branch="main", now=3.0)
+
+
+def test_a_task_that_quotes_an_answer_keeps_its_own(store: Store) -> None:
+    """B02: words in a task that look like the beginning of an answer are no answer."""
+    play(store, "why this?\n\nAnswer: not at all\n- [ ] say why", answer="Because of that.", thread="s_1", now=1.0)
+    assert [told.outcome for told in entries(store.connection, "s_1")] == ["Because of that."]
+
+
+@given(task=st.text(max_size=30), answer=st.text(min_size=1), more=st.text(max_size=5))
+def test_an_answer_comes_out_as_it_went_in(task: str, answer: str, more: str) -> None:
+    """B02: whatever task and answer hold, also each other's mark."""
+    for asked in (task, f"{task}\n\nAnswer: {more}", f"\n\nAnswer: {task}", f"{task}\n\nAnswer:"):
+        assert answer_in(exchange_text(asked, answer)) == answer
+        assert answer_in(exchange_text(asked, "", more)) == ""

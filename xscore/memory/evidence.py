@@ -28,7 +28,6 @@ Stamp = tuple[int, int]
 """Size and time of a file when its spans were last looked at."""
 _NEVER: Stamp = (-1, -1)
 _GONE: Stamp = (-2, -2)
-_AMONG = "IN (SELECT value FROM json_each(?))"
 _LAYERS = "('session', 'project', 'user', 'vector', 'graph', 'governance')"
 """All of them, so that the index by layer and status serves."""
 _BROKEN = "SELECT id FROM memory WHERE status = 'active' AND id IN (SELECT memory_id FROM evidence WHERE changed)"
@@ -92,7 +91,7 @@ def citations(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, t
     """Return what each of these memories cites, by path and line; memories without citations are missing."""
     found: dict[str, tuple[Citation, ...]] = {}
     for memory, path, first, last, hash_, changed in connection.execute(
-        f"SELECT memory_id, path, start_line, end_line, span_hash, changed FROM evidence WHERE memory_id {_AMONG}"  # noqa: S608  names are ours
+        f"SELECT memory_id, path, start_line, end_line, span_hash, changed FROM evidence WHERE memory_id {rows.AMONG}"  # noqa: S608  names are ours
         " ORDER BY memory_id, path, start_line, end_line",
         (json.dumps(list(ids)),),
     ).fetchall():
@@ -171,7 +170,7 @@ def _look(root: Root, paths: Iterable[str], *, now: float) -> Iterator[tuple[str
 
 def _rows(connection: sqlite3.Connection, paths: Iterable[str]) -> list[_Row]:
     columns = "memory_id, path, span_hash, start_line, end_line, changed, size, mtime_ns"
-    query = f"SELECT {columns} FROM evidence WHERE path {_AMONG}"  # noqa: S608  names are ours
+    query = f"SELECT {columns} FROM evidence WHERE path {rows.AMONG}"  # noqa: S608  names are ours
     found = connection.execute(query, (json.dumps(list(paths)),))
     return [
         _Row(memory, path, hash_, (first, last), bool(changed), (size, mtime))
@@ -194,7 +193,9 @@ def _restate(connection: sqlite3.Connection, ids: Sequence[str], status: Status)
     if not ids:
         return ()
     asked = json.dumps(ids)
-    threads = dict(connection.execute(f"SELECT id, thread FROM memory WHERE id {_AMONG}", (asked,)).fetchall())  # noqa: S608  names are ours
-    for memory in sorted(rows.memories(connection, f"id {_AMONG}", (asked,)), key=lambda one: (one.updated_at, one.id)):
+    threads = dict(connection.execute(f"SELECT id, thread FROM memory WHERE id {rows.AMONG}", (asked,)).fetchall())  # noqa: S608  names are ours
+    for memory in sorted(
+        rows.memories(connection, f"id {rows.AMONG}", (asked,)), key=lambda one: (one.updated_at, one.id)
+    ):
         door.put(connection, [door.with_status(memory, status)], thread=threads[memory.id])
     return tuple(sorted(ids))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from xscore import database
 from xscore.errors import NothingMatched, UsageError
-from xscore.hashing import digest, memory_id
+from xscore.hashing import digest, memory_id, ordinal
 from xscore.memory import door, limits, rows
 from xscore.memory.databases import Databases
 from xscore.memory.events import EventName, emit
@@ -127,27 +127,30 @@ def record_within(
 
 def resolve(store: Databases, identifier: str, resolution: str, *, now: float | None = None) -> Failure:
     """Say what mended a failure; its pattern is told too. Raises NothingMatched, UsageError."""
-    before, mended = exactly(store, identifier), clean(readable(resolution), allow_pii=store.settings.allow_pii)
-    mended = limits.cut(mended, BESIDE_CHARS)
+    mended = limits.cut(clean(readable(resolution), allow_pii=store.settings.allow_pii), BESIDE_CHARS)
+    with database.transaction(store.connection):  # what is read here, nobody changes before it is written
+        return _resolved(store.connection, exactly(store, identifier), mended, now=store.moment(now))
+
+
+def _resolved(connection: sqlite3.Connection, before: Memory, mended: str, *, now: float) -> Failure:
     if before.kind is not Kind.FAILURE or not before.key.startswith(_KEY):
         raise NothingMatched(
-            f"{identifier} is a {before.kind}, not a failure", hint="`xscore failure list` shows them."
+            f"{before.id} is a {before.kind}, not a failure", hint="`xscore failure list` shows them."
         )
     if not mended:
         raise UsageError("the resolution is empty", hint="Say what mended it.")
-    name, moment = before.key.removeprefix(_KEY), store.moment(now)
-    memory = _with(before, replace(before.particulars, resolution=mended), now=moment)
-    with database.transaction(store.connection):
-        write(store.connection, memory, before=before, now=moment)
-        pattern = _pattern_of(store.connection, name)
-        if pattern is not None:
-            pattern = _follow(store.connection, pattern, memory, now=moment)
+    name = before.key.removeprefix(_KEY)
+    memory = _with(before, replace(before.particulars, resolution=mended), now=now)
+    write(connection, memory, before=before, now=now)
+    pattern = _pattern_of(connection, name)
+    if pattern is not None:
+        pattern = _follow(connection, pattern, memory, now=now)
     return Failure(memory=memory, signature=name, is_counted=False, pattern=pattern)
 
 
 def failures(store: Databases) -> list[Memory]:
     """Return the live failures, those met most often first."""
-    where = "layer = 'project' AND kind = 'failure' AND status IN ('active', 'stale')"
+    where = f"layer = 'project' AND kind = 'failure' AND {rows.LIVE}"
     found = rows.memories(store.connection, where, ())
     return sorted(found, key=lambda memory: (-memory.particulars.occurrences, -memory.updated_at, memory.id))
 
@@ -260,7 +263,7 @@ def _by_key(connection: sqlite3.Connection, kind: Kind, key: str) -> Memory | No
 
 
 def _ordinal(key: str) -> int:
-    return int(digest("failure", key)[:15], 16)
+    return ordinal("failure", key)
 
 
 def _pattern_of(connection: sqlite3.Connection, name: str) -> Memory | None:

@@ -21,7 +21,6 @@ MOST_NAMES = 50
 """Names that one memory may be linked by."""
 _FEW = 60
 """Parts of names that are looked for one by one; for more, everything is read."""
-_AMONG = "IN (SELECT value FROM json_each(?))"
 _PART = r"[\w@%+.-]+"
 _ENTITY = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _QUALIFIED = re.compile(rf"(?<![\w/.:])(?:\./)?((?:{_PART}/)*{_PART}\.\w{{1,10}})::({_ENTITY})")
@@ -53,7 +52,7 @@ def link_mentions(connection: sqlite3.Connection, memory_ids: Iterable[str]) -> 
     and name no more is untied.
     """
     ids = list(dict.fromkeys(memory_ids))
-    found = rows.memories(connection, f"id {_AMONG} AND source <> 'index'", (json.dumps(ids),))
+    found = rows.memories(connection, f"id {rows.AMONG} AND source <> 'index'", (json.dumps(ids),))
     connection.executemany("DELETE FROM mention WHERE path = '' AND source = ?", [(memory.id,) for memory in found])
     mentions = [mention for memory in found for mention in mentioned(memory)]
     connection.executemany(
@@ -70,9 +69,9 @@ def relink(connection: sqlite3.Connection, names: Iterable[str] | None) -> int:
         sources = [row[0] for row in connection.execute(query, given).fetchall()]
     else:
         asked = (json.dumps(sorted(names)),)
-        sources = [row[0] for row in connection.execute(f"{query} AND name {_AMONG}", asked).fetchall()]
+        sources = [row[0] for row in connection.execute(f"{query} AND name {rows.AMONG}", asked).fetchall()]
     mentions = connection.execute(
-        f"SELECT source, relation, name, hint FROM mention WHERE path = '' AND source {_AMONG}",  # noqa: S608  names are ours
+        f"SELECT source, relation, name, hint FROM mention WHERE path = '' AND source {rows.AMONG}",  # noqa: S608  names are ours
         (json.dumps(sources),),
     )
     return _tie(connection, sources, [Mention(one, Relation(how), *rest) for one, how, *rest in mentions.fetchall()])
@@ -115,7 +114,7 @@ def _tie(connection: sqlite3.Connection, sources: Sequence[str], mentions: Seque
         return 0
     known = _known(connection, {part for one in mentions for part in _parts(one.hint)})
     asked = json.dumps([one.name for one in mentions if one.hint.startswith(f"{_KNOWN}:")])
-    known.memories = {row[0] for row in connection.execute(f"SELECT id FROM memory WHERE id {_AMONG}", (asked,))}  # noqa: S608  names are ours
+    known.memories = {row[0] for row in connection.execute(f"SELECT id FROM memory WHERE id {rows.AMONG}", (asked,))}  # noqa: S608  names are ours
     edges = {(one.source, target) for one in mentions for target in _targets(one.hint, known)}
     connection.executemany(
         "INSERT INTO edge (source, target, relation, path) VALUES (?, ?, 'references', '') ON CONFLICT DO NOTHING",

@@ -38,6 +38,10 @@ CANDIDATE_COLUMNS = {
     " updated_at, importance, confidence",
 }
 """By what the judge is shown of tests."""
+AMONG = "IN (SELECT value FROM json_each(?))"
+"""Condition on a column; the parameter is a list as JSON."""
+LIVE = "status IN ('active', 'stale')"
+"""Condition of what may be shown: all but the superseded and the archived."""
 
 Row = tuple[Any, ...]
 

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from xscore import database
-from xscore.hashing import digest, memory_id
+from xscore.hashing import memory_id, ordinal
+from xscore.memory import rows as stored
+from xscore.memory.exchange_text import answer_in
 from xscore.memory.session_summary import entry_of, summarise
 from xscore.records import Kind, Layer, SessionEntry, SessionSummary
 
@@ -22,12 +24,11 @@ _TURNS = (
     " ORDER BY started_at DESC, id DESC LIMIT ?"
 )
 _FIRST = _TURNS.replace("DESC", "ASC")
-_AMONG = "IN (SELECT value FROM json_each(?))"
 
 
 def exchange_ordinal(turn_key: str) -> int:
     """Tell the exchange of one turn key from all others."""
-    return int(digest("exchange", turn_key)[:15], 16)
+    return ordinal("exchange", turn_key)
 
 
 def exchange_id(turn_key: str) -> str:
@@ -80,7 +81,7 @@ def rebuild_summary(connection: sqlite3.Connection, thread: str) -> SessionSumma
 def _exchanges(connection: sqlite3.Connection, ids: list[str]) -> dict[str, str]:
     """Memory id -> text, of the exchanges that are there."""
     found = connection.execute(
-        f"SELECT id, text FROM memory WHERE kind = 'exchange' AND id {_AMONG}",  # noqa: S608  ours
+        f"SELECT id, text FROM memory WHERE kind = 'exchange' AND id {stored.AMONG}",  # noqa: S608  ours
         (json.dumps(ids),),
     )
     return dict(found.fetchall())
@@ -88,7 +89,7 @@ def _exchanges(connection: sqlite3.Connection, ids: list[str]) -> dict[str, str]
 
 def _names(connection: sqlite3.Connection, ids: set[str]) -> dict[str, str]:
     found = connection.execute(
-        f"SELECT id, path, entity FROM memory WHERE id {_AMONG}",  # noqa: S608  ours
+        f"SELECT id, path, entity FROM memory WHERE id {stored.AMONG}",  # noqa: S608  ours
         (json.dumps(sorted(ids)),),
     ).fetchall()
     return {identifier: f"{path}::{entity}" if entity else path for identifier, path, entity in found if path}
@@ -102,7 +103,7 @@ def _entry(
         turn_id=turn_id,
         exchange=exchange_id(turn_key) if exchange else "",
         task=task,
-        answer=(exchange or "").partition("\n\nAnswer: ")[2],
+        answer=answer_in(exchange or ""),
         state=state,
         errors=moment.get("errors", ""),
         files=[moment.get("file", ""), *moment.get("recent", ()), *moment.get("paths", ())],

@@ -8,15 +8,13 @@ text that was edited by hand around it, or whose parts are a secret only side by
 from dataclasses import dataclass, replace
 
 from xscore.errors import UsageError
-from xscore.hashing import digest
+from xscore.hashing import ordinal
 from xscore.memory import door, limits
 from xscore.memory.pii import redact_pii
 from xscore.memory.redact import redact
 from xscore.records import LAYERS_OF, Kind, Layer, Memory, MemoryScope, Particulars, Statement
 
 TITLE_CHARS = 80
-_ORDINAL_DIGITS = 15
-"""Hex digits that fit SQLite's integers, as elsewhere."""
 
 
 def layer_of(statement: Statement) -> Layer:
@@ -48,14 +46,14 @@ def spoken(statement: Statement, particulars: Particulars, *, now: float, attemp
     if statement.kind is Kind.PREFERENCE and not key:
         raise UsageError("a preference needs a key", hint="Say what it is about, e.g. `--key test_runner`.")
     worded = in_words(said, particulars, allow_pii=statement.allow_pii)
-    seed = digest("said", key, worded.words, *([str(attempt)] if attempt else []))
+    seed = ordinal("said", key, worded.words, *([str(attempt)] if attempt else []))
     memory, redacted = door.make(
         layer=layer,
         kind=statement.kind,
         title=limits.line("title", readable(statement.title)) or title_of(worded.words),
         text=worded.text,
         entity=entity_of(layer, key),
-        ordinal=int(seed[:_ORDINAL_DIGITS], 16),
+        ordinal=seed,
         particulars=worded.particulars,
         key=key,
         scope=MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY,

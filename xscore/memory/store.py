@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # a turn asks for none of these, and would pay for them in ev
 
 _HASH: Mapping[Tests, str] = {"cards": "content_hash", "full": "text_hash"}
 """What the judge is shown, by how tests are shown."""
-_AMONG = "IN (SELECT value FROM json_each(?))"
 
 
 class Store(Databases):
@@ -99,7 +98,7 @@ class Store(Databases):
             row
             for connection in self.connections_of_a_turn()
             for row in connection.execute(
-                f"SELECT id, {_HASH[tests]}, path, entity, status, card, text FROM memory WHERE id {_AMONG}",  # noqa: S608  names are ours
+                f"SELECT id, {_HASH[tests]}, path, entity, status, card, text FROM memory WHERE id {rows.AMONG}",  # noqa: S608  names are ours
                 (json.dumps(list(wanted)),),
             ).fetchall()
         ]
@@ -119,12 +118,12 @@ class Store(Databases):
         return {
             memory.id: memory
             for connection in self.connections_of_a_turn()
-            for memory in rows.memories(connection, f"id {_AMONG}", among)
+            for memory in rows.memories(connection, f"id {rows.AMONG}", among)
         }
 
     def headers(self, paths: Iterable[str]) -> dict[str, str]:
         """Return the first module-level block of each of these files: path -> its imports and head."""
-        found = rows.memories(self.connection, f"kind = 'block' AND path {_AMONG}", (json.dumps(list(paths)),))
+        found = rows.memories(self.connection, f"kind = 'block' AND path {rows.AMONG}", (json.dumps(list(paths)),))
         first: dict[str, Memory] = {}
         for memory in sorted(found, key=lambda block: (block.path, block.start_line)):
             first.setdefault(memory.path, memory)
@@ -141,8 +140,8 @@ class Store(Databases):
         """Return the edges that have one of these memories or files at either end, sorted."""
         ends = json.dumps(list(ids))
         found = self.connection.execute(
-            f"SELECT source, target, relation, weight FROM edge WHERE source {_AMONG}"  # noqa: S608  names are ours
-            f" UNION SELECT source, target, relation, weight FROM edge WHERE target {_AMONG} ORDER BY 1, 3, 2",
+            f"SELECT source, target, relation, weight FROM edge WHERE source {rows.AMONG}"  # noqa: S608  names are ours
+            f" UNION SELECT source, target, relation, weight FROM edge WHERE target {rows.AMONG} ORDER BY 1, 3, 2",
             (ends, ends),
         )
         return list(map(rows.edge, found.fetchall()))
@@ -159,10 +158,8 @@ class Store(Databases):
 
     def vectors(self, embedder: str) -> list[tuple[str, bytes]]:
         """Return memory id and vector of every memory of the pool that this embedder has seen."""
-        query = (
-            "SELECT memory_id, data FROM vec JOIN memory ON memory.id = memory_id"
-            " WHERE embedder = ? AND status IN ('active', 'stale')"
-        )
+        joined = "SELECT memory_id, data FROM vec JOIN memory ON memory.id = memory_id"
+        query = f"{joined} WHERE embedder = ? AND {rows.LIVE}"
         return [row for each in self.connections_of_a_turn() for row in each.execute(query, (embedder,)).fetchall()]
 
     def status(self, *, trusted: bool, spent_usd: Decimal | None) -> StoreStatus:

@@ -16,6 +16,7 @@ from enum import StrEnum
 from xscore import database
 from xscore.memory import door, rows
 from xscore.memory.events import EventName, emit
+from xscore.memory.exchange_text import exchange_text
 from xscore.memory.redact import may_be_named, redact
 from xscore.memory.session_digest import exchange_ordinal, rebuild_summary
 from xscore.memory.session_summary import is_named
@@ -219,7 +220,7 @@ def _remember(connection: sqlite3.Connection, turn_id: str, answer: str, named: 
         layer=Layer.SESSION,
         kind=Kind.EXCHANGE,
         title=title,
-        text=f"Task: {task}\n\nAnswer: {answer}",
+        text=exchange_text(task, answer),
         ordinal=exchange_ordinal(turn_key),
         particulars=named,
         key=turn_key,
@@ -243,8 +244,8 @@ def _named(connection: sqlite3.Connection, turn_id: str, answer: str, kept: Sequ
     ).fetchall()
     links = [identifier for identifier, _, entity in found if is_named(identifier, entity, said)]
     paths = [path for identifier, path, _ in found if path and (identifier in links or path in said)]
-    unsaid_since = not moment  # its exchange was erased while it ran: the answer is kept, what was asked is not
-    opened = [] if unsaid_since else [name for name in (moment["file"], *moment["recent"]) if name]
+    seen = (moment.get("file"), *moment.get("recent", ()))  # none, where its exchange was erased while it ran
+    opened = [name for name in seen if name]
     named = Particulars(links=tuple(links), paths=tuple(dict.fromkeys([*opened, *paths])))
     moment |= {"links": named.links, "paths": named.paths}
     connection.execute("UPDATE turn SET moment = ? WHERE id = ?", (json.dumps(moment, ensure_ascii=False), turn_id))
@@ -253,6 +254,6 @@ def _named(connection: sqlite3.Connection, turn_id: str, answer: str, kept: Sequ
 
 def exchanges(connection: sqlite3.Connection, thread: str, *, limit: int = 3) -> Sequence[Memory]:
     """Return a thread's latest exchanges, newest first, for the session block of the answer prompt."""
-    among = "id IN (SELECT id FROM memory WHERE kind = 'exchange' AND status = 'active' AND thread = ?"
+    among = "id IN (SELECT id FROM memory WHERE layer = 'session' AND status = 'active' AND kind = 'exchange' AND thread = ?"
     found = rows.memories(connection, f"{among} ORDER BY updated_at DESC, id LIMIT ?)", (thread, limit))
     return sorted(found, key=lambda memory: -memory.updated_at)

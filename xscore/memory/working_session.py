@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from xscore import database
-from xscore.errors import UsageError
+from xscore.errors import NothingMatched, UsageError
 from xscore.hashing import digest
 from xscore.memory.redact import redact
 from xscore.processes import is_alive
@@ -80,11 +80,6 @@ def take_up(
     )
 
 
-def session_thread(connection: sqlite3.Connection, *, branch: str, now: float, fresh: bool = False) -> str:
-    """Return the thread that goes on for this branch; see `take_up`."""
-    return take_up(connection, branch=branch, now=now, fresh=fresh).thread
-
-
 def note_work(
     connection: sqlite3.Connection,
     thread: str,
@@ -136,15 +131,17 @@ def sessions(connection: sqlite3.Connection, *, limit: int = 50) -> list[Working
 def make_current(connection: sqlite3.Connection, thread: str, *, branch: str, now: float) -> WorkingSession:
     """Have the next turn on this branch go on with this session, reopened where it was closed.
 
-    thread: may be abbreviated to its beginning. Raises UsageError where there is none such, or several.
+    thread: its name, or the beginning of that where nothing is called exactly so.
+    Raises NothingMatched where there is none such, UsageError for several.
     """
     with database.transaction(connection):
-        known = _sessions(connection, "substr(thread, 1, ?) = ?", len(thread), thread)
+        known = _sessions(connection, "thread = ?", thread)
+        known = known or _sessions(connection, "substr(thread, 1, ?) = ?", len(thread), thread)
         if len(known) != 1 or not thread:
-            said = (
-                f"{len(known)} sessions are called {thread}…" if known and thread else f"there is no session {thread}"
-            )
-            raise UsageError(said, hint="`xscore session resume` lists the sessions.")
+            hint = "`xscore session list` names the sessions."
+            if known and thread:
+                raise UsageError(f"{len(known)} sessions are called {thread}…", hint=hint)
+            raise NothingMatched(f"there is no session {thread}", hint=hint)
         named = redact(branch).text
         connection.execute(
             "UPDATE session SET branch = ?, active_ticket = ?, closed_at = NULL, current_at = ? WHERE thread = ?",

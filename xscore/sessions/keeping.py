@@ -10,8 +10,10 @@ import re
 import sqlite3
 from dataclasses import dataclass
 
+from xscore import hashing
 from xscore.hashing import digest
 from xscore.memory import door, failures
+from xscore.memory.exchange_text import exchange_text
 from xscore.memory.redact import redact
 from xscore.memory.spoken import TITLE_CHARS, clean, title_of
 from xscore.prompts.fences import shortened
@@ -52,14 +54,13 @@ def kept(exchange: Exchange, place: Place, *, now: float, allow_pii: bool = Fals
     failed = [_brief(each) for each in exchange.failures]
     paths = [place.within(exchange.cwd, path) for path in exchange.paths]
     paths = list(dict.fromkeys(path for path in paths if path))
-    parts = [f"Task: {asked}", f"Answer: {answered}" if answered else "", *map(_told, failed)]
-    parts.append(f"Files changed: {', '.join(paths)}" if paths else "")
+    changed = f"Files changed: {', '.join(paths)}" if paths else ""
     at, ended = _no_later(exchange.at, now), _no_later(exchange.ended_at, now)
     memory, secrets = door.make(
         layer=Layer.SESSION,
         kind=Kind.EXCHANGE,
         title=_title(asked, allow_pii=allow_pii),
-        text="\n\n".join(part for part in parts if part),
+        text=exchange_text(asked, answered, *map(_told, failed), changed),
         ordinal=ordinal(exchange.origin, exchange.identity),
         particulars=Particulars(origin=exchange.origin, session=exchange.session[:200], paths=tuple(paths)),
         confidence=CONFIDENCE,
@@ -81,7 +82,7 @@ def _title(asked: str, *, allow_pii: bool) -> str:
 
 def ordinal(origin: str, identity: str) -> int:
     """Tell this exchange from all others."""
-    return int(digest("past exchange", origin, identity)[:15], 16)
+    return hashing.ordinal("past exchange", origin, identity)
 
 
 def record_failures(connection: sqlite3.Connection, one: Kept, *, pattern_at: int, allow_pii: bool) -> list[str]:
