@@ -68,8 +68,8 @@ def test_the_key_supersedes_and_says_so(xscore: Run, repo: Path) -> None:
     assert len(said(xscore, repo, "memory", "list", "--kind", "decision")["memories"]) == 1
 
 
-def test_lists_narrow_and_end_with_one_where_nothing_is(xscore: Run, repo: Path) -> None:
-    """P06: --layer, --scope and --kind choose; nothing of that sort is exit code 1, with an empty stdout or list."""
+def test_lists_narrow_and_end_with_one_where_nothing_fits(xscore: Run, repo: Path) -> None:
+    """P06: --layer, --scope and --kind choose; nothing left is exit code 1, with an empty stdout or list."""
     said(xscore, repo, "memory", "add", "tabs", "--kind", "preference", "--key", "indent")
     said(xscore, repo, "memory", "add", "-", "--kind", "todo", stdin="lint before pushing\n")
     for chosen, texts in {
@@ -178,8 +178,7 @@ def test_a_snapshot_goes_out_and_comes_back(xscore: Run, repo: Path, tmp_path: P
 
 
 def test_failures_become_a_pattern_at_three(xscore: Run, repo: Path) -> None:
-    """A08: at two there is none, at three there is; `resolve` says what mended it; no failure is exit code 1."""
-    assert xscore("failure", "list", cwd=repo).returncode == 1
+    """A08: at two there is none, at three there is; `resolve` says what mended it."""
     patterns = [
         said(xscore, repo, "failure", "add", "-", stdin=f"KeyError: 'port' at 0x{number}f\n")["pattern"]
         for number in range(3)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.memory.conftest import function
 from tests.memory.test_turns import SECRET, play
 from xscore import database
-from xscore.errors import UsageError
+from xscore.errors import NothingMatched, UsageError
 from xscore.memory import checkpoints, door, turns
 from xscore.memory.checkpoints import NAME_CHARS
 from xscore.memory.erasure import erase
@@ -92,10 +92,10 @@ def test_a_payload_names_memories_and_copies_no_text(store: Store) -> None:
 def test_an_unknown_name_tells_what_comes_near(store: Store, thread: str) -> None:
     """B06: a slip of the pen is answered with the names meant."""
     checkpoints.save(store.connection, "discounts", thread=thread, now=1.0)
-    with pytest.raises(UsageError) as raised:
+    with pytest.raises(NothingMatched) as raised:
         checkpoints.load(store.connection, "discuonts")
     assert "discounts" in raised.value.hint
-    with pytest.raises(UsageError):
+    with pytest.raises(NothingMatched):
         checkpoints.delete(store, "nothing like it")
 
 

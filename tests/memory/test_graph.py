@@ -6,7 +6,7 @@ import pytest
 
 from tests.memory.conftest import function
 from xscore import database
-from xscore.errors import UsageError
+from xscore.errors import NothingMatched, UsageError
 from xscore.hashing import file_id
 from xscore.memory import door, index_rows
 from xscore.memory.graph import Reached
@@ -179,10 +179,10 @@ def test_an_unknown_name_is_told_with_its_neighbours(store: Store) -> None:
     """A name that nothing bears is an error that names what may be meant."""
     index(store, {"src/net/retry.py": ("Retry.run",)})
     for given, near in (("retry.py", "src/net/retry.py"), ("src/net/retry.py::run", "src/net/retry.py::Retry.run")):
-        with pytest.raises(UsageError) as caught:
+        with pytest.raises(NothingMatched) as caught:
             store.graph.related_files(given)
         assert near in caught.value.hint
-    with pytest.raises(UsageError, match="knows no `zzz`"):
+    with pytest.raises(NothingMatched, match="knows no `zzz`"):
         store.graph.related_files("zzz")
     with pytest.raises(UsageError, match="at least one step"):
         store.graph.related_files("src/net/retry.py", depth=0)
@@ -200,3 +200,42 @@ def decision() -> Memory:
         updated_at=10.0,
     )
     return made
+
+
+def test_slips_find_what_was_meant(store: Store) -> None:
+    """A06: letters that changed places, are missing or too many, in a file's name or an entity's: at most three names."""
+    index(
+        store,
+        {
+            "src/requests/auth.py": ("AuthBase", "get_auth_from"),
+            "src/requests/sessions.py": ("Session", "Mixin.resolve_redirects"),
+            "src/requests/utils.py": ("get_auths", "unrelated"),
+        },
+    )
+    near = store.graph.names.near
+    assert near("src/requests/atuh.py") == ("src/requests/auth.py",)
+    assert near("src/requests/sesions.py") == ("src/requests/sessions.py",)
+    assert near("sessions.py::resolve_redirect") == ("src/requests/sessions.py::Mixin.resolve_redirects",)
+    assert near("src/requests/auht.py::get_auth")[0] == "src/requests/auth.py::get_auth_from"
+    assert near("src/requests/utils.py::get_auth") == ("src/requests/utils.py::get_auths",)
+    assert near("src/requests/auht.py::zzzzzz") == ("src/requests/auth.py",)
+    assert near("zzzzzz.rs") == ()
+
+
+def test_a_citation_ties_a_decision_to_the_code_it_rests_on(store: Store) -> None:
+    """A06, A08: a decision is related to the file and the entities whose lines it cites, and they to it; once each."""
+    index(store, {"a.py": ("f",), "b.py": ("g",)})
+    store.connection.execute("UPDATE memory SET start_line = 1, end_line = 9 WHERE source = 'index'")
+    said, _ = door.make(
+        layer=Layer.GOVERNANCE, kind=Kind.DECISION, title="Retry twice", text="Retry twice.", source=Source.EXPLICIT
+    )
+    with database.transaction(store.connection):
+        door.put(store.connection, [said])
+        cited = [Citation("a.py", 3, 4, "h1"), Citation("b.py", 0, 0, "h2"), Citation("b.py", 40, 50, "h3")]
+        evidence.write(store.connection, said.id, cited)
+    assert names(store.graph.related_files(said.id)) == [("b.py", 1), ("a.py::f", 1)]
+    assert [one.id for one in store.graph.related_files("a.py")] == [said.id]
+    assert [one.id for one in store.graph.related_files("a.py::f")] == [said.id]
+    assert store.graph.related_files("b.py::g") == ()
+    assert [(one.id, one.ties) for one in store.graph.file_context("b.py").mentioned_by] == [(said.id, 2)]
+    assert store.graph.affected_files("a.py") == store.graph.dependency_chain(said.id) == ()

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.errors import StoreDamaged, UsageError
+from xscore.errors import NothingMatched, StoreDamaged, UsageError
 from xscore.pipeline.build import Pipeline
 from xscore.records import Estimate, Scope, Silent, Turn
 from xscore.settings import JudgeSettings, OpenAISettings, PrimarySettings, Settings
@@ -68,9 +68,9 @@ async def test_every_memory_can_be_explained(shop: Path, server: OpenAIServer) -
         below = await pipeline.explain("shop/cart.py::Cart.add")
         await pipeline.ask(replace(TASK, scope=Scope(paths=("tests/",))), answer=False)
         outside = await pipeline.explain("shop/cart.py::Cart.add")
-        with pytest.raises(UsageError, match="no memory `nothing`"):
+        with pytest.raises(NothingMatched, match="no memory `nothing`"):
             await pipeline.explain("nothing")
-        with pytest.raises(UsageError, match="no turn t_0"):
+        with pytest.raises(NothingMatched, match="no turn t_0"):
             await pipeline.explain("shop/prices.py::total", turn_id="t_0")
     assert (chosen.outcome, chosen.rank) == ("selected", 1)
     assert chosen.memory is not None and chosen.memory.raw_score == 0.95

@@ -11,7 +11,7 @@ from tests.conftest import MakeRepo
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.errors import UsageError
+from xscore.errors import NothingMatched, UsageError
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.deadline import CLOSING_S, Deadline, work_until
 from xscore.providers.sdk_import import imported
@@ -165,14 +165,14 @@ async def test_continue_judges_only_the_rest(flock: Path, server: OpenAIServer) 
 async def test_continue_takes_the_latest_turn(flock: Path, server: OpenAIServer) -> None:
     """Without a name the latest turn is finished; one that is done is said to be done."""
     async with Pipeline.open(flock, settings_for(server)) as pipeline:
-        with pytest.raises(UsageError, match="no turn yet"):
+        with pytest.raises(NothingMatched, match="no turn yet"):
             await pipeline.resume()
         first = await pipeline.ask(TASK, answer=False)
         second = await pipeline.resume()
         assert second.continues == first.turn_id and second.coverage.carried == second.coverage.candidates
         with pytest.raises(UsageError, match="is done"):
             await pipeline.resume(second.turn_id)
-        with pytest.raises(UsageError, match="no turn t_none"):
+        with pytest.raises(NothingMatched, match="no turn t_none"):
             await pipeline.resume("t_none")
 
 

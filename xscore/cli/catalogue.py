@@ -27,7 +27,7 @@ COMMANDS: dict[str, Entry] = {
     "decision": Entry("xscore.cli.decision", "decision", "What was decided and why: add, list."),
     "failure": Entry("xscore.cli.failure", "failure", "What went wrong and what mended it: add, resolve, list."),
     "session": Entry(
-        "xscore.cli.session", "session", "The working session of this branch: show, resume, close, fresh."
+        "xscore.cli.session", "session", "The working session of this branch: show, list, resume, close, fresh."
     ),
     "checkpoint": Entry(
         "xscore.cli.checkpoint", "checkpoint", "Named snapshots of the session: save, load, list, delete."

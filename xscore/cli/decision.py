@@ -30,13 +30,13 @@ def add(text: str, flags: Flags) -> None:
 @decision.command("list")
 @click.option("--all", "everything", is_flag=True, help="Superseded and archived ones too.")
 @options(OUTPUT)
-def list_decisions(everything: bool, flags: Flags) -> int:
-    """List the decisions in force, newest first. Ends with 1 where there are none."""
+def list_decisions(everything: bool, flags: Flags) -> None:
+    """List the decisions in force, newest first."""
 
-    def work(store: "Store") -> int:
+    def work(store: "Store") -> None:
         from xscore.memory.evidence import refresh
 
         refresh(store.connection, store.root, now=store.clock())
-        return print_memories(store, store.governance.decisions(superseded=everything), flags.terminal)
+        print_memories(store, store.governance.decisions(superseded=everything), flags.terminal)
 
-    return in_store(work, flags)
+    in_store(work, flags)

@@ -102,11 +102,10 @@ def _opened_once(
 
 
 def _tell(done: "list[Conversion]", flags: Flags) -> None:
-    from xscore.pipeline.receipt import SCHEMA, to_json
+    from xscore.pipeline.receipt import SCHEMA, plain
 
     if flags.terminal.as_json:
-        stores = [{name: value for name, value in to_json(each).items() if name != "schema"} for each in done]
-        print_json({"schema": SCHEMA, "stores": stores})
+        print_json({"schema": SCHEMA, "stores": [plain(each) for each in done]})
         return
     for each in done:
         word = "encrypted" if each.is_encrypted else "decrypted" if each.changed else "plain"

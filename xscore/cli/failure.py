@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from xscore.memory.store import Store
     from xscore.records import Failure
 
-NOTHING = 1
-"""Exit code."""
-
 
 @click.group()
 def failure() -> None:
@@ -63,23 +60,23 @@ def resolve(memory_id: str, fix: str, flags: Flags) -> None:
 
 @failure.command("list")
 @options(OUTPUT)
-def list_failures(flags: Flags) -> int:
-    """List the failures, those met most often first. Ends with 1 where there are none."""
+def list_failures(flags: Flags) -> None:
+    """List the failures, those met most often first."""
 
-    def work(store: "Store") -> int:
+    def work(store: "Store") -> None:
         from xscore.cli.memory_page import as_json
         from xscore.memory.failures import failures
+        from xscore.pipeline.receipt import SCHEMA
 
         found = failures(store)
         if flags.terminal.as_json:
-            print_json({"schema": 1, "memories": [as_json(memory) for memory in found]})
+            print_json({"schema": SCHEMA, "memories": [as_json(memory) for memory in found]})
         elif found:
             echo("\n".join(map(_line, found)))
         else:
             flags.terminal.note("no failure is recorded here")
-        return 0 if found else NOTHING
 
-    return in_store(work, flags)
+    in_store(work, flags)
 
 
 def _line(memory: Memory) -> str:
@@ -90,12 +87,13 @@ def _line(memory: Memory) -> str:
 
 def _told(found: "Failure", terminal: Terminal) -> None:
     from xscore.cli.memory_page import as_json
+    from xscore.pipeline.receipt import SCHEMA
 
     memory, pattern = found.memory, found.pattern
     if terminal.as_json:
         told = {"signature": found.signature, "is_counted": found.is_counted, "is_new_pattern": found.is_new_pattern}
         print_json(
-            {"schema": 1, **as_json(memory), **told, "pattern": as_json(pattern) if pattern is not None else None}
+            {"schema": SCHEMA, **as_json(memory), **told, "pattern": as_json(pattern) if pattern is not None else None}
         )
         return
     echo(_line(memory))

@@ -1,7 +1,7 @@
 """Whatever goes wrong becomes a message, a hint and an exit code: the one place that does so.
 
     0  done                                 5  a gate failed
-    1  some unjudged, or nothing matched    6  the store is refused or damaged
+    1  done in part, or nothing matched     6  the store is refused or damaged, or not rid of what was erased
     2  the command or a setting is wrong    7  judged, but the answering call failed
     3  no usable model, or nothing judged  70  internal
     4  the budget came first              130  interrupted
@@ -24,12 +24,13 @@ from xscore.errors import UsageError, XscoreError
 
 EXIT_CODES: dict[int, str] = {
     0: "done",
-    1: "done, but some candidates are unjudged; or nothing matched what was named",
+    1: "done, but some candidates are unjudged, an audit found something to do, or a session file could not be read;"
+    " or nothing matched what was named, or a question was answered with no",
     2: "the command or a setting is wrong",
     3: "no usable model, or nothing was judged; `doctor` found something to mend",
     4: "the budget came first",
     5: "a gate failed",
-    6: "the store is refused or damaged",
+    6: "the store is refused or damaged; or what was erased is still in its files",
     7: "judged, but the answering call failed; the bundle is still given",
     70: "internal error",
     130: "interrupted; what was paid for is kept",
@@ -97,12 +98,13 @@ class _Report:
     def tell(self, code: int, kind: str, message: str, hint: str) -> int:
         """Write the error to stdout as JSON, or to stderr as words; return the code. Secrets in it are taken out."""
         from xscore.memory.redact import redact
+        from xscore.pipeline.receipt import SCHEMA
 
         message = redact(message).text
         if self.as_json:
             body = {"code": code, "kind": kind, "message": message, "hint": hint}
             try:
-                print_json({"schema": 1, "error": body})
+                print_json({"schema": SCHEMA, "error": body})
             except (UsageError, BrokenPipeError):  # stdout takes nothing: a full disk, a reader who left
                 let_go(sys.stdout)
             else:

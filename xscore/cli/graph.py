@@ -14,7 +14,7 @@ from xscore.cli.figures import counted
 from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, as_listed, options
 from xscore.cli.safe_text import one_line
-from xscore.cli.terminal import Terminal, bold, echo, faint, print_json, tell_people
+from xscore.cli.terminal import bold, echo, faint, print_json, tell_people
 
 if TYPE_CHECKING:
     from xscore.memory.graph import Graph, Reached
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 Ask = Callable[["Graph", str, int | None], "tuple[Reached, ...]"]
 
-NO_INDEX = "Nothing is indexed here yet: run `xscore index`."
-_NOTHING_KNOWN = 1
-"""Exit code: no file or entity bears the name."""
 _INCOMING = {"calls": "calls it", "imports": "imports it", "tests": "tests it", "references": "names it"}
 _OUTGOING = {"calls": "called", "imports": "imported", "tests": "tested", "references": "named"}
 DEPTH = {"depth": click.option("--depth", metavar="N", type=click.IntRange(min=1), help="Steps at most.")}
@@ -42,66 +39,48 @@ def graph() -> None:
 @graph.command()
 @PLACE
 @options(DEPTH, OUTPUT)
-def related(path: str, flags: Flags) -> int:
+def related(path: str, flags: Flags) -> None:
     """List what is tied to PATH in either direction, one step unless --depth says more."""
-    return _answer(path, flags, lambda links, name, depth: links.related_files(name, **_steps(depth)))
+    _answer(path, flags, lambda links, name, depth: links.related_files(name, **_steps(depth)))
 
 
 @graph.command()
 @PLACE
 @options(DEPTH, OUTPUT)
-def deps(path: str, flags: Flags) -> int:
+def deps(path: str, flags: Flags) -> None:
     """List what PATH calls, imports or tests, and what that does in turn, in five steps at most."""
-    return _answer(path, flags, lambda links, name, depth: links.dependency_chain(name, **_steps(depth)))
+    _answer(path, flags, lambda links, name, depth: links.dependency_chain(name, **_steps(depth)))
 
 
 @graph.command()
 @PLACE
 @options(DEPTH, OUTPUT)
-def affected(path: str, flags: Flags) -> int:
+def affected(path: str, flags: Flags) -> None:
     """List what a change of PATH may break: what calls, imports or tests it, in five steps at most."""
-    return _answer(path, flags, lambda links, name, depth: links.affected_files(name, **_steps(depth)))
+    _answer(path, flags, lambda links, name, depth: links.affected_files(name, **_steps(depth)))
 
 
 def _steps(depth: int | None) -> dict[str, int]:
     return {} if depth is None else {"depth": depth}
 
 
-def _answer(path: str, flags: Flags, ask: Ask) -> int:
-    return in_store(lambda store: _ask(store, path, flags, ask), flags)
+def _answer(path: str, flags: Flags, ask: Ask) -> None:
+    in_store(lambda store: _ask(store, path, flags, ask), flags)
 
 
-def _ask(store: "Store", path: str, flags: Flags, ask: Ask) -> int:
-    from xscore.pipeline.receipt import SCHEMA, to_json
+def _ask(store: "Store", path: str, flags: Flags, ask: Ask) -> None:
+    from xscore.pipeline.receipt import SCHEMA, plain
 
     links, terminal = store.graph, flags.terminal
-    name = next((form for form in _forms(path, store.root.path) if links.names.start(form)), "")
-    if not name:
-        return _unknown(links, path, terminal)
+    known = (form for form in _forms(path, store.root.path) if links.names.start(form))
+    name = next(known, as_listed(path).removeprefix("./"))
     found = ask(links, name, flags.given["depth"])
     if terminal.as_json:
-        told = [{key: value for key, value in to_json(one).items() if key != "schema"} for one in found]
-        print_json({"schema": SCHEMA, "of": name, "found": told})
+        print_json({"schema": SCHEMA, "of": name, "found": [plain(one) for one in found]})
     elif found:
         echo("\n".join(_line(one) for one in found))
     if not terminal.as_json and not terminal.quiet:
         tell_people(faint(f"{one_line(name)}: {counted(len(found), 'tie')}"))
-    return 0
-
-
-def _unknown(links: "Graph", path: str, terminal: Terminal) -> int:
-    """Say that nothing is known by this name, and what may be meant."""
-    from xscore.pipeline.receipt import SCHEMA
-
-    near = links.names.near(as_listed(path).removeprefix("./")) if links.names.has_index() else ()
-    if terminal.as_json:
-        print_json({"schema": SCHEMA, "of": None, "found": [], "near": list(near)})
-    said = f"the index knows no `{path}`" if links.names.has_index() else NO_INDEX
-    hint = f"Did you mean {', '.join(near)}?" if near else "Name a file, or path::entity as the listings show it."
-    for line in (said, hint if links.names.has_index() else ""):
-        if line:
-            tell_people(one_line(line))
-    return _NOTHING_KNOWN
 
 
 def _forms(path: str, root: Path) -> list[str]:

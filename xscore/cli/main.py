@@ -40,9 +40,9 @@ def show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) 
     cls=LazyGroup,
     entries=COMMANDS,
     context_settings=HELP_OPTIONS,
-    epilog="Exit codes: 0 done · 1 some candidates unjudged, or nothing matched · 2 usage · 3 no usable model, or"
-    " nothing judged · 4 budget · 5 gate · 6 store refused or damaged · 7 judged, but the answer failed · 70 internal"
-    " · 130 interrupted.",
+    epilog="Exit codes: 0 done · 1 some unjudged, unread or to be mended (audit), or nothing matched · 2 usage · 3 no"
+    " usable model, or nothing judged · 4 budget · 5 gate · 6 store refused, damaged or not rid of what was erased"
+    " · 7 judged, but the answer failed · 70 internal · 130 interrupted.",
 )
 @click.option(
     "-C",

@@ -81,7 +81,7 @@ def erase_and_tell(
 
 
 def _tell(done: "Erasure", proof: "Proof | None", *, dry_run: bool, terminal: Terminal) -> int:
-    from xscore.pipeline.receipt import to_json
+    from xscore.pipeline.receipt import plain, to_json
 
     if not (done.ids or done.observations) and done.is_clean and not done.is_finished:
         raise NothingMatched(
@@ -90,7 +90,7 @@ def _tell(done: "Erasure", proof: "Proof | None", *, dry_run: bool, terminal: Te
     is_clean = done.is_clean and (proof is None or proof.holds)
     code = 0 if is_clean else NOT_CLEAN
     if terminal.as_json:
-        proven = to_json(proof) | {"holds": proof.holds} if proof else None
+        proven = plain(proof) | {"holds": proof.holds} if proof else None
         print_json(to_json(done) | {"dry_run": dry_run, "proof": proven})
     else:
         echo(page(done, proof, dry_run=dry_run))

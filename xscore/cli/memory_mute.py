@@ -10,6 +10,7 @@ from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import echo, print_json
 from xscore.errors import NothingMatched, UsageError
 from xscore.learning import suggestions
+from xscore.pipeline.receipt import SCHEMA
 
 if TYPE_CHECKING:
     from xscore.memory.store import Store
@@ -26,9 +27,11 @@ def mute(key: str, show: bool, undo: bool, flags: Flags) -> None:
         raise UsageError("a key or --list is needed, one of them", hint="`xscore memory mute orm`, or `--list`.")
     muted = in_store(lambda store: _muted(store, key, undo=undo), flags)
     if flags.terminal.as_json:
-        print_json({"schema": 1, "muted": list(muted)})
+        print_json({"schema": SCHEMA, "muted": list(muted)})
+    elif show and muted:
+        echo("\n".join(map(one_line, muted)))
     elif show:
-        echo("\n".join(map(one_line, muted)) or "nothing is muted")
+        flags.terminal.note("nothing is muted")
     else:
         echo(f"{one_line(key)} is {'suggested again' if undo else 'muted'}")
 

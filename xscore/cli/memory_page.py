@@ -11,7 +11,7 @@ from xscore.cli.left_out import left_out
 from xscore.cli.safe_text import one_line, visible
 from xscore.cli.session_words import ago
 from xscore.cli.terminal import Terminal, bold, echo, faint, print_json
-from xscore.pipeline.receipt import Json, to_json
+from xscore.pipeline.receipt import SCHEMA, Json, plain
 from xscore.records import Became, Citation, Layer, Memory, Remembered, Source, Status
 
 if TYPE_CHECKING:
@@ -61,9 +61,7 @@ def page(memory: Memory, citations: Iterable[Citation], *, now: float) -> str:
 
 def as_json(memory: Memory, citations: Iterable[Citation] = ()) -> dict[str, Json]:
     """The record, with what it cites; without a schema of its own."""
-    body = {name: value for name, value in to_json(memory).items() if name != "schema"}
-    spans: list[Json] = [{name: value for name, value in to_json(one).items() if name != "schema"} for one in citations]
-    return {**body, "citations": spans}
+    return {**plain(memory), "citations": [plain(one) for one in citations]}
 
 
 def told(store: "Store", remembered: Remembered, terminal: Terminal) -> None:
@@ -78,7 +76,7 @@ def told(store: "Store", remembered: Remembered, terminal: Terminal) -> None:
             "superseded": list(remembered.superseded),
             "redacted": remembered.redacted,
         }
-        print_json({"schema": 1, **as_json(memory, cites), **more})
+        print_json({"schema": SCHEMA, **as_json(memory, cites), **more})
         return
     echo(f"{_BECAME[remembered.became]} {memory.id}  {memory.layer}, {memory.kind}: {one_line(memory.title)}")
     if remembered.superseded:

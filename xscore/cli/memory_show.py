@@ -22,13 +22,14 @@ def show(ids: tuple[str, ...], flags: Flags) -> None:
         from xscore.cli.memory_page import as_json, page
         from xscore.memory.evidence import citations, refresh
         from xscore.memory.lookup import all_of
+        from xscore.pipeline.receipt import SCHEMA
 
         refresh(store.connection, store.root, now=store.clock())
         found = all_of(store, ids)
         cited = citations(store.connection, [memory.id for memory in found])
         if flags.terminal.as_json:
             told = [as_json(memory, cited.get(memory.id, ())) for memory in found]
-            print_json({"schema": 1, "memories": told})
+            print_json({"schema": SCHEMA, "memories": told})
         else:
             pages = (page(memory, cited.get(memory.id, ()), now=store.clock()) for memory in found)
             echo("\n\n".join(pages))

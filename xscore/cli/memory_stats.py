@@ -24,12 +24,11 @@ def stats(flags: Flags) -> None:
 
     def work(store: "Store") -> None:
         from xscore.memory.stats import layer_stats
-        from xscore.pipeline.receipt import to_json
+        from xscore.pipeline.receipt import SCHEMA, plain
 
         found = layer_stats(store)
         if flags.terminal.as_json:
-            layers = [{name: value for name, value in to_json(one).items() if name != "schema"} for one in found]
-            print_json({"schema": 1, "layers": layers})
+            print_json({"schema": SCHEMA, "layers": [plain(one) for one in found]})
         else:
             echo("\n".join([_HEAD, *(line(one, now=store.clock()) for one in found)]))
 

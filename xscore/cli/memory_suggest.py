@@ -23,14 +23,14 @@ def suggest(flags: Flags) -> None:
     found = in_store(lambda store: look(store, at_least=store.settings.inferred_confidence), flags)
     if terminal.as_json:
         print_json(to_json(found))
-    else:
+    elif found.suggestions:
         echo(page(found))
+    else:
+        terminal.note("nothing to suggest")
 
 
 def page(found: Suggestions) -> str:
     """The sentence, then one line each."""
-    if not found.suggestions:
-        return "nothing to suggest"
     return "\n".join([one_line(found.text), "", *map(_line, found.suggestions)])
 
 

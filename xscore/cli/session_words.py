@@ -1,5 +1,6 @@
 """Working sessions in words: what was worked on, where, and how long ago. It prints nothing."""
 
+from xscore.cli.figures import counted
 from xscore.cli.safe_text import one_line
 from xscore.records import SessionInfo, WorkingSession
 
@@ -43,4 +44,4 @@ def quoted(task: str) -> str:
 
 def tasks(number: int) -> str:
     """`1 task`, `2 tasks`."""
-    return "1 task" if number == 1 else f"{number} tasks"
+    return counted(number, "task")

@@ -197,12 +197,15 @@ def forget(
             raise NothingMatched(told, hint="See `xscore sessions list`; ids are exact.")
         if missing:
             terminal.note(f"nothing that was imported is called {missing}")
-        if not (yes or dry_run or terminal.can_ask):
-            raise UsageError("there is nobody to ask before forgetting", hint="Say --yes, or look first: --dry-run.")
-        question = f"Forget {counted(len(chosen), 'memory', 'memories')} for good?"
-        if not (yes or dry_run) and not click.confirm(question, default=False, err=True):
+        if not (yes or dry_run or _is_wanted(len(chosen), terminal)):
             terminal.note("nothing was forgotten")
             return 1
         return erase_and_tell(store, chosen, dry_run=dry_run, verify=False, terminal=terminal, forget=True)
 
     return in_store(work, flags)
+
+
+def _is_wanted(count: int, terminal: Terminal) -> bool:
+    if not terminal.can_ask:
+        raise UsageError("there is nobody to ask before forgetting", hint="Say --yes, or look first with --dry-run.")
+    return click.confirm(f"Forget {counted(count, 'memory', 'memories')} for good?", default=False, err=True)

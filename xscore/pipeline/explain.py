@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from xscore.errors import StoreDamaged, UsageError
+from xscore.errors import NothingMatched, StoreDamaged, UsageError
 from xscore.memory import turns
 from xscore.memory.evidence import stale_ids
 from xscore.pipeline import account, kept
@@ -46,16 +46,18 @@ class _Verdict:
 
 
 def explain(parts: Parts, name: str, *, turn_id: str) -> Explanation:
-    """Explain one memory in one turn, the latest by default. Raises UsageError for an unknown memory or turn."""
+    """Explain one memory in one turn, the latest by default. Raises NothingMatched for an unknown memory or turn."""
     past = turns.past_turn(parts.store.connection, turn_id)
     if past is None:
         said = f"there is no turn {turn_id}" if turn_id else "there is no turn yet"
-        raise UsageError(said, hint='Ask something first: xscore ask "…".')
+        raise NothingMatched(said, hint='Ask something first: xscore ask "…".')
     if not past.receipt:
         raise UsageError(f"turn {past.turn.id} ended without a receipt", hint="Ask again; what was judged is kept.")
     memories = parts.store.find(name)
     if not memories:
-        raise UsageError(f"there is no memory `{name}`", hint="Name an id (m_…) or path::entity as `ask` shows them.")
+        raise NothingMatched(
+            f"there is no memory `{name}`", hint="Name an id (m_…) or path::entity as `ask` shows them."
+        )
     try:
         receipt = json.loads(past.receipt)
         memory, verdict = _from_receipt(memories, receipt) or _worked_out(parts, past, memories, receipt)

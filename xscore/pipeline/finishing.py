@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from xscore import database
 from xscore.cache.keys import judge_key
-from xscore.errors import UsageError
+from xscore.errors import NothingMatched, UsageError
 from xscore.memory import turns
 from xscore.memory.turns import PastTurn
 from xscore.paths import native
@@ -24,12 +24,15 @@ from xscore.records import Turn
 def turn_to_finish(parts: Parts, turn_id: str, *, answer: bool) -> tuple[Parts, Turn]:
     """Return the turn to run, and the parts with its judge; an empty id names the latest.
 
-    Raises UsageError where nothing is to be finished, or only with another judge than the turn's.
+    Raises NothingMatched for an unknown turn, UsageError where nothing is to be finished, or only with another judge
+    than the turn's.
     """
     past = turns.past_turn(parts.store.connection, turn_id)
     if past is None:
         said = f"there is no turn {turn_id}" if turn_id else "there is no turn yet"
-        raise UsageError(said, hint="The last line of `xscore ask` names its turn; `xscore status` names the latest.")
+        raise NothingMatched(
+            said, hint="The last line of `xscore ask` names its turn; `xscore status` names the latest."
+        )
     wants_answer = answer and parts.answerer is not None and not past.answer
     if past.state is turns.TurnState.DONE and not wants_answer:
         raise UsageError(

@@ -18,9 +18,14 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 def to_json(record: object) -> dict[str, Json]:
     """Render a record as the object its command prints, `schema` first."""
-    body = _answer(record) if isinstance(record, Answer) else _plain(record)
+    return {"schema": SCHEMA, **(_answer(record) if isinstance(record, Answer) else plain(record))}
+
+
+def plain(record: object) -> dict[str, Json]:
+    """Render a record as it stands inside another object, without a `schema` of its own."""
+    body = _value(record)
     assert isinstance(body, dict)
-    return {"schema": SCHEMA, **body}
+    return body
 
 
 def discreet(answer: Answer) -> Answer:
@@ -43,7 +48,7 @@ def _discreet(shown: Selected) -> Selected:
     return replace(shown, reason="", title="", entity="") if shown.layer == Layer.USER else shown
 
 
-def _plain(value: object) -> Json:
+def _value(value: object) -> Json:
     """Render any value of the records; field names are the JSON names."""
     match value:
         case Enum():
@@ -53,14 +58,14 @@ def _plain(value: object) -> Json:
         case Decimal():
             return money(value)
         case Mapping():
-            return {str(key): _plain(item) for key, item in value.items()}
+            return {str(key): _value(item) for key, item in value.items()}
         case tuple() | list() | frozenset():
-            return [_plain(item) for item in value]
+            return [_value(item) for item in value]
     return _record(value) if is_dataclass(value) else _scalar(value)
 
 
 def _record(value: object) -> Json:
-    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]  # checked
+    return {field.name: _value(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]  # checked
 
 
 def _scalar(value: object) -> Json:
@@ -79,7 +84,7 @@ def money(value: Decimal | None) -> str | None:
 
 def stage_usage(stage: StageUsage) -> dict[str, Json]:
     """Render one stage's calls, tokens and money."""
-    usage = _plain(stage.usage)
+    usage = _value(stage.usage)
     assert isinstance(usage, dict)
     return {
         "calls": stage.calls,
@@ -93,7 +98,7 @@ def stage_usage(stage: StageUsage) -> dict[str, Json]:
 def _answer(answer: Answer) -> dict[str, Json]:
     """Render the receipt; the bundle is there only where one was asked for."""
     own = ("judge_usage", "primary_usage", "probe_usage", "latency", "bundle", "exit_code")
-    body = {field.name: _plain(getattr(answer, field.name)) for field in fields(answer) if field.name not in own}
+    body = {field.name: _value(getattr(answer, field.name)) for field in fields(answer) if field.name not in own}
     if answer.bundle is not None:
         body["bundle"] = answer.bundle
     body["usage"] = {
@@ -101,5 +106,5 @@ def _answer(answer: Answer) -> dict[str, Json]:
         "primary": stage_usage(answer.primary_usage) if answer.primary_usage else None,
         "probe": stage_usage(answer.probe_usage) if answer.probe_usage else None,
     }
-    body["latency_s"] = _plain(answer.latency)
+    body["latency_s"] = _value(answer.latency)
     return body

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from xscore.errors import UsageError
-from xscore.pipeline.receipt import to_json
+from xscore.pipeline.receipt import plain
 from xscore.records import ScoreLine
 
 
@@ -33,9 +33,7 @@ def write_scores(path: Path, lines: Iterable[ScoreLine]) -> None:
     try:
         with target.open("w", encoding="utf-8") as file:
             for line in lines:
-                body = to_json(line)
-                del body["schema"]
-                file.write(json.dumps(body, ensure_ascii=False) + "\n")
+                file.write(json.dumps(plain(line), ensure_ascii=False) + "\n")
         if whole:
             target.replace(path)
     except OSError as error:

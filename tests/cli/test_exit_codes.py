@@ -1,0 +1,77 @@
+"""One rule for what is not there: a name that nothing bears is 1, a list of an empty store is 0."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from xscore.cli.failures import EXIT_CODES
+from xscore.cli.main import xscore as front_door
+
+NAMES = [
+    ("memory", "show", "m_nope"),
+    ("memory", "update", "m_nope", "--title", "t"),
+    ("memory", "delete", "m_nope"),
+    ("memory", "feedback", "m_nope", "accept"),
+    ("memory", "mute", "orm", "--undo"),
+    ("memory", "wipe", "--kind", "todo", "--yes"),
+    ("memory", "list", "--kind", "todo"),
+    ("memory", "export", "--layer", "project"),
+    ("failure", "resolve", "m_nope", "set it"),
+    ("session", "resume", "s_nope"),
+    ("session", "close"),
+    ("checkpoint", "load", "nope"),
+    ("checkpoint", "delete", "nope"),
+    ("checkpoint", "save", "nope"),
+    ("sessions", "list", "--from", "aider"),
+    ("sessions", "forget", "m_nope", "--yes"),
+    ("graph", "related", "nope.py"),
+    ("explain", "nope.py"),
+    ("continue", "t_nope"),
+    ("ask", "go on", "--checkpoint", "nope"),
+]
+LISTS = {
+    ("memory", "list"): "memories",
+    ("memory", "export"): "memories",
+    ("memory", "mute", "--list"): "muted",
+    ("memory", "suggest"): "suggestions",
+    ("decision", "list"): "memories",
+    ("failure", "list"): "memories",
+    ("session", "list"): "sessions",
+    ("session", "resume"): "sessions",
+    ("checkpoint", "list"): "checkpoints",
+    ("sessions", "list"): "sessions",
+}
+
+
+@pytest.mark.parametrize("command", NAMES, ids=" ".join)
+def test_what_matches_nothing_ends_with_one(inside: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+    """P06: a name, id or filter that matched nothing is exit code 1, nothing on stdout, words on stderr."""
+    done = inside(*command, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
+    assert done.stderr
+
+
+@pytest.mark.parametrize("command", LISTS, ids=" ".join)
+def test_an_empty_list_is_no_error(inside: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+    """P06: a list of an empty store is exit code 0, one line on stderr, an empty list under --json."""
+    done = inside(*command, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "") and done.stderr.count("\n") == 1
+    told = inside(*command, "--json", cwd=tmp_path)
+    assert told.returncode == 0 and json.loads(told.stdout)[LISTS[command]] == []
+
+
+def test_no_object_repeats_the_exit_code(inside: Run, tmp_path: Path) -> None:
+    """The exit code is the process's; an object says what happened."""
+    identifier = json.loads(inside("memory", "add", "x", "--json", cwd=tmp_path).stdout)["id"]
+    for command in (("memory", "delete", identifier), ("sessions", "import"), ("memory", "audit")):
+        assert "exit_code" not in json.loads(inside(*command, "--json", cwd=tmp_path).stdout)
+
+
+def test_the_tables_name_every_code() -> None:
+    """The contract's table and the help's last lines know each code that the program ends with."""
+    table = (Path(__file__).parents[2] / "docs" / "json.md").read_text("utf-8").split("| code | means |")[1]
+    for code, means in EXIT_CODES.items():
+        assert f"| {code} | {means} |" in table
+        assert f"{code} " in str(front_door.epilog)
