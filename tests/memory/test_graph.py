@@ -8,10 +8,10 @@ from tests.memory.conftest import function
 from xscore import database
 from xscore.errors import NothingMatched, UsageError
 from xscore.hashing import file_id
-from xscore.memory import door, index_rows
+from xscore.memory import door, evidence, index_rows
 from xscore.memory.graph import Reached
 from xscore.memory.store import Store
-from xscore.records import Edge, FileStamp, IndexedFile, Kind, Layer, Memory, Relation, Source
+from xscore.records import Citation, Edge, FileStamp, IndexedFile, Kind, Layer, Memory, Relation, Source
 
 CALLS, IMPORTS, TESTS, REFERENCES = Relation.CALLS, Relation.IMPORTS, Relation.TESTS, Relation.REFERENCES
 
@@ -203,7 +203,7 @@ def decision() -> Memory:
 
 
 def test_slips_find_what_was_meant(store: Store) -> None:
-    """A06: letters that changed places, are missing or too many, in a file's name or an entity's: at most three names."""
+    """A06: letters that changed places, are missing or too many, in a file's name or an entity's."""
     index(
         store,
         {
@@ -232,7 +232,7 @@ def test_a_citation_ties_a_decision_to_the_code_it_rests_on(store: Store) -> Non
     with database.transaction(store.connection):
         door.put(store.connection, [said])
         cited = [Citation("a.py", 3, 4, "h1"), Citation("b.py", 0, 0, "h2"), Citation("b.py", 40, 50, "h3")]
-        evidence.write(store.connection, said.id, cited)
+        evidence.attach(store.connection, said.id, cited)
     assert names(store.graph.related_files(said.id)) == [("b.py", 1), ("a.py::f", 1)]
     assert [one.id for one in store.graph.related_files("a.py")] == [said.id]
     assert [one.id for one in store.graph.related_files("a.py::f")] == [said.id]

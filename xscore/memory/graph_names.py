@@ -1,6 +1,6 @@
 """Names of the graph: what a path, `path::entity` or memory id stands for, and how an end is called. SQL alone.
 
-It walks nothing. Trade-off: near names are looked for by parts of the name, not by edit distance over every file.
+It walks nothing. Trade-off: only whole names stand for something; what may be meant is for `near_names` to say.
 """
 
 import json
@@ -9,9 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xscore.hashing import file_id
-
-NEAR_SHOWN = 5
-_ESCAPES = str.maketrans({"\\": "\\\\", "%": "\\%", "_": "\\_"})
+from xscore.memory.near_names import like, near_entities, near_paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +43,9 @@ class Names:
         return Start(path, ends, is_file=False) if ends else None
 
     def near(self, name: str) -> tuple[str, ...]:
-        """Return known names that this one may be meant for, at most five."""
+        """Return known names that this one may be meant for, the likeliest first, at most three."""
         path, colons, entity = name.partition("::")
-        if colons:
-            last = _like(entity.rpartition(".")[2])
-            rows = self._connection.execute(
-                "SELECT DISTINCT path || '::' || entity FROM memory WHERE layer = 'graph' AND source = 'index'"
-                " AND (entity LIKE ? ESCAPE '\\' OR entity LIKE ? ESCAPE '\\') ORDER BY path <> ?, 1 LIMIT ?",
-                (last, f"%.{last}", path, NEAR_SHOWN),
-            ).fetchall()
-            if rows:
-                return tuple(row[0] for row in rows)
-        base = path.rstrip("/").rpartition("/")[2]
-        parts = [part for part in (base, base.partition(".")[0]) if part]
-        for part in parts:
-            rows = self._connection.execute(
-                "SELECT path FROM file WHERE excluded = '' AND path LIKE ? ESCAPE '\\'"
-                " ORDER BY length(path), path LIMIT ?",
-                (f"%{_like(part)}%", NEAR_SHOWN),
-            ).fetchall()
-            if rows:
-                return tuple(row[0] for row in rows)
-        return ()
+        return (colons and near_entities(self._connection, path, entity)) or near_paths(self._connection, path)
 
     def entities(self, path: str) -> tuple[str, ...]:
         """Return the entities of a file in the order of their lines."""
@@ -95,10 +74,6 @@ class Names:
         rows = self._connection.execute(
             "SELECT id FROM memory WHERE path = ? AND source = 'index'"
             " AND (entity = ? OR entity LIKE ? ESCAPE '\\' OR entity LIKE ? ESCAPE '\\') ORDER BY start_line, id",
-            (path, entity, f"{_like(entity)}.%", f"{_like(entity)} > %"),
+            (path, entity, f"{like(entity)}.%", f"{like(entity)} > %"),
         )
         return tuple(row[0] for row in rows.fetchall())
-
-
-def _like(text: str) -> str:
-    return text.translate(_ESCAPES)
