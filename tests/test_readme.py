@@ -16,7 +16,7 @@ README = (ROOT / "README.md").read_text("utf-8")
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 FENCES = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
 BLOCKS = FENCES.findall(README)
-SHOWING = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("layers.md", "privacy.md", "vectors.md"))]
+SHOWING = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def commands() -> list[str]:
@@ -31,9 +31,8 @@ def commands() -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("line", dict.fromkeys(commands()))
-def test_every_command_shown_parses(line: str) -> None:
-    """Commands and options in the README and the pages on the layers exist."""
+def parse(line: str) -> None:
+    """Find the command of a line, through its groups, and parse its arguments. Raises click's errors."""
     name, *arguments = shlex.split(line)
     context = xscore.make_context("xscore", ["status"])
     command = xscore.get_command(context, name)
@@ -41,8 +40,22 @@ def test_every_command_shown_parses(line: str) -> None:
         context = command.make_context(name, list(arguments), parent=context)
         name, *arguments = arguments
         command = command.get_command(context, name)
-    assert command is not None
+    if command is None:
+        raise click.UsageError(f"no such command: {name}")
     command.make_context(name, arguments, parent=context)
+
+
+@pytest.mark.parametrize("line", dict.fromkeys(commands()))
+def test_every_command_shown_parses(line: str) -> None:
+    """Commands, those within groups too, and options in the README and the documents exist."""
+    parse(line)
+
+
+@pytest.mark.parametrize("line", ["frobnicate", "memory nosuch", "memory list --nosuch", "decision add", "graph no x"])
+def test_what_is_not_there_does_not_parse(line: str) -> None:
+    """The test above can fail: for a command, one within a group, an option, an argument that is missing."""
+    with pytest.raises(click.UsageError):
+        parse(line)
 
 
 def test_the_readme_shows_commands() -> None:
