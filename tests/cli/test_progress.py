@@ -4,6 +4,7 @@ import os
 import pty
 import subprocess
 import sys
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -75,6 +76,13 @@ def on_a_terminal(*, quiet: bool = False, environ: dict[str, str] | None = None)
 def test_standing() -> None:
     """Judged, cached, unjudged, rate, dollars and time left, in one line."""
     assert standing(HALF) == "522 of 812 · 120 judged · 400 cached · 2 unjudged · 12/s · ~$0.004 · 24 s left"
+
+
+@pytest.mark.parametrize("early", [replace(HALF, judged=1), replace(HALF, judged=400, calls=0)], ids=["first", "free"])
+def test_no_rate_is_told_that_means_nothing(early: Progress) -> None:
+    """After the first result, or where no call is made (the lexical judge), neither a rate nor a time left is told."""
+    assert "/s" not in standing(early) and "left" not in standing(early)
+    assert standing(early).startswith(f"{early.judged + 402} of 812")
 
 
 def test_leaders_are_harmless() -> None:

@@ -7,6 +7,8 @@ from xscore.cli.safe_text import one_line
 from xscore.records import JudgeEstimate, Progress, RateLimits
 
 SMALLEST_SHOWN = Decimal("0.001")
+FEW = 10
+"""Judgments from which a rate, and with it the time that is left, can be told."""
 
 
 def dollars(amount: Decimal | None) -> str:
@@ -79,15 +81,16 @@ def binding(judge: JudgeEstimate) -> str:
 
 
 def standing(progress: Progress) -> str:
-    """Where the judging stands, in one plain line."""
+    """Where the judging stands, in one plain line; how fast only where calls are waited for and a few came back."""
     done = progress.judged + progress.cached + progress.unjudged
     parts = [f"{done:,} of {progress.candidates:,}", f"{progress.judged:,} judged", f"{progress.cached:,} cached"]
     if progress.unjudged:
         parts.append(f"{progress.unjudged:,} unjudged")
-    if progress.elapsed_s > 0 and progress.judged:
+    can_tell = progress.calls > 0 and progress.judged >= FEW
+    if can_tell and progress.elapsed_s > 0:
         parts.append(f"{progress.judged / progress.elapsed_s:.0f}/s")
     parts.append(dollars(progress.cost_usd))
-    if progress.seconds_left is not None:
+    if can_tell and progress.seconds_left is not None:
         parts.append(f"{seconds(progress.seconds_left)} left")
     return " · ".join(parts)
 
