@@ -330,6 +330,8 @@ def test_the_forms_of_a_citation(store: Store) -> None:
     [
         ("missing.py", "is not there"),
         ("a.py:0-2", "has no lines 0-2"),
+        ("a.py:0", "names no line"),
+        ("a.py:0-0", "names no line"),
         ("a.py:5-4", "has no lines 5-4"),
         ("a.py:5-10", "has no lines 5-10: it has 9"),
         ("../outside.py", "is not inside"),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from xscore.memory import evidence, rows
+from xscore.memory.lookup import OF_SAYINGS
 from xscore.memory.near_duplicates import near_duplicates
 from xscore.memory.pii import redact_pii
 from xscore.memory.redact import redact
@@ -23,7 +24,7 @@ UNUSED_DAYS = 30.0
 """Days after which a memory that no turn ever chose is named."""
 LOW_CONFIDENCE = 0.3
 """Below this a memory is named as doubtful."""
-_LIVE = "source <> 'index' AND status IN ('active', 'stale')"
+_LIVE = f"{OF_SAYINGS} AND status IN ('active', 'stale') AND source <> 'index'"
 
 
 class Problem(StrEnum):

@@ -36,8 +36,10 @@ def cite(root: Root, cited: str, *, connection: sqlite3.Connection | None = None
         return _cited(root, _located(root, cited, base), spans.WHOLE)
     if lines is not None:
         first = int(lines["first"])
-        path = _located(root, lines["path"], base)
-        return _cited(root, path, (first, int(lines["last"] or first)))
+        path, span = _located(root, lines["path"], base), (first, int(lines["last"] or first))
+        if span == spans.WHOLE:
+            raise UsageError(f"{cited} names no line", hint="Lines count from 1; both ends belong.")
+        return _cited(root, path, span)
     given, colons, entity = cited.partition("::")
     if colons and given and entity:
         return _cited_entity(root, _located(root, given, base), entity, connection)

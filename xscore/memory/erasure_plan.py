@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from xscore.errors import UsageError
 from xscore.memory import door, rows
 from xscore.memory.erasure_scan import Lines, lines_of
+from xscore.memory.lookup import OF_SAYINGS
 from xscore.records import Kind, Memory, Source, Status
 
 AMONG = "IN (SELECT value FROM json_each(?))"
@@ -25,6 +26,8 @@ _TASKS = f"""
     {_SAID} UNION ALL SELECT id, task || char(10) || moment FROM turn
     UNION ALL SELECT thread, active_task FROM session
 """  # noqa: S608  words are ours
+_OF_SESSIONS = "layer = 'session'"
+"""Lets the index by layer find exchanges and summaries."""
 _SUMMARIES = f"""
     id IN (SELECT target FROM edge WHERE relation = 'belongs_to' AND source {AMONG}) OR thread {AMONG}
 """  # noqa: S608  words are ours
@@ -33,7 +36,7 @@ _MET_THERE_ALONE = f"""
     SELECT memory.id FROM memory JOIN occurrence ON memory_id = memory.id WHERE told_by {AMONG}
     GROUP BY memory.id HAVING count(*) >= json_extract(attrs, '$.occurrences')
     UNION SELECT memory.id FROM memory, json_each(attrs, '$.links') AS link
-    WHERE kind = 'pattern' AND memory.key LIKE 'failure_pattern:%' AND link.value {AMONG}
+    WHERE layer = 'project' AND kind = 'pattern' AND memory.key LIKE 'failure_pattern:%' AND link.value {AMONG}
 """  # noqa: S608  words are ours
 
 
@@ -160,13 +163,15 @@ def _turns_of(connection: sqlite3.Connection, ids: Iterable[str]) -> set[str]:
 
 def _exchanges(connection: sqlite3.Connection, turns: Iterable[str]) -> dict[str, Memory]:
     """Exchanges that the answers of these turns became."""
-    where = f"kind = ? AND source <> 'import' AND key IN (SELECT turn_key FROM turn WHERE id {AMONG})"  # noqa: S608  words are ours
+    where = (
+        f"{_OF_SESSIONS} AND kind = ? AND source <> 'import' AND key IN (SELECT turn_key FROM turn WHERE id {AMONG})"  # noqa: S608  words are ours
+    )
     found = rows.memories(connection, where, (Kind.EXCHANGE, json.dumps(list(turns))))
     return {memory.id: memory for memory in found}
 
 
 def _summaries(connection: sqlite3.Connection, ids: Iterable[str], threads: Iterable[str]) -> dict[str, Memory]:
-    where = f"kind = ? AND source <> 'index' AND ({_SUMMARIES})"
+    where = f"{_OF_SESSIONS} AND kind = ? AND source <> 'index' AND ({_SUMMARIES})"
     found = rows.memories(connection, where, (Kind.SUMMARY, json.dumps(list(ids)), json.dumps(list(threads))))
     return {memory.id: memory for memory in found}
 
@@ -189,7 +194,7 @@ def _threads_of_turns(connection: sqlite3.Connection, turns: Iterable[str]) -> s
 
 def _earlier(connection: sqlite3.Connection, going: Collection[str]) -> tuple[str, ...]:
     """Superseded memories that led to those that go, through any number of steps."""
-    asked = f"SELECT id FROM memory WHERE status = 'superseded' AND superseded_by {AMONG}"  # noqa: S608  words are ours
+    asked = f"SELECT id FROM memory WHERE {OF_SAYINGS} AND status = 'superseded' AND superseded_by {AMONG}"  # noqa: S608  words are ours
     found, fresh = set[str](), set(going)
     while fresh:
         fresh = {i for (i,) in connection.execute(asked, (json.dumps(list(fresh)),)).fetchall()} - found

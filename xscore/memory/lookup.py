@@ -18,6 +18,8 @@ from xscore.records import Kind, Layer, Memory, MemoryScope, Source, Status
 LIVE = (Status.ACTIVE, Status.STALE)
 INDEXED = (Layer.VECTOR, Layer.GRAPH)
 """Layers that are made from files."""
+OF_SAYINGS = "layer IN ('session', 'project', 'governance', 'user')"
+"""Condition of the other layers, for which there is an index; there is none by source."""
 _HEAD_CHARS = 80
 _SHOWN = 10
 """Ids that a hint lists."""

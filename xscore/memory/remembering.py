@@ -103,15 +103,16 @@ def change(
     is the same memory still, but for a preference, which needs one.
     Raises NothingMatched, and UsageError for memories of the index.
     """
-    before = exactly(store, memory_id)
-    if before.source is Source.INDEX:
+    there = exactly(store, memory_id)
+    if there.source is Source.INDEX:
         raise UsageError(
-            f"{memory_id} is what {before.path} says", hint="Edit the file; the next run has it as it is then."
+            f"{memory_id} is what {there.path} says", hint="Edit the file; the next run has it as it is then."
         )
     cited = None if citations is None else tuple(citations)
-    _refuse_citing(before.layer, cited)
-    connection, moment = store.home_of(before.layer), store.moment(now)
+    _refuse_citing(there.layer, cited)
+    connection, moment = store.home_of(there.layer), store.moment(now)
     with database.transaction(connection):
+        before = exactly(store, memory_id)  # again: another may have changed it, or erased it, meanwhile
         pii = store.settings.allow_pii
         after, redacted = _changed(before, wanted, now=moment, renewed=cited is not None, allow_pii=pii)
         if before.key and after.key and after.key != before.key:

@@ -254,6 +254,7 @@ def _named(connection: sqlite3.Connection, turn_id: str, answer: str, kept: Sequ
 
 def exchanges(connection: sqlite3.Connection, thread: str, *, limit: int = 3) -> Sequence[Memory]:
     """Return a thread's latest exchanges, newest first, for the session block of the answer prompt."""
-    among = "id IN (SELECT id FROM memory WHERE layer = 'session' AND status = 'active' AND kind = 'exchange' AND thread = ?"
+    of_it = "layer = 'session' AND status = 'active' AND kind = 'exchange' AND thread = ?"
+    among = f"id IN (SELECT id FROM memory WHERE {of_it}"  # noqa: S608  words are ours
     found = rows.memories(connection, f"{among} ORDER BY updated_at DESC, id LIMIT ?)", (thread, limit))
     return sorted(found, key=lambda memory: -memory.updated_at)
