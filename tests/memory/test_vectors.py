@@ -15,7 +15,7 @@ from xscore import database
 from xscore.memory import door
 from xscore.memory.store import Store
 from xscore.memory.terms import EMBEDDER, term_vector
-from xscore.memory.vectors import Vectors, embed_missing, folded, gather, similar, unit
+from xscore.memory.vectors import Vectors, embed_missing, folded, gather, unit
 
 FAISS_MISSING = "faiss-cpu (extra `faiss`) is not installed"
 
@@ -148,17 +148,3 @@ def test_texts_of_the_same_words_fold_to_the_same_place() -> None:
     assert np.allclose(np.linalg.norm(rows, axis=1), [1, 1, 1, 0], atol=1e-6)
     assert rows[0] @ rows[1] > 0.9
     assert abs(rows[0] @ rows[2]) < 0.4
-
-
-def test_similar_memories_make_a_cluster(store: Store) -> None:
-    """Clusters hold what is near their first; others, unknown ids and the lonely are left out."""
-    ids = put(
-        store,
-        pay="retry the payment call with tenacity and log each attempt",
-        fee="retry the payment call with tenacity and log every attempt",
-        dot="draw a blue rectangle on the canvas",
-    )
-    chosen = [*ids.values(), "m_unknown"]
-    assert similar(store.connection, chosen, threshold=0.5) == [tuple(sorted((ids["pay"], ids["fee"])))]
-    assert similar(store.connection, chosen, threshold=0.999) == []
-    assert similar(store.connection, [], threshold=0.5) == []

@@ -36,7 +36,7 @@ def registry_score(memory: Memory, query: RegistryQuery, *, now: float) -> float
 
 
 def halved(score: float) -> float:
-    """Return the score as one of 0..1, to be mixed with judges' scores."""
+    """Return the score as one of 0..1: for callers of the library that mix it with judges' scores, as no turn does."""
     return score / CAP
 
 

@@ -7,7 +7,6 @@ is exact: an approximate index would save nothing at the sizes of a repository. 
 Trade-off: a search loads all vectors of an embedder, some 40 MB for 50,000 of 384 dimensions.
 """
 
-import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from xscore import database
 from xscore.memory import embedder as embedders
 from xscore.memory.embedder import Embedder
-from xscore.memory.terms import EMBEDDER
 
 if TYPE_CHECKING:
     import numpy as np
@@ -125,37 +123,6 @@ async def embed_missing(connection: sqlite3.Connection, embedder: Embedder, *, l
                 ],
             )
     return len(rows)
-
-
-def similar(
-    connection: sqlite3.Connection, ids: Sequence[str], *, threshold: float, embedder: str = EMBEDDER
-) -> list[tuple[str, ...]]:
-    """Return clusters of these memories in which each is as near as `threshold` (cosine) to the first of its cluster.
-
-    Sorted by id; each id in one cluster at most, and clusters of one are left out. Those without a vector are as well.
-    """
-    vectors = _of(connection, ids, embedder)
-    clusters: list[list[str]] = []
-    free = dict.fromkeys(range(len(vectors.ids)))
-    while free:
-        first = next(iter(free))
-        rest = list(free)
-        near = (vectors.rows[rest] @ vectors.rows[first]) >= threshold
-        members = [row for row, is_near in zip(rest, near.tolist(), strict=True) if is_near or row == first]
-        clusters.append([vectors.ids[row] for row in members])
-        for row in members:
-            del free[row]
-    return [tuple(cluster) for cluster in clusters if len(cluster) > 1]
-
-
-def _of(connection: sqlite3.Connection, ids: Sequence[str], embedder: str) -> Vectors:
-    query = "SELECT memory_id, data FROM vec WHERE embedder = ? AND memory_id IN (SELECT value FROM json_each(?))"
-    found: dict[str, bytes] = dict(connection.execute(query, (embedder, json.dumps(sorted(set(ids))))).fetchall())
-    kept = sorted(found)
-    if embedder == EMBEDDER:
-        return Vectors(tuple(kept), folded([found[identifier] for identifier in kept]))
-    dims = max((len(blob) for blob in found.values()), default=0) // 2
-    return gather(found.items(), dims=dims)
 
 
 def _by_numpy(rows: "Matrix", query: "Matrix", k: int) -> tuple[list[int], list[float]]:
