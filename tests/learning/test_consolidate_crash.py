@@ -150,7 +150,7 @@ MEMORIES = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     MEMORIES,
     st.builds(
