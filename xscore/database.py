@@ -16,11 +16,12 @@ from xscore import sealing, sqlite_drivers
 from xscore.errors import StoreDamaged, StoreError
 from xscore.hashing import judgment_seal, turn_seal
 from xscore.sealing import KeySource
-from xscore.sqlite_drivers import open_plain, open_sealed, way_back
+from xscore.sqlite_drivers import open_plain, open_sealed
 
 BUSY_TIMEOUT_S = sqlite_drivers.BUSY_TIMEOUT_S
 REBUILD = sqlite_drivers.REBUILD
 USER_STORE = sqlite_drivers.USER_STORE
+way_back = sqlite_drivers.way_back
 APPLICATION_ID = 0x78736372
 """`xscr`, in the header of every store."""
 
