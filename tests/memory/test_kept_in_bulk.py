@@ -89,7 +89,8 @@ def test_all_that_is_kept_is_read_back(said: list[str], links: list[str]) -> Non
         answered(store, task, answer)
         failures.record(store, text="boom", because=task, resolution=answer, paths=[task, *["p"] * 1_100], seen_at=1.0)
         taken = store.snapshot()
-        assert snapshot_from_json(json.dumps(snapshot_to_json(taken))) == taken
+        body = json.dumps(snapshot_to_json(taken, secret=store.secret))
+        assert snapshot_from_json(body, secret=store.secret) == taken
         other.restore(taken, now=3.0)
         assert other.snapshot() == taken
         lines = list(export_lines(store, Choice()))
