@@ -28,8 +28,8 @@ from lexical_sources import ENTITIES, Pool, store_of, tree_of
 
 from xscore.evaluation.metrics import Place, matches
 from xscore.evaluation.qrels import Case
+from xscore.memory.likeness.terms import EMBEDDER
 from xscore.memory.store import Store
-from xscore.memory.terms import EMBEDDER
 from xscore.providers.pack_reading import Shown
 from xscore.providers.scripted import ScriptedProvider
 from xscore.records import Candidate, Judgment, Kind, Relation, Turn

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from xscore.indexer import index
+from xscore.memory.likeness.terms import EMBEDDER
 from xscore.memory.store import Store
-from xscore.memory.terms import EMBEDDER
 from xscore.paths import find_root
 from xscore.pipeline.desk import open_desk
 from xscore.pipeline.model_seat import ModelSeat, model_seat

@@ -19,8 +19,8 @@ from pathlib import Path, PurePosixPath
 
 from xscore.hashing import digest
 from xscore.indexer import index
+from xscore.memory.likeness.terms import EMBEDDER
 from xscore.memory.store import Store
-from xscore.memory.terms import EMBEDDER
 from xscore.paths import Root, find_root
 from xscore.records import Candidate, Kind
 from xscore.settings import IndexSettings

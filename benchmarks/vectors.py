@@ -62,7 +62,7 @@ def run(way: str, file: Path, rows: int, dims: int) -> dict:
 def fill(file: Path, rows: int, dims: int) -> None:
     import numpy as np
 
-    from xscore.memory.vectors import unit
+    from xscore.memory.likeness.vectors import unit
 
     chance = np.random.default_rng(1)
     connection = sqlite3.connect(file)
@@ -79,7 +79,7 @@ def fill(file: Path, rows: int, dims: int) -> None:
 def search(way: str, file: Path, dims: int) -> dict:
     import numpy as np
 
-    from xscore.memory.vectors import gather
+    from xscore.memory.likeness.vectors import gather
 
     if way == "faiss":
         try:
@@ -106,7 +106,7 @@ def search(way: str, file: Path, dims: int) -> dict:
 
 
 def near(rows: int) -> dict:
-    from xscore.memory.near_duplicates import near_duplicates
+    from xscore.memory.likeness.near_duplicates import near_duplicates
 
     words = Path(__file__).with_name("lexical_nonsense.csv").read_text("utf-8").split()
     chance = random.Random(3)

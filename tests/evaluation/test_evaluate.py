@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from xscore.evaluation.evaluate import evaluate
 from xscore.evaluation.metrics import Place
 from xscore.evaluation.qrels import Case
-from xscore.memory.terms import term_vector
+from xscore.memory.likeness.terms import term_vector
 from xscore.records import Candidate, Cause, JudgeIdentity, Judgment, Kind, Layer, Turn, Unjudged
 from xscore.scorer.lexical import IDENTITY, LexicalJudge
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from xscore.learning.consolidate import consolidate
-from xscore.memory.export_lines import export_lines
-from xscore.memory.importing import import_lines
+from xscore.memory.copies.export_lines import export_lines
+from xscore.memory.copies.importing import import_lines
+from xscore.memory.copies.snapshot_form import snapshot_from_json, snapshot_to_json
 from xscore.memory.lookup import Choice, exactly
-from xscore.memory.snapshot_form import snapshot_from_json, snapshot_to_json
 from xscore.memory.store import Store
 from xscore.paths import find_root
 from xscore.records import Kind, Source

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import MakeRepo
 from xscore.memory import failures
-from xscore.memory.importing import import_lines
+from xscore.memory.copies.importing import import_lines
 from xscore.memory.store import Store
 from xscore.paths import find_root
 from xscore.settings import MemorySettings

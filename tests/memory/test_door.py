@@ -7,8 +7,8 @@ from tests.memory.conftest import function
 from xscore import database, tokens
 from xscore.hashing import content_hash
 from xscore.memory import door
+from xscore.memory.likeness.terms import EMBEDDER
 from xscore.memory.store import Store
-from xscore.memory.terms import EMBEDDER
 from xscore.records import CodeFacts, Kind, Layer, MemoryScope, Source, Status
 
 SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"

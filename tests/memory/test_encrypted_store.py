@@ -13,7 +13,7 @@ from xscore.cache.group_commit import GroupCommit
 from xscore.errors import StoreDamaged
 from xscore.memory import encryption, store_key, trust, user_store
 from xscore.memory.erasure import erase, wording
-from xscore.memory.erasure_proof import prove
+from xscore.memory.erasure.proof import prove
 
 WRITE = """
 import pathlib, sys

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from tests.memory.test_erasure import judge, play, put, raw, said
 from xscore import database
 from xscore.cache.judgments import Judgments
-from xscore.memory import erasure, erasure_files
-from xscore.memory.erasure_files import files_of, mark_unclean
-from xscore.memory.erasure_proof import prove
-from xscore.memory.erasure_scan import Lines, found_in_files, lines_of, with_halves
+from xscore.memory import erasure
+from xscore.memory.erasure import files as erasure_files
+from xscore.memory.erasure.files import files_of, mark_unclean
+from xscore.memory.erasure.proof import prove
+from xscore.memory.erasure.scan import Lines, found_in_files, lines_of, with_halves
 from xscore.memory.store import Store
 from xscore.paths import find_root
 from xscore.records import Memory
@@ -132,13 +133,16 @@ def test_files_are_searched_across_chunks(tmp_path: Path) -> None:
 KILLED = """
     import os, signal, sys
     from pathlib import Path
-    from xscore.memory import erasure, erasure_files, erasure_rows
+    from xscore.memory import erasure
+    from xscore.memory.erasure import erasing as steps
+    from xscore.memory.erasure import files as erasure_files
+    from xscore.memory.erasure import rows as erasure_rows
     from xscore.memory.store import Store
     from xscore.paths import find_root
 
     module, name, after = {{
-        "rows": (erasure, "carry_out", True), "mark": (erasure, "mark_unclean", True),
-        "strays": (erasure, "remove", True), "clean": (erasure, "clean", False),
+        "rows": (steps, "carry_out", True), "mark": (steps, "mark_unclean", True),
+        "strays": (steps, "remove", True), "clean": (steps, "clean", False),
         "journal": (erasure_files, "empty_journal", True), "leftovers": (erasure_files, "_leftovers", True),
     }}[{place!r}]
     original = getattr(module, name)

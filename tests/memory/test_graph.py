@@ -9,7 +9,7 @@ from xscore import database
 from xscore.errors import NothingMatched, UsageError
 from xscore.hashing import file_id
 from xscore.memory import door, evidence, index_rows
-from xscore.memory.graph import Reached
+from xscore.memory.links.graph import Reached
 from xscore.memory.store import Store
 from xscore.records import Citation, Edge, FileStamp, IndexedFile, Kind, Layer, Memory, Relation, Source
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from xscore import database
 from xscore.memory import failures, limits, turns
+from xscore.memory.copies.export_lines import export_lines
+from xscore.memory.copies.importing import import_lines
+from xscore.memory.copies.snapshot_form import snapshot_from_json, snapshot_to_json
 from xscore.memory.events import EventName, events
 from xscore.memory.evidence import cite, refresh
-from xscore.memory.export_lines import export_lines
-from xscore.memory.importing import import_lines
 from xscore.memory.lookup import Choice, exactly, saying
 from xscore.memory.remembering import remember, remember_within
-from xscore.memory.snapshot_form import snapshot_from_json, snapshot_to_json
 from xscore.memory.spoken import clean
 from xscore.memory.store import Store
 from xscore.memory.turns import TurnState, Verdict

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from xscore.errors import UsageError
-from xscore.memory.local_embedder import LocalEmbedder
+from xscore.memory.likeness.local_embedder import LocalEmbedder
 
 pytest.importorskip("onnxruntime", reason="onnxruntime (extra `local`) is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers (extra `local`) is not installed")

@@ -8,7 +8,8 @@ from tests.conftest import MakeRepo
 from xscore import database
 from xscore.hashing import file_id
 from xscore.indexer.index import index
-from xscore.memory import door, mention_links
+from xscore.memory import door
+from xscore.memory.links import mention_links
 from xscore.memory.store import Store
 from xscore.paths import find_root
 from xscore.records import Kind, Layer, Memory, Particulars, Source

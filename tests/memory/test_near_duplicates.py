@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.memory.sentences import EDITS, edited, sentences
-from xscore.memory.near_duplicates import near_duplicates, same
+from xscore.memory.likeness.near_duplicates import near_duplicates, same
 
 DISTINCT = 5_000
 PLANTED = 200

@@ -7,7 +7,8 @@ import pytest
 
 from tests.memory.test_erasure import put, said
 from tests.memory.test_turns import play
-from xscore.memory import audit, erasure_plan, rows, turns
+from xscore.memory import audit, rows, turns
+from xscore.memory.erasure import plan as erasure_plan
 from xscore.memory.store import Store
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.memory.test_erasure import said
 from xscore.memory import door
-from xscore.memory.pii import redact_pii
+from xscore.memory.secrets.pii import redact_pii
 from xscore.records import Kind, Layer, Particulars, Source
 
 AT = "@"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.memory.planted import ASSIGNMENTS, Forge, provider_keys
-from xscore.memory.redact import is_secret_file, redact
+from xscore.memory.secrets.redact import is_secret_file, redact
 
 SEEDS = range(20)
 

@@ -14,11 +14,11 @@ from tests.memory.conftest import function
 from xscore import database
 from xscore.errors import UsageError
 from xscore.memory import door, erasure, failures, turns
+from xscore.memory.copies.export_lines import export_lines
+from xscore.memory.copies.importing import MAX_LINE_BYTES, import_lines
+from xscore.memory.copies.snapshot_form import snapshot_from_json, snapshot_to_json
 from xscore.memory.evidence import cite
-from xscore.memory.export_lines import export_lines
-from xscore.memory.importing import MAX_LINE_BYTES, import_lines
 from xscore.memory.lookup import Choice, chosen, exactly
-from xscore.memory.snapshot_form import snapshot_from_json, snapshot_to_json
 from xscore.memory.store import Store
 from xscore.memory.turns import TurnState, Verdict
 from xscore.paths import find_root

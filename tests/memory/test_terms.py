@@ -7,7 +7,18 @@ import click
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.memory.terms import ENTRY, FILE, FOLDER, NAME, OWNER, WHOLE_NAME, query_terms, split, stem, term_vector
+from xscore.memory.likeness.terms import (
+    ENTRY,
+    FILE,
+    FOLDER,
+    NAME,
+    OWNER,
+    WHOLE_NAME,
+    query_terms,
+    split,
+    stem,
+    term_vector,
+)
 
 
 def entries(vector: bytes) -> dict[int, tuple[int, int]]:

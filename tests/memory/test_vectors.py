@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from tests.memory.conftest import function
 from xscore import database
 from xscore.memory import door
+from xscore.memory.likeness.terms import EMBEDDER, term_vector
+from xscore.memory.likeness.vectors import Vectors, embed_missing, folded, gather, unit
 from xscore.memory.store import Store
-from xscore.memory.terms import EMBEDDER, term_vector
-from xscore.memory.vectors import Vectors, embed_missing, folded, gather, unit
 
 FAISS_MISSING = "faiss-cpu (extra `faiss`) is not installed"
 

@@ -9,7 +9,7 @@ import pytest
 from tests.pipeline.conftest import settings_for
 from tests.servers.embedding_server import EmbeddingServer
 from xscore.errors import UsageError
-from xscore.memory.vectors import FOLDED_DIMS
+from xscore.memory.likeness.vectors import FOLDED_DIMS
 from xscore.pipeline.build import Pipeline
 from xscore.records import Silent, Turn
 from xscore.settings import EmbeddingSettings, JudgeSettings, Settings

@@ -94,7 +94,7 @@ def test_code_alone_loads_no_table() -> None:
         "import sys; from tests.prompts.bundle_memories import *; from xscore.prompts.bundle import render;"
         "from xscore.settings import BundleSettings; import xscore.pipeline.fusion;"
         "render([entry(WRITE, 0.9)], form='xml', max_tokens=900, settings=BundleSettings(), now=NOW);"
-        "print({'toon_format', 'numpy', 'rapidfuzz', 'xscore.memory.near_duplicates'} & {*sys.modules})"
+        "print({'toon_format', 'numpy', 'rapidfuzz', 'xscore.memory.likeness.near_duplicates'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -22,8 +22,8 @@ import pytest
 
 from tests.scorer.test_packs import EDITS, contents, edit
 from xscore.indexer import index
+from xscore.memory.likeness.terms import EMBEDDER
 from xscore.memory.store import Store
-from xscore.memory.terms import EMBEDDER
 from xscore.paths import find_root, native
 from xscore.records import Candidate, IndexReport, Judgment, Relation, Turn
 from xscore.scorer.lexical import LexicalJudge

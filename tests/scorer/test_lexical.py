@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xscore.indexer import index
+from xscore.memory.likeness.terms import EMBEDDER, term_vector
 from xscore.memory.store import Store
-from xscore.memory.terms import EMBEDDER, term_vector
 from xscore.paths import find_root
 from xscore.records import Candidate, Judgment, Kind, Layer, Turn
 from xscore.scorer.lexical import LexicalJudge, priors

@@ -97,7 +97,7 @@ class _Report:
 
     def tell(self, code: int, kind: str, message: str, hint: str) -> int:
         """Write the error to stdout as JSON, or to stderr as words; return the code. Secrets in it are taken out."""
-        from xscore.memory.redact import redact
+        from xscore.memory.secrets.redact import redact
         from xscore.pipeline.receipt import SCHEMA
 
         message = redact(message).text

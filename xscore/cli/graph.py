@@ -17,7 +17,7 @@ from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import bold, echo, faint, print_json, tell_people
 
 if TYPE_CHECKING:
-    from xscore.memory.graph import Graph, Reached
+    from xscore.memory.links.graph import Graph, Reached
     from xscore.memory.store import Store
 
 Ask = Callable[["Graph", str, int | None], "tuple[Reached, ...]"]

@@ -18,7 +18,7 @@ from xscore.errors import NothingMatched
 
 if TYPE_CHECKING:
     from xscore.memory.erasure import Erasure
-    from xscore.memory.erasure_proof import Proof
+    from xscore.memory.erasure.proof import Proof
     from xscore.memory.store import Store
 
 NOT_CLEAN = 6
@@ -71,7 +71,7 @@ def erase_and_tell(
     forget: no import brings them back. noted: with all that projects noted in the user's store.
     """
     from xscore.memory import erasure
-    from xscore.memory.erasure_proof import prove
+    from xscore.memory.erasure.proof import prove
 
     if dry_run:
         return _tell(erasure.preview(store, ids, noted=noted), None, dry_run=True, terminal=terminal)

@@ -43,7 +43,7 @@ def export(snapshot: bool, output: Path | None, flags: Flags) -> int:
 
 
 def _memories(store: "Store", choice: "Choice", output: Path | None, flags: Flags) -> int:
-    from xscore.memory.export_lines import as_line, exported
+    from xscore.memory.copies.export_lines import as_line, exported
     from xscore.pipeline.receipt import SCHEMA
 
     terminal = flags.terminal
@@ -59,7 +59,7 @@ def _memories(store: "Store", choice: "Choice", output: Path | None, flags: Flag
 
 
 def _snapshot(store: "Store", output: Path | None, terminal: Terminal) -> int:
-    from xscore.memory.snapshot_form import snapshot_to_json
+    from xscore.memory.copies.snapshot_form import snapshot_to_json
 
     taken = store.snapshot()
     _put(snapshot_to_json(taken, secret=store.secret), output)
@@ -69,7 +69,7 @@ def _snapshot(store: "Store", output: Path | None, terminal: Terminal) -> int:
 
 def _put(whole: dict[str, object], output: Path | None) -> None:
     """Write one object: on one line of a file, or as every command prints it."""
-    from xscore.memory.export_lines import as_line
+    from xscore.memory.copies.export_lines import as_line
 
     if output is None:
         print_json(whole)

@@ -35,8 +35,8 @@ def import_memories(file: str, snapshot: bool, layer: str | None, flags: Flags) 
         raise UsageError("a snapshot holds nothing of your own layer", hint="Leave out --layer, or --snapshot.")
 
     def work(store: "Store") -> None:
-        from xscore.memory.importing import MAX_BYTES, import_lines
-        from xscore.memory.snapshot_form import MAX_BYTES as SNAPSHOT_BYTES
+        from xscore.memory.copies.importing import MAX_BYTES, import_lines
+        from xscore.memory.copies.snapshot_form import MAX_BYTES as SNAPSHOT_BYTES
         from xscore.pipeline.receipt import to_json
 
         if snapshot:
@@ -69,7 +69,7 @@ def import_memories(file: str, snapshot: bool, layer: str | None, flags: Flags) 
 
 
 def _snapshot(store: "Store", data: bytes) -> Snapshot:
-    from xscore.memory.snapshot_form import snapshot_from_json
+    from xscore.memory.copies.snapshot_form import snapshot_from_json
 
     return snapshot_from_json(data, secret=store.secret, now=store.clock())
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from xscore.errors import UsageError
 from xscore.files import Refused
-from xscore.memory.redact import is_secret_file, redact
+from xscore.memory.secrets.redact import is_secret_file, redact
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

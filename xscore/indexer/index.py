@@ -20,7 +20,8 @@ from xscore.hashing import digest, file_digest
 from xscore.indexer import admission, discovery
 from xscore.indexer.intake import Intake
 from xscore.indexer.survey import Survey, survey
-from xscore.memory import index_rows, mention_links
+from xscore.memory import index_rows
+from xscore.memory.links import mention_links
 from xscore.paths import Root
 from xscore.records import Excluded, ExcludedCounts, FileCounts, FileStamp, IndexReport, MemoryCounts
 
@@ -86,7 +87,7 @@ def _doubt_if_rules_changed(connection: sqlite3.Connection, settings: "IndexSett
 
 
 def _rules(name: str) -> str:
-    return file_digest((files("xscore.memory") / name).read_bytes())
+    return file_digest((files("xscore.memory.secrets") / name).read_bytes())
 
 
 def _remove_absent(

@@ -11,7 +11,7 @@ from xscore.hashing import file_id
 from xscore.indexer.cut import by_windows, cut, source_file
 from xscore.indexer.pieces import Piece, SourceFile, Use
 from xscore.memory import door
-from xscore.memory.redact import may_be_named
+from xscore.memory.secrets.redact import may_be_named
 from xscore.records import FileStamp, IndexedFile, Kind, Layer, Memory, Mention, Relation, Source
 
 _GRAPH = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})

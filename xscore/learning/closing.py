@@ -14,7 +14,7 @@ from xscore.learning import rows
 from xscore.learning.actions import ActionKind
 from xscore.learning.carrying import carry, summarise, summary_id
 from xscore.memory.databases import Databases
-from xscore.memory.redact import redact
+from xscore.memory.secrets.redact import redact
 from xscore.memory.session_digest import rebuild_summary
 from xscore.memory.working_session import mark_closed, sessions
 

@@ -14,7 +14,7 @@ from xscore.memory import door
 from xscore.records import Layer, Memory, Status
 
 Similar = Callable[[Mapping[str, str]], list[tuple[str, ...]]]
-"""Texts by id -> groups of ids that say the same (`memory.near_duplicates`)."""
+"""Texts by id -> groups of ids that say the same (`memory.likeness.near_duplicates`)."""
 
 
 class Draft:

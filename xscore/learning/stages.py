@@ -14,7 +14,7 @@ from xscore.learning.carrying import carry, summarise
 from xscore.learning.draft import Draft
 from xscore.learning.merging import merge
 from xscore.learning.upkeep import archive_weak, fade, keep_to_caps, retire
-from xscore.memory.near_duplicates import near_duplicates
+from xscore.memory.likeness.near_duplicates import near_duplicates
 from xscore.records import Layer
 from xscore.settings import MemorySettings
 

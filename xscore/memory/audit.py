@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from xscore.memory import evidence, rows
+from xscore.memory.likeness.near_duplicates import near_duplicates
 from xscore.memory.lookup import OF_SAYINGS
-from xscore.memory.near_duplicates import near_duplicates
-from xscore.memory.pii import redact_pii
-from xscore.memory.redact import redact
+from xscore.memory.secrets.pii import redact_pii
+from xscore.memory.secrets.redact import redact
 from xscore.memory.store import Store
 from xscore.records import Citation, Layer, Memory, Status
 

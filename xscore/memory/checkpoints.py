@@ -15,10 +15,10 @@ from typing import Any
 
 from xscore import database
 from xscore.errors import NothingMatched, UsageError
-from xscore.memory.erasure_files import clean, mark_unclean, new_mark
-from xscore.memory.erasure_scan import lines_of
-from xscore.memory.pii import redact_pii
-from xscore.memory.redact import redact
+from xscore.memory.erasure.files import clean, mark_unclean, new_mark
+from xscore.memory.erasure.scan import lines_of
+from xscore.memory.secrets.pii import redact_pii
+from xscore.memory.secrets.redact import redact
 from xscore.memory.session_digest import entries
 from xscore.memory.session_summary import summarise
 from xscore.memory.store import Store

@@ -15,7 +15,7 @@ from xscore.errors import UsageError
 from xscore.files import Refused, read_bytes
 from xscore.hashing import file_digest
 from xscore.memory import spans
-from xscore.memory.redact import is_secret_file, may_be_named, redact
+from xscore.memory.secrets.redact import is_secret_file, may_be_named, redact
 from xscore.paths import STORE_DIR, Root, native, portable
 from xscore.records import Citation
 

@@ -14,9 +14,9 @@ from dataclasses import replace
 from xscore import tokens
 from xscore.hashing import content_hash, memory_id
 from xscore.memory import limits, rows
-from xscore.memory.pii import redact_pii
-from xscore.memory.redact import redact
-from xscore.memory.terms import EMBEDDER, term_vector
+from xscore.memory.likeness.terms import EMBEDDER, term_vector
+from xscore.memory.secrets.pii import redact_pii
+from xscore.memory.secrets.redact import redact
 from xscore.records import CodeFacts, Kind, Layer, Memory, MemoryScope, Particulars, Source, Status
 
 STALE_MARK = "[stale: the code this cites has changed since]\n"

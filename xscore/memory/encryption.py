@@ -17,7 +17,7 @@ from pathlib import Path
 from xscore import sealing
 from xscore.errors import StoreDamaged, StoreError
 from xscore.memory import store_key, trust, user_secret
-from xscore.memory.erasure_files import strays
+from xscore.memory.erasure.files import strays
 from xscore.paths import STORE_FILE
 from xscore.sqlite_drivers import key_literal, open_with_cipher
 

@@ -134,9 +134,7 @@ def resolve(store: Databases, identifier: str, resolution: str, *, now: float | 
 
 def _resolved(connection: sqlite3.Connection, before: Memory, mended: str, *, now: float) -> Failure:
     if before.kind is not Kind.FAILURE or not before.key.startswith(_KEY):
-        raise NothingMatched(
-            f"{before.id} is a {before.kind}, not a failure", hint="`xscore failure list` shows them."
-        )
+        raise NothingMatched(f"{before.id} is a {before.kind}, not a failure", hint="`xscore failure list` shows them.")
     if not mended:
         raise UsageError("the resolution is empty", hint="Say what mended it.")
     name = before.key.removeprefix(_KEY)

@@ -24,7 +24,7 @@ from xscore.hashing import judgment_seals, turn_seal
 from xscore.memory import door, rows
 from xscore.memory.damaged_rows import NUMBERS, TEXTS, DamagedRows, Keys, Row
 from xscore.memory.events import EventName
-from xscore.memory.mention_links import link_mentions
+from xscore.memory.links.mention_links import link_mentions
 from xscore.memory.turns import TurnState
 from xscore.records import Stage
 from xscore.sealing import KeySource

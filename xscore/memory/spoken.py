@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from xscore.errors import UsageError
 from xscore.hashing import ordinal
 from xscore.memory import door, limits
-from xscore.memory.pii import redact_pii
-from xscore.memory.redact import redact
+from xscore.memory.secrets.pii import redact_pii
+from xscore.memory.secrets.redact import redact
 from xscore.records import LAYERS_OF, Kind, Layer, Memory, MemoryScope, Particulars, Statement
 
 TITLE_CHARS = 80

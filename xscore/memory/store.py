@@ -19,7 +19,7 @@ from xscore.memory.layers import Fetched, Tests, fetch
 from xscore.records import Candidate, Edge, Layer, Memory, Restored, Snapshot, StoreStatus
 
 if TYPE_CHECKING:  # a turn asks for none of these, and would pay for them in every process
-    from xscore.memory.graph import Graph
+    from xscore.memory.links.graph import Graph
     from xscore.memory.registry import Registry
     from xscore.memory.said_layers import GovernanceLayer, ProjectLayer, UserLayer
 
@@ -33,7 +33,7 @@ class Store(Databases):
     @property
     def graph(self) -> "Graph":
         """Questions to the links between files, entities and memories."""
-        from xscore.memory.graph import Graph
+        from xscore.memory.links.graph import Graph
 
         return Graph(self.connection)
 
@@ -66,14 +66,14 @@ class Store(Databases):
         return Registry(self)
 
     def snapshot(self) -> Snapshot:
-        """Return what was said, learned and looked up as one value. See `memory.snapshot`."""
-        from xscore.memory.snapshot import take_snapshot
+        """Return what was said, learned and looked up as one value. See `memory.copies.snapshot`."""
+        from xscore.memory.copies.snapshot import take_snapshot
 
         return take_snapshot(self)
 
     def restore(self, snapshot: Snapshot, *, now: float | None = None) -> Restored:
         """Put a snapshot back, all or nothing. now: Unix seconds. Raises UsageError for one that was altered."""
-        from xscore.memory.snapshot import restore
+        from xscore.memory.copies.snapshot import restore
 
         return restore(self, snapshot, now=now)
 

@@ -17,7 +17,7 @@ from xscore import database
 from xscore.memory import door, rows
 from xscore.memory.events import EventName, emit
 from xscore.memory.exchange_text import exchange_text
-from xscore.memory.redact import may_be_named, redact
+from xscore.memory.secrets.redact import may_be_named, redact
 from xscore.memory.session_digest import exchange_ordinal, rebuild_summary
 from xscore.memory.session_summary import is_named
 from xscore.memory.working_session import note_work

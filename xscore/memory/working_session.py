@@ -16,7 +16,7 @@ from typing import Any
 from xscore import database
 from xscore.errors import NothingMatched, UsageError
 from xscore.hashing import digest
-from xscore.memory.redact import redact
+from xscore.memory.secrets.redact import redact
 from xscore.processes import is_alive
 from xscore.records import SessionInfo, WorkingSession
 

@@ -9,7 +9,7 @@ import sqlite3
 
 from xscore.memory import door
 from xscore.memory.events import EventName, emit
-from xscore.memory.mention_links import link_mentions
+from xscore.memory.links.mention_links import link_mentions
 from xscore.records import Kind, Layer, Memory
 
 

@@ -16,8 +16,8 @@ from xscore.cost_reports import ledger
 from xscore.indexer.index import index
 from xscore.memory import evidence, trust
 from xscore.memory.events import EventName, emit
+from xscore.memory.likeness.terms import EMBEDDER
 from xscore.memory.store import Store
-from xscore.memory.terms import EMBEDDER
 from xscore.paths import find_root, user_config_file, user_data_dir
 from xscore.pipeline import embedding, seats
 from xscore.pipeline.ask import run_turn

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from xscore.errors import UsageError
 from xscore.git import recent_commits, working_diff
-from xscore.memory.pii import redact_pii
-from xscore.memory.redact import Redacted, is_secret_file, may_be_named, redact
+from xscore.memory.secrets.pii import redact_pii
+from xscore.memory.secrets.redact import Redacted, is_secret_file, may_be_named, redact
 from xscore.paths import Root, native, portable
 from xscore.records import ChangedFile, Turn
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from xscore.errors import BudgetExhausted, ProviderError, UsageError
-from xscore.memory.embedder import LONGEST_TEXT, Embedder
+from xscore.memory.likeness.embedder import LONGEST_TEXT, Embedder
 from xscore.memory.store import Store
 from xscore.pipeline.parts import Desk
 from xscore.providers.hosts import host_of
@@ -50,7 +50,7 @@ def make(settings: Settings, wrap: Callable[[Provider], Provider]) -> Embedder |
     """
     kind, model = _parsed(settings)
     if kind == LOCAL:
-        from xscore.memory.local_embedder import LocalEmbedder
+        from xscore.memory.likeness.local_embedder import LocalEmbedder
 
         return LocalEmbedder(Path(model).expanduser())
     if kind == ENDPOINT:
@@ -93,7 +93,7 @@ async def bring_up_to_date(settings: Settings, *, store: Store, desk: Desk) -> s
     embedder = await _opened(settings, desk)
     if embedder is None:
         return ""
-    from xscore.memory.vectors import embed_missing
+    from xscore.memory.likeness.vectors import embed_missing
 
     try:
         for connection in store.connections_of_a_turn():
@@ -112,7 +112,7 @@ async def _opened(settings: Settings, desk: Desk) -> Embedder | None:
 
 
 async def _cosines(turn: Turn, embedder: Embedder, store: Store, *, faiss_rows: int) -> Mapping[str, float]:
-    from xscore.memory.vectors import embed_missing, gather  # most turns have no embedder
+    from xscore.memory.likeness.vectors import embed_missing, gather  # most turns have no embedder
 
     patience = asyncio.get_running_loop().time() + PATIENCE_S
     async with asyncio.timeout_at(patience):

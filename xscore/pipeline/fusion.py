@@ -97,7 +97,7 @@ def _told_once(entries: Sequence[BundleEntry], authority: Mapping[str, float]) -
     texts = may_repeat(entries)
     if len(texts) < 2:
         return list(entries)
-    from xscore.memory.near_duplicates import near_duplicates  # most turns show one such memory or none
+    from xscore.memory.likeness.near_duplicates import near_duplicates  # most turns show one such memory or none
 
     return shown_once(entries, near_duplicates(texts), authority=authority)
 

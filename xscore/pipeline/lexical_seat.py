@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from xscore.memory.evidence import stale_ids
+from xscore.memory.likeness.terms import EMBEDDER
 from xscore.memory.store import Store
-from xscore.memory.terms import EMBEDDER
 from xscore.pipeline.embedding import TERMS, label, likeness
 from xscore.pipeline.parts import Desk
 from xscore.pipeline.pool import Pool

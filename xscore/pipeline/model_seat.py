@@ -16,9 +16,9 @@ from xscore.cost_reports.duration import Work, typical_latency_s
 from xscore.cost_reports.prefix_economy import observed_gaps, ttl_that_pays
 from xscore.errors import BudgetExhausted
 from xscore.hashing import file_digest
+from xscore.memory.likeness.terms import EMBEDDER
 from xscore.memory.pack_slots import save_slots, slots
 from xscore.memory.store import Store
-from xscore.memory.terms import EMBEDDER
 from xscore.pipeline import planning, probe
 from xscore.pipeline.embedding import likeness
 from xscore.pipeline.parts import Desk, JudgeCalls

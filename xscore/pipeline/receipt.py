@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass, replace
 from decimal import Decimal
 from enum import Enum
 
-from xscore.memory.redact import redact
+from xscore.memory.secrets.redact import redact
 from xscore.records import Answer, Layer, Selected, StageUsage
 
 SCHEMA = 1

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xscore.memory.terms import ENTRY, FILE, FOLDER, HEADING, NAME, OWNER, WHOLE_NAME, QueryTerm
+from xscore.memory.likeness.terms import ENTRY, FILE, FOLDER, HEADING, NAME, OWNER, WHOLE_NAME, QueryTerm
 from xscore.records import Candidate, Kind
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from xscore.memory.terms import EMBEDDER, FILE, FOLDER, NAME, OWNER, query_terms
+from xscore.memory.likeness.terms import EMBEDDER, FILE, FOLDER, NAME, OWNER, query_terms
 from xscore.records import Candidate, Cause, JudgeIdentity, Judgment, Turn, Unjudged
 from xscore.scorer.evidence import Evidence, WeighedTerm, weigh
 from xscore.scorer.likeness import lifted

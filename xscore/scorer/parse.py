@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from xscore.memory.redact import redact
+from xscore.memory.secrets.redact import redact
 
 MAX_REPLY_CHARS = 200_000
 """Longer replies are void: the largest honest one, 60 ids with reasons, has about 10,000."""

@@ -14,7 +14,7 @@ from xscore import hashing
 from xscore.hashing import digest
 from xscore.memory import door, failures
 from xscore.memory.exchange_text import exchange_text
-from xscore.memory.redact import redact
+from xscore.memory.secrets.redact import redact
 from xscore.memory.spoken import TITLE_CHARS, clean, title_of
 from xscore.prompts.fences import shortened
 from xscore.records import Kind, Layer, Memory, Particulars, Source

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from xscore import database
 from xscore.memory import door
 from xscore.memory.events import EventName, emit
-from xscore.memory.mention_links import link_mentions
+from xscore.memory.links.mention_links import link_mentions
 from xscore.records import Memory, Source, Status
 from xscore.sessions import bookmarks
 from xscore.sessions.bookmarks import Bookmark

@@ -1,6 +1,6 @@
 """Take secrets out of text before it is stored or sent, and name the files that are nothing but secrets.
 
-The rules are data (`secrets.toml`, read by `memory.secret_rules`): provider prefixes, JWT, PEM blocks, URL passwords,
+The rules are data (`secrets.toml`, read by `secret_rules`): provider prefixes, JWT, PEM blocks, URL passwords,
 literal values of secret-looking names. It runs on the text of entities after parsing, because redacting a file first
 breaks what the parser needs. A finding becomes `<SECRET:type>`; the number of lines never changes, so spans stay
 right, and redacting twice changes nothing. It does not hunt for random-looking strings without a telling prefix or
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fnmatch import translate
 from functools import cache
 
-from xscore.memory.pem import bodies
-from xscore.memory.secret_rules import Finding, data, findings
+from xscore.memory.secrets.pem import bodies
+from xscore.memory.secrets.secret_rules import Finding, data, findings
 
 MAX_PASSES = 10
 """A replacement can uncover a neighbour; two passes are the rule, the rest is a backstop."""

@@ -14,9 +14,9 @@ from pathlib import Path
 from xscore import sealing
 from xscore.memory import user_store
 from xscore.memory.databases import Databases
-from xscore.memory.erasure_files import files_of, is_unclean, search
-from xscore.memory.erasure_plan import still_said
-from xscore.memory.erasure_scan import Lines
+from xscore.memory.erasure.files import files_of, is_unclean, search
+from xscore.memory.erasure.plan import still_said
+from xscore.memory.erasure.scan import Lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from xscore.errors import UsageError
 from xscore.hashing import file_digest
-from xscore.memory.vectors import unit
+from xscore.memory.likeness.vectors import unit
 
 if TYPE_CHECKING:
-    from xscore.memory.embedder import Dense
+    from xscore.memory.likeness.embedder import Dense
 
 MODELS = ("model.onnx", "onnx/model.onnx")
 """Where a folder may hold its model; the first that is there."""

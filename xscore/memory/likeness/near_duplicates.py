@@ -1,6 +1,6 @@
 """Texts that say the same: other case, punctuation, fillers, synonyms, order of clauses, or an afterthought.
 
-Merging loses a text for good, so the rule is strict: two texts are duplicates when `memory.wording` makes of both the
+Merging loses a text for good, so the rule is strict: two texts are duplicates when `wording` makes of both the
 same words, in clauses that may have changed places, and one of the two may end in an afterthought that takes nothing
 back ("It was agreed on Monday."). A number, a name, a negation or any other word that only one of them has keeps them
 apart. Because equal words are demanded, candidates are found by a hash of the sorted words of a text and of its
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise
 
-from xscore.memory.wording import Word, words
+from xscore.memory.likeness.wording import Word, words
 
 AFTERTHOUGHT = 0.5
 """What a text may add in sentences at its end, as a share of the words before them."""

@@ -2,7 +2,7 @@
 
 Every rule hangs on a literal: literals are found by plain search in the lower-cased text, and only there is a pattern
 tried, from that place and with bounded repetitions. So clean text costs a few searches, and hostile text no more than
-a constant a character. It does not decide what becomes of a finding; `memory.redact` does.
+a constant a character. It does not decide what becomes of a finding; `memory.secrets.redact` does.
 """
 
 import re
@@ -183,7 +183,7 @@ _CHECKS: dict[str, Check] = {
 @cache
 def data() -> dict[str, Any]:
     """The rule file as it stands."""
-    return tomllib.loads(files("xscore.memory").joinpath("secrets.toml").read_text("utf-8"))
+    return tomllib.loads(files("xscore.memory.secrets").joinpath("secrets.toml").read_text("utf-8"))
 
 
 @cache

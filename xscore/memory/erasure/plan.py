@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from xscore.errors import UsageError
 from xscore.memory import door, rows
-from xscore.memory.erasure_scan import Lines, lines_of
+from xscore.memory.erasure.scan import Lines, lines_of
 from xscore.memory.lookup import OF_SAYINGS
 from xscore.records import Kind, Memory, Source, Status
 

@@ -15,8 +15,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, field_validator
 
 from xscore.errors import UsageError
-from xscore.memory.repository_map import map_of
-from xscore.memory.saved_form import (
+from xscore.memory.copies.saved_form import (
     HASH,
     MOST_COUNTED,
     SCHEMA,
@@ -30,7 +29,8 @@ from xscore.memory.saved_form import (
     inside,
     saved,
 )
-from xscore.memory.snapshot import retrieval_id
+from xscore.memory.copies.snapshot import retrieval_id
+from xscore.memory.repository_map import map_of
 from xscore.records import (
     Edge,
     KeptMemory,

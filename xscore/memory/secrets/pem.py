@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from xscore.memory.secret_rules import Finding, data
+from xscore.memory.secrets.secret_rules import Finding, data
 
 _PAYLOAD = re.compile(r"[A-Za-z0-9+/]{16}")
 _BASE64 = r"(?:[A-Za-z0-9+/]{16,}={0,2}|[A-Za-z0-9+/]{1,76}={1,2})"

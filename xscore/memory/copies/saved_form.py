@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from xscore.memory import door, limits
-from xscore.memory.redact import may_be_named
+from xscore.memory.secrets.redact import may_be_named
 from xscore.records import Citation, Kind, Layer, Memory, MemoryScope, Particulars, Source, Status
 
 SCHEMA = 1

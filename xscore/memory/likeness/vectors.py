@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from xscore import database
-from xscore.memory import embedder as embedders
-from xscore.memory.embedder import Embedder
+from xscore.memory.likeness import embedder as embedders
+from xscore.memory.likeness.embedder import Embedder
 
 if TYPE_CHECKING:
     import numpy as np

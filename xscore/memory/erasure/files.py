@@ -17,8 +17,8 @@ from pathlib import Path
 
 from xscore import database, sealing
 from xscore.errors import StoreError
-from xscore.memory.erasure_plan import still_said
-from xscore.memory.erasure_scan import found_in_files, with_halves
+from xscore.memory.erasure.plan import still_said
+from xscore.memory.erasure.scan import found_in_files, with_halves
 
 UNCLEAN = "unclean"
 """Key in `meta`: rows were erased, and the files were not seen to be clean since; its value names the erasure."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 
-from xscore.memory.terms import stem
+from xscore.memory.likeness.terms import stem
 
 _TOKEN = re.compile(
     r"\w+"
@@ -141,7 +141,7 @@ def _phrases() -> dict[str, tuple[tuple[Phrase, Phrase], ...]]:
 @cache
 def _table() -> tuple[tuple[str, tuple[str, ...]], ...]:
     rows = []
-    for line in files("xscore.memory").joinpath("wording.txt").read_text("utf-8").splitlines():
+    for line in files("xscore.memory.likeness").joinpath("wording.txt").read_text("utf-8").splitlines():
         name, _, members = line.partition(" " if line.startswith("=") else ":")
         if not line.startswith("#"):
             rows.append((name, tuple(one.strip() for one in members.split(",") if one.strip())))

@@ -13,10 +13,10 @@ from pydantic import ValidationError
 
 from xscore.errors import UsageError
 from xscore.memory import evidence, rows
+from xscore.memory.copies.saved_form import MOST_COUNTED, SavedMemory, complaint
 from xscore.memory.databases import Databases
+from xscore.memory.links.mention_links import link_mentions
 from xscore.memory.lookup import LIVE, saying
-from xscore.memory.mention_links import link_mentions
-from xscore.memory.saved_form import MOST_COUNTED, SavedMemory, complaint
 from xscore.memory.writing import write
 from xscore.records import Imported, Layer, Memory, Source, Status
 

@@ -17,7 +17,7 @@ from xscore.hashing import digest
 from xscore.memory import door, evidence, rows
 from xscore.memory.databases import Databases
 from xscore.memory.events import EventName, emit
-from xscore.memory.mention_links import link_mentions
+from xscore.memory.links.mention_links import link_mentions
 from xscore.memory.repository_map import keep_map, repository_maps
 from xscore.memory.writing import is_linked, write
 from xscore.records import (

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from xscore.errors import NothingMatched, UsageError
 from xscore.hashing import file_id
-from xscore.memory.graph_names import Names, Start
+from xscore.memory.links.graph_names import Names, Start
 from xscore.records import Relation
 
 FILE = "file"

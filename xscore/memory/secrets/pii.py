@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from xscore.memory.redact import Redacted
+from xscore.memory.secrets.redact import Redacted
 
 MIN_DIGITS, MAX_DIGITS = 7, 15
 """Of a phone number (E.164 allows 15)."""
@@ -78,7 +78,7 @@ _CHECKS = {"email": _is_persons_address, "phone": _is_phone_number, "place": _is
 
 @cache
 def _data() -> dict[str, Any]:
-    return tomllib.loads(files("xscore.memory").joinpath("pii.toml").read_text("utf-8"))
+    return tomllib.loads(files("xscore.memory.secrets").joinpath("pii.toml").read_text("utf-8"))
 
 
 @cache

@@ -1,17 +1,17 @@
 """Memories as JSON lines: one memory a line, sorted, so that two exports can be compared with `diff`.
 
 Superseded and archived ones are in it where the choice says so; judgments, vectors and use counts never. Reading back
-is `memory.importing`. Trade-off: edges are left out, since they are found again from the text.
+is `memory.copies.importing`. Trade-off: edges are left out, since they are found again from the text.
 """
 
 import json
 from collections.abc import Iterator
 from typing import Any
 
+from xscore.memory.copies.saved_form import saved
 from xscore.memory.databases import Databases
 from xscore.memory.evidence import citations
 from xscore.memory.lookup import Choice, chosen
-from xscore.memory.saved_form import saved
 
 
 def export_lines(store: Databases, choice: Choice) -> Iterator[str]:

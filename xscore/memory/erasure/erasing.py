@@ -17,11 +17,11 @@ from pathlib import Path
 from xscore import database
 from xscore.memory import user_store
 from xscore.memory.databases import Databases
-from xscore.memory.erasure_files import clean, is_unclean, mark_unclean, new_mark, remove, strays_with
-from xscore.memory.erasure_plan import Plan, plan, plan_of_themselves, texts_of
-from xscore.memory.erasure_rows import carry_out, remove_observations
-from xscore.memory.erasure_rows import let_go as rows_gone
-from xscore.memory.erasure_scan import lines_of, with_halves
+from xscore.memory.erasure.files import clean, is_unclean, mark_unclean, new_mark, remove, strays_with
+from xscore.memory.erasure.plan import Plan, plan, plan_of_themselves, texts_of
+from xscore.memory.erasure.rows import carry_out, remove_observations
+from xscore.memory.erasure.rows import let_go as rows_gone
+from xscore.memory.erasure.scan import lines_of, with_halves
 from xscore.memory.observations import forget_projects, observations, project_name
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from xscore.memory.erasure_plan import AMONG, Plan
+from xscore.memory.erasure.plan import AMONG, Plan
 from xscore.memory.events import EventName, emit
 from xscore.memory.session_digest import rebuild_summary
 from xscore.records import Source

@@ -1,0 +1,1 @@
+"""Ties between memories: what remembered text names, and questions over the edges."""
