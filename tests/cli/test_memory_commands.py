@@ -165,16 +165,21 @@ def test_export_and_import(xscore: Run, repo: Path, tmp_path: Path) -> None:
 
 
 def test_a_snapshot_goes_out_and_comes_back(xscore: Run, repo: Path, tmp_path: Path) -> None:
-    """A12: `export --snapshot` and `import --snapshot` give the same snapshot again."""
+    """A12: a snapshot gives itself again where it was made; elsewhere it comes in as an import."""
     said(xscore, repo, "decision", "add", "use A", "--cite", "src/net/retry.py")
     xscore("index", cwd=repo)
     file = tmp_path / "snapshot.json"
     assert xscore("memory", "export", "--snapshot", "-o", str(file), cwd=repo).returncode == 0
+    before = json.loads(file.read_text())
+    (memory,) = before["memories"]
+    assert xscore("memory", "update", memory["id"], "--importance", "0.1", cwd=repo).returncode == 0
+    assert said(xscore, repo, "memory", "import", "--snapshot", str(file))["changed"] == 1
+    assert json.loads(xscore("memory", "export", "--snapshot", cwd=repo).stdout) == before
+    assert len(before["repository_maps"]) == 1
     other = elsewhere(tmp_path)
     assert said(xscore, other, "memory", "import", "--snapshot", str(file))["added"] == 1
-    body = json.loads(xscore("memory", "export", "--snapshot", cwd=other).stdout)
-    assert body == json.loads(file.read_text())
-    assert len(body["repository_maps"]) == 1
+    (there,) = json.loads(xscore("memory", "export", "--snapshot", cwd=other).stdout)["memories"]
+    assert (there["text"], there["source"]) == (memory["text"], "import")
 
 
 def test_failures_become_a_pattern_at_three(xscore: Run, repo: Path) -> None:
