@@ -184,8 +184,7 @@ def measure(name: str, mb: int, largest_mb: int, *, folder: Path) -> dict[str, f
     """Write, import, remove; return the figures."""
     with tempfile.TemporaryDirectory(prefix="xscore-sessions-", dir=folder) as place:
         home, root = Path(place).resolve() / "home", Path(place).resolve() / "repo"
-        (root / ".git").mkdir(parents=True)
-        (root / ".git/HEAD").write_text("ref: refs/heads/main\n")
+        subprocess.run(["git", "init", "--quiet", "--initial-branch", "main", str(root)], check=True)
         written = write(name, home, root, mb, largest_mb)
         child = [sys.executable, __file__, "--import-here", str(home), str(root)]
         done = subprocess.run(child, check=True, capture_output=True, text=True)
