@@ -23,7 +23,7 @@ from tests.proof.machine_turns import Ask, Place, Taken, kill, take
 from tests.proof.machine_world import BODIES, NAMES, PATHS, World
 from tests.servers.faults import Fault
 from xscore.cache.keys import judge_key
-from xscore.errors import StoreError, UsageError
+from xscore.errors import NothingMatched, StoreError, UsageError
 from xscore.memory import trust
 
 HOUR_S = 3_600.0
@@ -189,7 +189,7 @@ class Machine(RuleBasedStateMachine):
         may_lose: int = 0,
         leaves_stuck: bool = False,
     ) -> Taken | None:
-        """Take a turn and check all that is to be checked of it. expects: it does not end in UsageError."""
+        """Take a turn and check all that is to be checked of it. expects: it does not end in a refusal."""
         served = self.judge.served
         cancels = None if interrupts_after is None else (self.judge, interrupts_after)
         try:
@@ -200,7 +200,7 @@ class Machine(RuleBasedStateMachine):
             assert self.is_damaged and error.exit_code == BROKEN_STORE
             note(f"  refused: {error.message}")
             return None
-        except UsageError as error:
+        except (NothingMatched, UsageError) as error:
             may_end_so = self.is_damaged or not expects or resumes in self.turns.salvaged
             assert resumes is not None and may_end_so, error
             return None
