@@ -83,7 +83,7 @@ def search(way: str, file: Path, dims: int) -> dict:
 
     if way == "faiss":
         try:
-            import faiss  # noqa: F401  # is it there?
+            import faiss  # noqa: F401  asked for its presence alone; the search imports it itself
         except ImportError:
             return {"missing": "faiss-cpu is not installed"}
     began = time.perf_counter()

@@ -146,7 +146,7 @@ def test_all_scores(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
 
 def test_some_unjudged_is_1(xscore: Run, shop: Path, tmp_path: Path) -> None:
     """A candidate that the judge declines is unjudged, counted, and the exit code is 1."""
-    refusing = {**SCRIPT, "rules": [{"entity": "greet", "refuse": True}, *SCRIPT["rules"]]}  # type: ignore[misc]  # SCRIPT is plain JSON
+    refusing = {**SCRIPT, "rules": [{"entity": "greet", "refuse": True}, *SCRIPT["rules"]]}  # type: ignore[misc]  # SCRIPT is JSON: its values have no one type
     done = xscore("ask", TASK, *script_flags(tmp_path / "r.json", refusing), "--json", cwd=shop)
     answer = json.loads(done.stdout)
     assert done.returncode == 1

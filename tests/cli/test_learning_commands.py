@@ -34,7 +34,7 @@ def put(here: Path, *memories: Memory) -> None:
 
 def fresh(text: str, **more: object) -> Memory:
     """Make a project's convention of today."""
-    return made(text, **({"created_at": time.time(), "updated_at": time.time()} | more))  # type: ignore[arg-type]  # any
+    return made(text, **({"created_at": time.time(), "updated_at": time.time()} | more))  # type: ignore[arg-type]  # `more` may hold any field of `made`, whose types differ
 
 
 def mine(text: str, **more: object) -> Memory:

@@ -27,6 +27,14 @@ def store(tmp_path: Path, user_dir: Path) -> Iterator[Store]:
         yield opened
 
 
+@pytest.fixture
+def other(tmp_path: Path, user_dir: Path) -> Iterator[Store]:
+    """Open another, empty store of the same user."""
+    (tmp_path / "other").mkdir()
+    with Store.open(find_root(tmp_path / "other"), user_data_dir=user_dir, clock=lambda: 1_000.0) as opened:
+        yield opened
+
+
 def function(name: str = "f", *, text: str = "", path: str = "a.py", **more: object) -> Memory:
     """Make a function's memory through the door."""
     values: dict[str, object] = {

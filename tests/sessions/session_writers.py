@@ -202,3 +202,10 @@ A pack is candidates that share one prompt.
 def words_of(text: str) -> str:
     """One line, so that a test need not care for line ends."""
     return re.sub(r"\s+", " ", text).strip()
+
+
+def append(path: Path, log: ClaudeLog, first: int) -> None:
+    """Let the agent write on."""
+    with path.open("a") as file:
+        for record in log.records[first:]:
+            file.write(json.dumps(record) + "\n")

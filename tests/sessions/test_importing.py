@@ -1,4 +1,4 @@
-"""The import: what belongs here, what is new, what never comes back, and files that are hostile or broken."""
+"""The import: what belongs here, what is new, and what never comes back."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import git
-from tests.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, words_of
+from tests.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, append, words_of
 from xscore.memory.erasure import erase
 from xscore.memory.store import Store
 
@@ -19,13 +19,6 @@ NOW = 1_796_000_000.0
 def rows(store: Store, sql: str) -> list[Any]:
     """Ask the store."""
     return store.connection.execute(sql).fetchall()
-
-
-def append(path: Path, log: ClaudeLog, first: int) -> None:
-    """Let the agent write on."""
-    with path.open("a") as file:
-        for record in log.records[first:]:
-            file.write(json.dumps(record) + "\n")
 
 
 def test_only_what_is_new_is_read(root: Path, own_home: Path, run: Import, past: Past) -> None:
@@ -81,98 +74,6 @@ def test_a_half_written_last_line_waits(root: Path, own_home: Path, run: Import,
     assert run().added == 1
 
 
-def test_damage_in_the_middle_refuses_the_file(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """A broken line is named; nothing of the file is kept, other files are; the refusal is told again."""
-    log = ClaudeLog(root).user("one").says("answer one").user("two").says("answer two")
-    path = log.write(own_home)
-    text = path.read_text().splitlines()
-    path.write_text("\n".join([*text[:2], text[2][:40], text[3]]) + "\n")
-    os.utime(path, (NOW - 9_000, NOW - 9_000))
-    ClaudeLog(root, "fine").user("three").says("answer three").write(own_home)
-    for _ in range(2):
-        (refused,) = run().refused
-        assert refused.reason.startswith("line 3: expected one JSON object")
-        assert [words_of(memory.text) for memory in past()] == ["Task: three Answer: answer three"]
-    log.write(own_home)
-    assert run().added == 2
-
-
-def test_a_refusal_says_how_far_the_file_was_taken(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """Of a file that went wrong later, all that is in the store is told, the open exchange too."""
-    log = ClaudeLog(root).user("one").says("answer one").user("two").says("so").says("and so").says("answer two")
-    path = log.write(own_home)
-    run()
-    log.says("answer two, longer")
-    append(path, log, 6)
-    with path.open("a") as file:
-        file.write("{broken\n")
-    for _ in range(2):
-        (refused,) = run().refused
-        assert refused.reason.startswith("line 8: expected one JSON object")
-        assert refused.reason.endswith("; what stands up to line 6 was taken")
-    assert words_of(past()[1].text) == "Task: two Answer: answer two"
-
-
-def test_a_half_written_line_is_not_told_as_taken(root: Path, own_home: Path, run: Import) -> None:
-    """The line that an agent was writing when it was read is none of those in the store."""
-    log = ClaudeLog(root).user("one").says("answer one").says("more")
-    path = log.write(own_home)
-    whole = path.read_text()
-    path.write_text(whole[:-30])
-    run()
-    path.write_text(whole + "{broken\n")
-    assert run().refused[0].reason.endswith("; what stands up to line 2 was taken")
-
-
-@pytest.mark.parametrize("line", ['{"type":"user",' + '"a":[' * 100_000, "[1]", '"user"', '{"type":"user","x":1e}'])
-def test_hostile_json_is_a_message(root: Path, own_home: Path, run: Import, past: Past, line: str) -> None:
-    """Deep nesting, other types and bad numbers end as a refusal with the line."""
-    path = ClaudeLog(root).user("one").says("answer").write(own_home)
-    with path.open("a") as file:
-        file.write(f"{line}\n")
-        file.write(json.dumps(ClaudeLog(root).user("two").records[0]) + "\n")
-    assert run().refused[0].reason.startswith("line 3: expected one JSON object")
-    assert past() == []
-
-
-def test_odd_letters_are_harmless(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """Lone surrogates, NUL, escapes and bytes that are not UTF-8 are replaced; the exchange is kept."""
-    path = ClaudeLog(root, "s\ud800").user("a\ud800b\x00c \x1b[31mred\x1b[0m").says("fine").write(own_home, "odd")
-    path.write_bytes(path.read_bytes().replace(b"fine", b"fi\xff\xfene"))
-    assert run().refused == ()
-    assert words_of(past()[0].text) == "Task: a?b\ufffdc red Answer: fi\ufffd\ufffdne"
-
-
-def test_a_line_of_100_mb_is_passed_over(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """A line that is too long is noted; what stands before it stays, and its answer is given to no other question."""
-    log = ClaudeLog(root).user("one").says("answer one").user("HUGE").says("of the huge one").user("two").says("two!")
-    path = log.place(own_home)
-    path.parent.mkdir(parents=True)
-    with path.open("w") as file:
-        for record in log.records:
-            text = json.dumps(record)
-            if "HUGE" in text:
-                before, after = text.split("HUGE")
-                file.write(before)
-                for _ in range(100):
-                    file.write("x" * 1_000_000)
-                text = after
-            file.write(text + "\n")
-    report = run()
-    assert "1 line of more than 8 MiB left out" in report.notes[0]
-    assert [words_of(memory.text) for memory in past()] == ["Task: one Answer: answer one", "Task: two Answer: two!"]
-
-
-def test_a_clock_in_the_future_is_not_believed(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """No memory is of later than now."""
-    log = ClaudeLog(root).user("one").says("answer")
-    for record in log.records:
-        record["timestamp"] = "2999-01-01T00:00:00Z"
-    log.write(own_home)
-    run()
-    assert past()[0].updated_at == NOW
-
-
 def test_what_was_erased_never_comes_back(root: Path, own_home: Path, store: Store, run: Import, past: Past) -> None:
     """P: an erased exchange is not taken again, from its file or from a copy."""
     log = ClaudeLog(root, "one").user("one", uuid="u1").says("answer").user("two", uuid="u2").says("answer two")
@@ -217,46 +118,6 @@ def test_a_session_that_moves_is_taken_in_part(root: Path, own_home: Path, tmp_p
     log.write(own_home)
     report = run()
     assert (report.added, report.elsewhere) == (2, 1)
-
-
-def test_links_pipes_and_folders_are_not_followed(root: Path, own_home: Path, tmp_path: Path, run: Import) -> None:
-    """A link out of the folder and a pipe that never ends are told of and never opened; they are no broken session."""
-    log = ClaudeLog(root).user("q").says("a")
-    folder = log.place(own_home).parent
-    folder.mkdir(parents=True)
-    (tmp_path / "secret.jsonl").write_text(log.text())
-    (folder / "link.jsonl").symlink_to(tmp_path / "secret.jsonl")
-    os.mkfifo(folder / "pipe.jsonl")
-    (folder / "folder.jsonl").mkdir()
-    report = run()
-    assert (report.added, report.files, report.refused) == (0, 0, ())
-    assert [note.rpartition("/")[2] for note in report.notes] == [
-        f"{name}.jsonl: left out, no regular file" for name in ("folder", "link", "pipe")
-    ]
-
-
-def test_a_packed_bomb_is_refused(root: Path, own_home: Path, run: Import) -> None:
-    """A file that unfolds beyond measure is left at that point, with a message."""
-    import zstandard
-
-    log = CodexLog(root).event("user_message", message="q" * 90_000_000).event("agent_message", message="a")
-    log.write(own_home, "rollout-x.jsonl.zst")
-    assert "no log does" in run().refused[0].reason
-    huge = zstandard.ZstdCompressionParameters(window_log=30)
-    path = own_home / ".codex/sessions/2026/11/20/rollout-x.jsonl.zst"
-    packer = zstandard.ZstdCompressor(compression_params=huge).compressobj()
-    path.write_bytes(packer.compress(log.text().encode()) + packer.flush())
-    assert "it cannot be unpacked" in run().refused[0].reason
-
-
-def test_a_packed_file_cut_short_is_refused(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """A truncated archive is a message."""
-    log = CodexLog(root)
-    for number in range(3_000):
-        log.event("user_message", message=f"q{number * 7919}").event("agent_message", message=f"a{number * 104729}")
-    path = log.write(own_home, "rollout-x.jsonl.zst")
-    path.write_bytes(path.read_bytes()[:-40])
-    assert "the compressed file ends too soon" in run().refused[0].reason
 
 
 def test_since_is_not_lost(root: Path, own_home: Path, run: Import) -> None:

@@ -100,15 +100,11 @@ def record_within(
     if not words:
         raise UsageError("there is no failure to record: the text is empty", hint="Give the error as it was shown.")
     name = signature(words)
-    told = _Told(
-        _shortened(words),
-        limits.cut(clean(readable(because), allow_pii=allow_pii), BESIDE_CHARS),
-        limits.cut(clean(readable(resolution), allow_pii=allow_pii), BESIDE_CHARS),
-        origin,
-        session,
-        tuple(clean(path, allow_pii=allow_pii) for path in paths),
-        seen_at,
+    why, mended = (
+        limits.cut(clean(readable(said), allow_pii=allow_pii), BESIDE_CHARS) for said in (because, resolution)
     )
+    touched = tuple(clean(path, allow_pii=allow_pii) for path in paths)
+    told = _Told(_shortened(words), why, mended, origin, session, touched, seen_at)
     before = _by_key(connection, Kind.FAILURE, _KEY + name)
     made = _made(told, name)
     identifier = before.id if before else made.id

@@ -1,0 +1,162 @@
+"""Memories as lines of JSON: out sorted, back through a gate, quoted and never half imported."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.memory.filled import fill
+from xscore.errors import UsageError
+from xscore.memory import erasure
+from xscore.memory.copies.export_lines import export_lines
+from xscore.memory.copies.importing import MAX_LINE_BYTES, import_lines
+from xscore.memory.lookup import Choice, chosen, exactly
+from xscore.memory.store import Store
+from xscore.records import Kind, Layer, Source, Status
+
+SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
+NOW = 1_000.0
+
+
+def lines_of(store: Store, *layers: Layer) -> list[str]:
+    """Export."""
+    return list(export_lines(store, Choice(layers=layers, statuses=tuple(Status))))
+
+
+def data(lines: list[str]) -> bytes:
+    """Make a file of lines."""
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def test_lines_come_back_as_quoted_data(store: Store, other: Store) -> None:
+    """P06: every memory said comes back with its id, as an import; exporting that differs in the source alone."""
+    fill(store)
+    store.user.update_preference("k", "v", now=1.0)
+    lines = lines_of(store)
+    assert lines == lines_of(store) and len(lines) == 6
+    assert not any("function" in line or "access" in line for line in lines)
+    imported = import_lines(other, data([line for line in lines if '"user"' not in line]))
+    assert len(imported.added) == 5
+    assert all(memory.source is Source.IMPORT for memory in chosen(other, Choice(layers=(Layer.GOVERNANCE,))))
+    ours, theirs = ([json.loads(line) for line in lines_of(each, Layer.GOVERNANCE)] for each in (store, other))
+    assert [{**line, "source": "import"} for line in ours] == theirs
+    again = import_lines(other, data(lines_of(other, Layer.GOVERNANCE, Layer.PROJECT)))
+    assert (again.added, again.kept) == ((), ())
+    assert again.known > 0
+
+
+def test_what_is_here_stays_as_it_is(store: Store, other: Store) -> None:
+    """An imported memory takes neither an id nor a key from one that is here."""
+    theirs = store.project.remember("their port", key="port", now=1.0).memory
+    mine = other.project.remember("my port", key="port", now=1.0).memory
+    imported = import_lines(other, data(lines_of(store)))
+    assert (imported.added, imported.kept) == ((), (mine.id,))
+    assert exactly(other, mine.id) == mine
+    changed = json.dumps({**json.loads(lines_of(store)[0]), "id": mine.id, "key": "", "text": "planted"})
+    assert import_lines(other, data([changed])).kept == (mine.id,)
+    assert theirs.id not in {memory.id for memory in chosen(other, Choice())}
+
+
+def test_what_was_forgotten_does_not_come_back(store: Store, other: Store) -> None:
+    """An id that was erased to be forgotten is left out of an import, and counted."""
+    memory = store.project.remember("x", now=1.0).memory
+    other.connection.execute("INSERT INTO forgotten (memory_id, at) VALUES (?, 1)", (memory.id,))
+    imported = import_lines(other, data(lines_of(store)))
+    assert (imported.added, imported.forgotten) == ((), 1)
+
+
+BAD: list[tuple[bytes, str]] = [
+    (b"{", "line 2: .*JSON"),
+    (b"[]", "line 2: "),
+    (b"\xff\xfe", "line 2: "),
+    (b"[" * 100_000, "line 2: "),
+    (b'{"a":' * 100_000, "line 2: "),
+    (b"x" * (MAX_LINE_BYTES + 1), "line 2: .*too many"),
+    (b'{"schema": 2}', "line 2: schema"),
+    (b'{"schema": 1, "id": "m_1"}', "line 2: id"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), BAD, ids=range(len(BAD)))
+def test_a_bad_line_is_named_and_nothing_is_half_imported(
+    store: Store, other: Store, line: bytes, message: str
+) -> None:
+    """Strangers' lines: no JSON, not a memory, too deep, too large, another schema; the good line before stays out."""
+    store.project.remember("x", now=1.0)
+    with pytest.raises(UsageError, match=message) as refused:
+        import_lines(other, data(lines_of(store)) + line + b"\n")
+    assert len(refused.value.message) < 500
+    assert chosen(other, Choice()) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kind": "function"},
+        {"layer": "vector"},
+        {"source": "index"},
+        {"updated_at": NOW + 1e6},
+        {"confidence": 2},
+        {"text": 3},
+        {"particulars": {"polarity": "evil"}},
+        {"citations": [{"path": "../x", "start_line": 1, "end_line": 2, "span_hash": "0" * 32}]},
+        {"judgment": 1.0},
+        {"superseded_by": "x"},
+    ],
+)
+def test_the_gate_of_lines(store: Store, other: Store, changes: dict[str, object]) -> None:
+    """Planted code, layers, times, weights, paths and words that nobody knows are refused."""
+    store.project.remember("x", now=1.0)
+    line = json.dumps({**json.loads(lines_of(store)[0]), **changes})
+    with pytest.raises(UsageError, match="line 1: "):
+        import_lines(other, data([line]))
+
+
+def test_one_file_has_an_id_and_a_key_once(store: Store, other: Store) -> None:
+    """Two lines of one id, or of one active key, are named with both their numbers."""
+    store.project.remember("x", key="k", now=1.0)
+    (line,) = lines_of(store)
+    with pytest.raises(UsageError, match="line 3: it has the id of line 1"):
+        import_lines(other, data([line, "", line]))
+    twin = json.dumps({**json.loads(line), "id": "m_" + "1" * 20})
+    with pytest.raises(UsageError, match="line 2: it has the key of line 1"):
+        import_lines(other, data([line, twin]))
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    text=st.text(min_size=1, max_size=200), title=st.text(max_size=30), kind=st.sampled_from([Kind.TODO, Kind.CONTEXT])
+)
+def test_any_words_survive_the_way_out_and_back(store: Store, other: Store, text: str, title: str, kind: Kind) -> None:
+    """Line ends, quotes, control characters and every script come back as they were."""
+    try:
+        memory = store.project.remember(text, title=title, kind=kind, now=1.0).memory
+    except UsageError:
+        return
+    if memory.id not in import_lines(other, data(lines_of(store))).added:
+        return  # said before, by another example
+    back = exactly(other, memory.id)
+    assert (back.text, back.title, back.content_hash) == (memory.text, memory.title, memory.content_hash)
+
+
+def test_the_users_layer_is_imported_when_it_is_named(store: Store, other: Store) -> None:
+    """P06: a line of the user layer would hold everywhere: without being named it is refused, counted, and not kept."""
+    kept = store.user.update_preference("k", "v", now=1.0).memory
+    store.project.remember("x", now=1.0)
+    lines = lines_of(store)
+    erasure.erase(store, [kept.id], now=2.0)
+    imported = import_lines(other, data(lines))
+    assert (len(imported.added), imported.refused) == (1, 1)
+    assert other.user.preferences() == []
+    named = import_lines(other, data(lines), users=True)
+    assert (named.added, named.refused, named.known) == ((kept.id,), 0, 1)
+
+
+def test_counts_of_a_file_are_bounded(store: Store, other: Store) -> None:
+    """No line makes a failure that was met 2**53 times, or evidence that outweighs all there is."""
+    store.project.remember("x", now=1.0)
+    line = {**json.loads(lines_of(store)[0]), "evidence_count": 2**53, "particulars": {"occurrences": 2**53}}
+    (identifier,) = import_lines(other, data([json.dumps(line)])).added
+    memory = exactly(other, identifier)
+    assert (memory.evidence_count, memory.particulars.occurrences) == (1_000, 1_000)

@@ -1,0 +1,169 @@
+"""Snapshots of a store: out, and back to equality, or as a stranger's."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.memory.conftest import function
+from tests.memory.filled import fill
+from xscore import database
+from xscore.errors import UsageError
+from xscore.memory import door, erasure
+from xscore.memory.copies.snapshot_form import snapshot_from_json, snapshot_to_json
+from xscore.memory.lookup import Choice, chosen, exactly
+from xscore.memory.store import Store
+from xscore.records import Edge, Relation, Source, Status
+
+SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
+NOW = 1_000.0
+
+
+def test_a_snapshot_put_into_an_empty_store_gives_that_snapshot(store: Store, other: Store) -> None:
+    """A12: memories, citations, edges, threads, use, looks and maps come over whole; a value is no stranger's."""
+    fill(store)
+    taken = store.snapshot()
+    assert len(taken.memories) == 5
+    assert taken.edges and taken.retrievals and taken.repository_maps
+    assert {kept.thread for kept in taken.memories} == {"", "s_1"}
+    assert any(kept.memory.access_count for kept in taken.memories)
+    assert any(kept.citations for kept in taken.memories)
+    restored = other.restore(taken)
+    assert (restored.added, restored.changed, restored.retrievals, restored.repository_maps) == (5, 0, 1, 1)
+    assert other.snapshot() == taken
+
+
+def test_a_stores_own_file_gives_back_the_very_snapshot(store: Store) -> None:
+    """A12: a file with the seal of this store is read as what was taken; one letter altered, it is a stranger's."""
+    fill(store)
+    taken = store.snapshot()
+    body = json.loads(json.dumps(snapshot_to_json(taken, secret=store.secret)))
+    assert snapshot_from_json(json.dumps(body), secret=store.secret) == taken
+    assert snapshot_from_json(json.dumps(body, indent=1, sort_keys=True), secret=store.secret) == taken
+    body["memories"][0]["importance"] = 1.0
+    for secret in (store.secret, b"another's", None):
+        strange = snapshot_from_json(json.dumps(body), secret=secret)
+        assert {kept.memory.source for kept in strange.memories} == {Source.IMPORT}
+
+
+def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, other: Store) -> None:
+    """Planted: the user's own word, calls of weight 1e6 to code, counts beyond belief; words alone come in."""
+    fill(store)
+    body = snapshot_to_json(store.snapshot(), secret=store.secret)
+    huge = {"access_count": 2**53, "evidence_count": 2**53, "particulars": {"occurrences": 2**53}}
+    body["memories"] = [{**memory, **huge, "source": "explicit"} for memory in body["memories"]]
+    identifier = body["memories"][0]["id"]
+    planted = [{"source": identifier, "target": function("f").id, "relation": name, "weight": 1e6} for name in Relation]
+    body["edges"] = planted
+    other.restore(snapshot_from_json(json.dumps(body), secret=other.secret, now=NOW))
+    found = [kept.memory for kept in other.snapshot().memories]
+    assert len(found) == 5
+    for memory in found:
+        counts = (memory.access_count, memory.evidence_count, memory.particulars.occurrences)
+        assert (memory.source, counts, memory.accessed_at) == (Source.IMPORT, (1_000, 1_000, 1_000), NOW)
+    edges = [edge for edge in other.snapshot().edges if edge.source == identifier and edge.target == function("f").id]
+    assert {(edge.relation, edge.weight) for edge in edges} == {(Relation.REFERENCES, 1.0), (Relation.BELONGS_TO, 1.0)}
+
+
+def test_what_was_forgotten_is_not_restored(store: Store) -> None:
+    """P06: a snapshot does not undo an erasure that is to be remembered; its edges stay away too, and it is counted."""
+    fill(store)
+    taken = store.snapshot()
+    gone = next(edge.source for edge in taken.edges if edge.source.startswith("m_"))
+    erasure.erase(store, [gone], now=6.0, forget=True)
+    restored = store.restore(
+        snapshot_from_json(json.dumps(snapshot_to_json(taken, secret=store.secret)), secret=store.secret)
+    )
+    assert restored.forgotten == 1
+    assert gone not in store.memories([gone])
+    assert not any(gone in (edge.source, edge.target) for edge in store.snapshot().edges)
+
+
+def test_putting_back_what_is_there_changes_nothing(store: Store) -> None:
+    """A12: a second time there is nothing to do, and no event tells of it."""
+    fill(store)
+    taken = store.snapshot()
+    count = store.connection.execute("SELECT count(*) FROM event").fetchone()
+    restored = store.restore(taken)
+    assert (restored.added, restored.changed, restored.unchanged) == (0, 0, 5)
+    assert store.connection.execute("SELECT count(*) FROM event").fetchone() == count
+    assert store.snapshot() == taken
+
+
+def test_what_changed_since_is_as_it_was_and_what_came_since_stays(store: Store) -> None:
+    """Putting back supersedes and rewrites, and removes nothing."""
+    fill(store)
+    taken = store.snapshot()
+    store.connection.execute("UPDATE memory SET importance = 0.1, access_count = 99 WHERE source <> 'index'")
+    later = store.project.remember_decision("something else", key="k", now=9.0).memory
+    store.restore(taken, now=10.0)
+    assert [kept for kept in store.snapshot().memories if kept.memory.id != later.id] == list(taken.memories)
+    assert exactly(store, later.id).status is Status.SUPERSEDED
+
+
+def test_no_judgment_is_taken_or_planted(store: Store, other: Store) -> None:
+    """A snapshot knows no judgments; one that brings any is refused by name."""
+    fill(store)
+    body = snapshot_to_json(store.snapshot())
+    assert "judgment" not in json.dumps(body)
+    with pytest.raises(UsageError, match="judgments"):
+        snapshot_from_json(json.dumps({**body, "judgments": [{"score": 1}]}))
+    assert other.connection.execute("SELECT count(*) FROM judgment").fetchone() == (0,)
+
+
+def altered(body: dict[str, Any], **changes: object) -> bytes:
+    """Change the first memory of a snapshot's JSON."""
+    memories = [{**body["memories"][0], **changes}, *body["memories"][1:]]
+    return json.dumps({**body, "memories": memories}).encode()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"source": "index"},
+        {"kind": "function"},
+        {"layer": "graph"},
+        {"layer": "user"},
+        {"id": "m_1"},
+        {"path": "../x"},
+        {"path": "/etc/passwd"},
+        {"importance": 1.5},
+        {"created_at": -1.0},
+        {"score": 1.0},
+        {"content_hash": "x"},
+        {"status": "odd"},
+    ],
+)
+def test_the_gate_of_a_snapshot(store: Store, changes: dict[str, object]) -> None:
+    """What no snapshot of ours says is refused with its place."""
+    fill(store)
+    with pytest.raises(UsageError, match=r"no snapshot: memories\.0\."):
+        snapshot_from_json(altered(snapshot_to_json(store.snapshot()), **changes))
+
+
+def test_an_altered_memory_is_refused_and_nothing_is_put_back(store: Store, other: Store) -> None:
+    """A text that does not fit its hash, code's id, or an edge of strangers leaves the store as it was."""
+    fill(store)
+    taken = store.snapshot()
+    body = snapshot_to_json(taken)
+    with pytest.raises(UsageError, match="does not fit its hashes"):
+        other.restore(snapshot_from_json(altered(body, text="planted")))
+    with pytest.raises(UsageError, match="belongs to no memory"):
+        other.restore(replace(taken, edges=(Edge("m_" + "1" * 20, "f_a.py", Relation.CALLS),)))
+    with database.transaction(other.connection):
+        door.put(other.connection, [replace(function("f"), id=taken.memories[0].memory.id)])
+    with pytest.raises(UsageError, match="indexed here"):
+        other.restore(taken)
+    assert chosen(other, Choice()) == []
+
+
+def test_a_planted_secret_does_not_come_in(store: Store, other: Store) -> None:
+    """P01: a snapshot passes the door, whatever its hashes say."""
+    memory = store.project.remember("x", now=1.0).memory
+    planted = replace(memory, text=f"key = '{SECRET}'", title=SECRET)
+    fitting = door.with_status(planted, Status.ACTIVE)
+    taken = store.snapshot()
+    restored = other.restore(replace(taken, memories=(replace(taken.memories[0], memory=fitting),)))
+    assert restored.redacted == 1  # the title stands in the text
+    assert SECRET not in "".join(other.connection.iterdump())
