@@ -46,7 +46,9 @@ def load_or_make(user_data_dir: Path) -> bytes:
     found = _read(user_data_dir / FILE)
     if found is None:
         found = secrets.token_bytes(32)
-        _write(user_data_dir / FILE, f"keyring {key_id(found)}\n" if _put_in_keyring(found) else f"{found.hex()}\n")
+        user_secret.write_private(
+            user_data_dir / FILE, f"keyring {key_id(found)}\n" if _put_in_keyring(found) else f"{found.hex()}\n"
+        )
     return found
 
 
@@ -86,25 +88,6 @@ def _check_private(path: Path, status: os.stat_result) -> None:
             f"{path} holds your key and others may open it",
             hint=f"Run `chmod 600 {path}`. If others did: `xscore decrypt --all`, delete it, `xscore encrypt --all`.",
         )
-
-
-def _write(path: Path, text: str) -> None:
-    scratch = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        scratch.unlink(missing_ok=True)
-        descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(descriptor)
-        scratch.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror}", hint=user_secret.CHOOSE) from error
 
 
 def _put_in_keyring(key: bytes) -> bool:

@@ -113,16 +113,25 @@ def _parse(path: Path, data: bytes) -> UserSecret:
         ) from error
 
 
-def _write(path: Path, secret: UserSecret) -> None:
-    body = json.dumps({"secret": secret.secret.hex(), "stores": secret.marks}, indent=1)
+def write_private(path: Path, text: str) -> None:
+    """Write a file that is this user's alone (0600), in one step and for good. Raises StoreError."""
     scratch = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         scratch.unlink(missing_ok=True)
         descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(body)
+            file.write(text)
             file.flush()
             os.fsync(descriptor)
         scratch.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror}", hint=CHOOSE) from error
+
+
+def _write(path: Path, secret: UserSecret) -> None:
+    write_private(path, json.dumps({"secret": secret.secret.hex(), "stores": secret.marks}, indent=1))
