@@ -15,6 +15,7 @@ from pathlib import Path
 from xscore import sealing, sqlite_drivers
 from xscore.errors import StoreDamaged, StoreError
 from xscore.hashing import judgment_seal, turn_seal
+from xscore.money import picodollars_of_text
 from xscore.sealing import KeySource
 from xscore.sqlite_drivers import open_plain, open_sealed
 
@@ -25,6 +26,8 @@ way_back = sqlite_drivers.way_back
 APPLICATION_ID = 0x78736372
 """`xscr`, in the header of every store."""
 
+IN_MEMORY = ":memory:"
+"""What SQLite calls a database that has no file."""
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -43,6 +46,14 @@ def connect(path: Path, keys: KeySource | None = None) -> sqlite3.Connection:
         except StoreError:
             if _which_file(path) == before:
                 raise  # else it was encrypted or decrypted while we waited for it
+
+
+def nothing(path: Path) -> sqlite3.Connection:
+    """Open an empty database in memory, for who reads where there is no file at `path`; what is written is lost."""
+    connection = open_plain(Path(IN_MEMORY))
+    _configure(connection)
+    _migrate(connection, path)
+    return connection
 
 
 def peek(path: Path, name: str, keys: KeySource | None = None) -> str | None:
@@ -96,6 +107,25 @@ def making_sense(what: str) -> Iterator[None]:
         yield
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError) as error:
         raise StoreDamaged(f"the store is damaged: {what} makes no sense ({error})", hint=way_back(None)) from error
+
+
+@contextmanager
+def as_it_can_be_read(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let bytes that are no text come out with marks in their place, instead of ending the whole look."""
+    before = connection.text_factory
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    try:
+        yield
+    finally:
+        connection.text_factory = before
+
+
+def statement(step: int, name: str) -> str:
+    """Return the statement of this migration under the line `-- name: …`, for a store that is filled in another way."""
+    named = f"-- name: {name}"
+    (script,) = (script for number, script in _steps() if number == step)
+    (found,) = (each for each in _statements(script) if named in each.splitlines())
+    return found
 
 
 def _prepare(path: Path) -> None:
@@ -195,6 +225,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         version = _checked_version(connection, path, newest)
         connection.create_function("turn_seal", 3, turn_seal, deterministic=True)
         connection.create_function("judgment_seal", -1, judgment_seal, deterministic=True)
+        connection.create_function("picodollars", 1, picodollars_of_text, deterministic=True)
         for statement in (each for number, script in steps if number > version for each in _statements(script)):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

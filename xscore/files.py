@@ -1,12 +1,13 @@
-"""Files of a repository, opened without believing them: no link is followed, and only regular files are read.
+"""Files opened without believing them: regular ones alone, up to a bound, and in a repository without following a link.
 
 A repository is a stranger: a folder on the way to a file may be a link out of it, a file may be a pipe that never ends.
-So each folder is opened inside the one before it. It decides nothing about what a file may be used for. Trade-off: one
-system call a folder, some microseconds a file.
+So each folder is opened inside the one before it; a file that a person named is opened as named. It decides nothing
+about what a file may be used for. Trade-off: one system call a folder, some microseconds a file.
 """
 
 import os
 import stat
+from pathlib import Path
 
 FINE_GRAIN_NS = 50_000_000
 """Two writes closer than this may leave the same time on a file system that counts nanoseconds."""
@@ -32,10 +33,27 @@ def read_bytes(top: int, name: str, *, max_bytes: int) -> bytes:
         descriptor = os.open(base, _READ_FLAGS, dir_fd=place)
     finally:
         os.close(place)
-    with os.fdopen(descriptor, "rb") as file:
+    return _whole(descriptor, max_bytes)
+
+
+def read_named(path: Path, *, max_bytes: int, follow: bool) -> bytes:
+    """Read the regular file that a person named; it neither waits nor reads on for ever. Raises Refused, OSError.
+
+    follow: whether the name may be that of a link; folders on the way may be links in any case.
+    """
+    flags = _READ_FLAGS & ~os.O_NOFOLLOW if follow else _READ_FLAGS
+    return _whole(os.open(path, flags), max_bytes)
+
+
+def _whole(descriptor: int, max_bytes: int) -> bytes:
+    """Read an open file to its end, and close it."""
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise Refused("not_a_file")
-        data = file.read(max_bytes + 1)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(max_bytes + 1)
+    finally:
+        os.close(descriptor)
     if len(data) > max_bytes:
         raise Refused("too_large")
     return data

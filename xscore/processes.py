@@ -15,6 +15,8 @@ from pathlib import Path
 
 LEASE_S = 30.0
 """A runner without a sign of life for so long is taken for gone."""
+ELSEWHERE_S = 3_600.0
+"""So long a process of another machine is taken to be at work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,27 @@ def place() -> str:
 
 def life() -> str:
     """Name this process, and behind a blank the terminal session, boot and place it runs in."""
-    boot = ""
+    return f"{os.getpid()} {os.getsid(0)} {_boot()} {place()}"
+
+
+def is_at_work(life: str, *, age_s: float) -> bool:
+    """Whether the process that named itself so, `age_s` seconds ago, may still be there.
+
+    One that ran elsewhere cannot be seen; it is believed for `ELSEWHERE_S`. What is no `life` is not there.
+    """
+    pid, _, boot, where = (life.split(" ", 3) + [""] * 4)[:4]
+    if not pid.isdecimal():
+        return False
+    if where != place():
+        return age_s < ELSEWHERE_S
+    return boot == _boot() and is_alive(int(pid))
+
+
+def _boot() -> str:
+    """Name this start of the machine; empty where it does not tell."""
     with suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
-    return f"{os.getpid()} {os.getsid(0)} {boot} {place()}"
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()[:8]
+    return ""
 
 
 def is_alive(pid: int) -> bool:

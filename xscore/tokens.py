@@ -16,6 +16,9 @@ OTHER = 3.0
 MIXED = 3.7
 """A whole judging prompt, until the model's own ratio is learned."""
 
+REPLY_FRAME = 12
+"""Usual tokens of a judging reply beside its scores and reasons: braces and names."""
+
 _BY_LANGUAGE = {
     "python": PYTHON,
     "markdown": PROSE,

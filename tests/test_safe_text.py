@@ -6,7 +6,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.cli.safe_text import json_text, one_line, visible
+from xscore.safe_text import brief, json_text, one_line, visible
 
 BIDI = "\u202e\u2066"
 anything = st.text(alphabet=st.characters(categories=None))
@@ -30,6 +30,21 @@ def test_one_line_is_one_line(text: str) -> None:
     assert len(line.splitlines()) <= 1
     assert line.encode("utf-8").decode("utf-8") == line
     assert not any(unicodedata.category(letter) == "Cc" for letter in line)
+
+
+@given(anything, st.integers(min_value=1, max_value=40))
+def test_brief_is_short(text: str, limit: int) -> None:
+    """A text of any length takes one line of so many characters at most, harmless, and says where it was cut."""
+    line = brief(text, limit)
+    assert len(line) <= limit
+    assert len(line.splitlines()) <= 1
+    assert line.encode("utf-8").decode("utf-8") == line
+    assert brief("w" * 41, 40) == "w" * 39 + "…"
+
+
+def test_what_is_no_character_is_shown() -> None:
+    """Separators of lines that end no line, and code points that no text may hold, are escapes in a block too."""
+    assert visible("a\u2028b\ufffec\ufdd0") == "a\\u2028b\\ufffec\\ufdd0"
 
 
 @given(anything)

@@ -1,14 +1,16 @@
-"""Text that is safe on a terminal: nothing out of a repository may move the cursor, recolour or reorder what is read.
+"""Text that is safe to look at: nothing out of a repository may move a cursor, recolour or reorder what is read.
 
-Control characters (C0, DEL, C1), bidirectional overrides and lone surrogates are shown as escapes. It changes what is
-seen, never what is stored; piped data keeps its bytes.
+Control characters (C0, DEL, C1), separators of lines that are none, bidirectional overrides, lone surrogates and code
+points that are no characters are shown as escapes, on a terminal and on a page. It changes what is seen, never what is
+stored; piped data keeps its bytes.
 """
 
 import re
 
 _BIDI = "\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069"
-_UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_BIDI}\ud800-\udfff]")
-_UNSAFE_IN_LINE = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029{_BIDI}\ud800-\udfff]")
+_NO_LETTERS = "\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
+_UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_BIDI}{_NO_LETTERS}]")
+_UNSAFE_IN_LINE = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029{_BIDI}{_NO_LETTERS}]")
 _UNSAFE_IN_JSON = re.compile(f"[\x7f-\x9f\u2028\u2029{_BIDI}\ud800-\udfff]")
 
 
@@ -20,6 +22,12 @@ def visible(text: str) -> str:
 def one_line(text: str) -> str:
     """Show a path, name or reason on one line, whatever it contains."""
     return _UNSAFE_IN_LINE.sub(_escape, " ".join(text.split("\n")))
+
+
+def brief(text: str, limit: int) -> str:
+    """Show at most `limit` characters of a text on one line, spaces run together; an ellipsis stands for the rest."""
+    line = visible(" ".join(text.split()))
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def json_text(value: object, *, ascii_only: bool = False) -> str:

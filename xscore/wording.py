@@ -1,0 +1,118 @@
+"""Words for figures, the same wherever they are read: dollars, tokens, seconds, shares, moments, places. Rounded.
+
+A terminal and a page say an amount alike; the exact figures are in the JSON. It knows nothing of turns, holds no
+sentence, and is without a clock.
+Trade-off: two or three figures of each amount, so that a column of them can be read at a glance, not added up.
+"""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from math import isfinite
+
+from xscore.safe_text import one_line
+
+ABOUT_A_DOLLAR, ABOUT_A_CENT = Decimal("0.9995"), Decimal("0.00995")
+"""From here on an amount is said with two, with three decimals."""
+DASH = "–"
+"""Stands where a figure is not known."""
+
+
+def dollars(amount: Decimal | None, *, estimated: bool = False) -> str:
+    """`$0.0042`, `$1.26`; `~` before an estimate, `unpriced` where no price is known, `$0` where nothing is charged.
+
+    Below a cent two figures are kept, however small the amount is.
+    """
+    if amount is None:
+        return "unpriced"
+    if amount == 0:
+        return "$0"
+    return ("~$" if estimated else "$") + _readable(amount)
+
+
+def _readable(amount: Decimal) -> str:
+    if amount >= ABOUT_A_DOLLAR:
+        return f"{amount:,.2f}"
+    if amount >= ABOUT_A_CENT:
+        return f"{amount:.3f}"
+    return f"{round(amount, 1 - amount.adjusted()):f}"
+
+
+def tokens(count: int) -> str:
+    """`812`, `1.2k`, `98k`, `1.2M`, `3.4G`."""
+    if count < 1_000:
+        return str(count)
+    thousands = round(count / 1_000, 1 if count < 9_950 else None)
+    if thousands < 1_000:
+        return f"{thousands:g}k"
+    return f"{count / 1e6:.1f}M" if count < 999_950_000 else f"{count / 1e9:.1f}G"
+
+
+def mean(amount: float) -> str:
+    """`0.3`, `12.5`, `98k`: as tokens are said, with one decimal below 100."""
+    return f"{amount:.1f}".removesuffix(".0") if amount < 99.95 else tokens(round(amount))
+
+
+def seconds(duration: float) -> str:
+    """`0.2 s`, `41 s`, `3 min 20 s`, `2 h 5 min`."""
+    if duration < 10:
+        return f"{duration:.1f} s"
+    whole = round(duration)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3_600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    return f"{whole // 3_600} h {whole % 3_600 // 60} min"
+
+
+def fine_seconds(duration: float) -> str:
+    """`3 ms`, `240 ms`, `4.1 s`, `3 min 20 s`; a dash for what is no duration."""
+    if not isfinite(duration):
+        return DASH
+    return f"{duration * 1_000:.0f} ms" if duration < 0.9995 else seconds(duration)
+
+
+def share(part: float, whole: float) -> str:
+    """`97 %`, `0.4 %`; a dash of nothing. Never rounded to all or none."""
+    if whole <= 0:
+        return DASH
+    percent = part / whole * 100
+    if 0 < percent < 1 or 99 < percent < 100:
+        return f"{min(max(percent, 0.1), 99.9):.1f} %"
+    return f"{percent:.0f} %"
+
+
+def difference(actual: float, expected: float) -> str:
+    """`+4 %`, `−12 %`, of what was expected; a dash where nothing was."""
+    if expected <= 0:
+        return DASH
+    percent = round((actual / expected - 1) * 100)
+    return f"{'−' if percent < 0 else '+'}{abs(percent):,} %" if percent else "0 %"
+
+
+def moment(at: float, form: str = "%Y-%m-%d %H:%M") -> str:
+    """Unix seconds as UTC, so that the same moment is said alike everywhere; a dash for what no calendar has."""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime(form)
+    except (OverflowError, ValueError, OSError):
+        return DASH
+
+
+def size(count: int) -> str:
+    """`812 B`, `4.1 kB`, `38 MB`."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1_000:
+            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 10 else f"{amount:.1f} {unit}"
+        amount /= 1_000
+    return f"{amount:.1f} GB"
+
+
+def counted(count: int, singular: str, plural: str = "") -> str:
+    """`1 file`, `1,024 files`."""
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def place(path: str, start_line: int = 0, end_line: int = 0) -> str:
+    """`path:12-40`, harmless on a terminal."""
+    lines = f":{start_line}-{end_line}" if end_line > start_line else f":{start_line}" if start_line else ""
+    return one_line(path) + lines
