@@ -109,7 +109,7 @@ def test_the_forms_of_a_citation(store: Store) -> None:
         (".xscore/memory.db", "is no source"),
         ("link.py", "is a link"),
         ("linked/b.py", "is a link"),
-        ("folder", "is a folder"),
+        ("folder", "is no regular file"),
         ("pipe", "is no regular file"),
         ("binary.py", "is no text"),
         ("a.py::nothing", "without a store"),

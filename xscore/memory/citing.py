@@ -147,6 +147,4 @@ def _reason(error: Exception) -> str:
         return "is not there"
     if isinstance(error, PermissionError):
         return "may not be read"
-    if isinstance(error, IsADirectoryError):
-        return "is a folder"
     return "is a link, or lies behind one" if isinstance(error, OSError) else "is no text"

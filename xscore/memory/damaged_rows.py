@@ -72,6 +72,14 @@ class DamagedRows:
             else:
                 return
 
+    def columns(self, table: str) -> frozenset[str]:
+        """Name the columns that the table has in this database; none where it has no such table."""
+        try:
+            return frozenset(row[1] for row in self._connection.execute(f"PRAGMA table_info({table})").fetchall())
+        except (StoreError, sqlite3.Error):
+            self._go_on()
+            return frozenset()
+
     def _behind(self, sql: str, keys: Keys, before: tuple[object, ...], at: int) -> int:
         """Find the first key from which on can be read again."""
         unreadable, stride = at, 1

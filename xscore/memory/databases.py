@@ -60,19 +60,26 @@ class Databases:
         *,
         user_data_dir: Path,
         trust_it: bool = False,
+        make: bool = True,
         user_learning: bool = True,
         settings: MemorySettings | None = None,
         clock: Clock = time.time,
     ) -> Self:
         """Open the root's store, making it where there is none. Raises StoreUntrusted, StoreDamaged, StoreError.
 
+        make: false leaves the disk as it is, for who only reads: where there is no store, an empty one is shown.
         user_learning: whether the user's own store may be opened, when something of it is wanted; `settings` may
         forbid it too. clock: stamps what is written by a call that names no time.
         """
-        connection = trust.open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust_it)
+        is_there = make or trust.has_store(root.store_dir)
+        connection = (
+            trust.open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust_it)
+            if is_there
+            else trust.show_none(root.store_dir)
+        )
         try:
             may = user_learning and (settings is None or settings.user_learning)
-            secret = user_secret.load(user_data_dir)
+            secret = user_secret.load(user_data_dir) if is_there else user_secret.passing()
             own = user_data_dir if may else None
             keys = store_key.keys_of(user_data_dir)
             return cls(connection, root=root, user=secret, user_data_dir=own, keys=keys, settings=settings, clock=clock)

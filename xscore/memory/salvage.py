@@ -12,13 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import partial
-from math import inf, isfinite
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from xscore import database, sealing
+from xscore import database, money, sealing
 from xscore.errors import StoreError
 from xscore.hashing import judgment_seals, turn_seal
 from xscore.memory import door, rows
@@ -48,6 +47,9 @@ _KEEP_REASON = """
     INSERT INTO reason (query_id, content_id, text) SELECT ?, id, ? FROM content WHERE hash = ?
     ON CONFLICT (query_id, content_id) DO NOTHING
 """
+_GAPS = ("bills_of_calls", "figures_of_receipts")
+"""Statements that fill what could not be read or was not kept yet: what caps count, what reports add up."""
+_COSTS = ("cost", "cost_without_prefix_cache", "cost_without_packs", "cost_by_batch")
 _QUERY = "SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?"
 
 
@@ -80,6 +82,8 @@ def salvage(damaged: Path, target: sqlite3.Connection, keys: KeySource | None = 
         _judgments(reader, target, found)
         for table in _TABLES:
             table.carry(reader, target, found)
+        for gap in _GAPS:
+            target.execute(database.statement(4, gap))
         _memories(reader, target, found)
         for table in _OF_MEMORIES:
             table.carry(reader, target, found)
@@ -150,20 +154,31 @@ class _Table:
     keys: Keys
     check: Callable[[Mapping[str, Any]], object]
     """Raises where a row's values are no such."""
+    older: Mapping[str, str] = field(default_factory=dict)
+    """What its columns were called in earlier schemas; dollars were decimal text there (`_usd`)."""
 
     def carry(self, reader: DamagedRows, target: sqlite3.Connection, found: Salvaged) -> None:
+        there = reader.columns(self.name)
+        if not there:  # of a schema that had no such table
+            return
         columns = target.execute(f"PRAGMA table_info({self.name})").fetchall()
         types = {name: (*_TYPES[type_], *(() if notnull else (type(None),))) for _, name, type_, notnull, *_ in columns}
         types = {self.key: types.pop(self.key), **types}
-        names = ", ".join(types)
-        read = f"SELECT {names} FROM {self.name} WHERE {self.key} >= ? ORDER BY {self.key}"  # noqa: S608  names are ours
+        default = {name: default for _, name, _, _, default, _ in columns}
+        was = {name: name if name in there else self.older.get(name, default[name] or "NULL") for name in types}
+        is_text = [name for name, before in was.items() if before.endswith("_usd")]
+        names, key = ", ".join(types), was[self.key]
+        asked = ", ".join(was.values())
+        read = f"SELECT {asked} FROM {self.name} WHERE {key} >= ? ORDER BY {key}"  # noqa: S608  names are ours
         keep = f"INSERT INTO {self.name} ({names}) VALUES ({', '.join('?' * len(types))})"  # noqa: S608  names are ours
-        for row in reader.read(read, self.keys):
+        for found_row in reader.read(read, self.keys):
+            row = dict(zip(types, found_row, strict=True))
             try:
-                if not all(isinstance(value, type_) for value, type_ in zip(row, types.values(), strict=True)):
+                row |= {name: money.picodollars_of_text(row[name]) for name in is_text}
+                if not all(isinstance(value, types[name]) for name, value in row.items()):
                     raise TypeError(self.name)
-                self.check(dict(zip(types, row, strict=True)))
-                target.execute(keep, row)
+                self.check(row)
+                target.execute(keep, tuple(row.values()))
             except _NO_SENSE:
                 found.not_believed += 1
             else:
@@ -187,13 +202,13 @@ def _check_turn(row: Mapping[str, Any]) -> None:
 def _check_call(row: Mapping[str, Any]) -> None:
     Stage(row["stage"])
     _moment(row["started_at"] + row["duration_s"])
-    if row["cost_usd"] is not None and not 0 <= Decimal(row["cost_usd"]) < inf:
-        raise ValueError(row["cost_usd"])
+    for name in _COSTS:
+        if row[name] is not None and not 0 <= row[name] <= money.BELIEVABLE:
+            raise ValueError(row[name])
 
 
 def _check_spending(row: Mapping[str, Any]) -> None:
-    if not 0 <= Decimal(row["spent_usd"]) < inf:
-        raise ValueError(row["spent_usd"])
+    money.dollars(row["spent"])
 
 
 def _check_event(row: Mapping[str, Any]) -> None:
@@ -209,8 +224,10 @@ def _check_citation(row: Mapping[str, Any]) -> None:
 _TABLES = (
     _Table("turn", "turns", "id", TEXTS, _check_turn),
     _Table("receipt", "receipts", "turn_id", TEXTS, lambda row: None),  # its JSON is checked by the table itself
-    _Table("call", "calls", "id", TEXTS, _check_call),
-    _Table("spending", "bills", "turn_id", TEXTS, _check_spending),
+    _Table("turn_figures", "turns' figures", "turn_id", TEXTS, lambda row: _moment(row["total_s"])),
+    _Table("call", "calls", "id", TEXTS, _check_call, {"cost": "cost_usd"}),
+    _Table("evaluation", "evaluations", "id", TEXTS, lambda row: _moment(row["at"])),
+    _Table("spending", "bills", "span", TEXTS, _check_spending, {"span": "turn_id", "spent": "spent_usd"}),
     _Table("checkpoint", "checkpoints", "name", TEXTS, lambda row: _moment(row["created_at"])),
     _Table("session", "sessions", "thread", TEXTS, lambda row: _moment(row["opened_at"] + row["last_updated"])),
     _Table("event", "events", "id", NUMBERS, _check_event),

@@ -162,7 +162,7 @@ class Store(Databases):
         query = f"{joined} WHERE embedder = ? AND {rows.LIVE}"
         return [row for each in self.connections_of_a_turn() for row in each.execute(query, (embedder,)).fetchall()]
 
-    def status(self, *, trusted: bool, spent_usd: Decimal | None) -> StoreStatus:
+    def status(self, *, trusted: bool, spent_usd: Decimal | None, spent_estimated: bool = False) -> StoreStatus:
         """Count what the store holds. Counting a million judgments takes some tens of milliseconds."""
         return StoreStatus(
             root=str(self.root.path),
@@ -180,6 +180,7 @@ class Store(Databases):
             turns=self._count("turn"),
             last_turn=turns.latest(self.connection),
             spent_usd=spent_usd,
+            spent_estimated=spent_estimated,
         )
 
     def _count(self, table: str) -> int:

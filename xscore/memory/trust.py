@@ -57,9 +57,23 @@ def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.
     return database.connect(path, store_key.keys_of(user_data_dir))
 
 
+def has_store(store_dir: Path) -> bool:
+    """Whether there is a store, or a link that stands in its place; links are followed nowhere."""
+    return os.path.lexists(store_dir / STORE_FILE) or store_dir.is_symlink()
+
+
+def show_none(store_dir: Path) -> sqlite3.Connection:
+    """Open an empty store in memory, without an id, for who reads where there is none; the disk stays as it is."""
+    connection = database.nothing(store_dir / STORE_FILE)
+    connection.execute("INSERT INTO meta (key, value) VALUES ('store_id', '')")
+    return connection
+
+
 def is_trusted(store_dir: Path, *, user_data_dir: Path) -> bool:
     """Whether the store in this folder bears this user's mark. A store that is not there does not."""
     path = store_dir / STORE_FILE
+    if not os.path.lexists(path):
+        return False
     known = user_secret.load(user_data_dir)
     real = os.path.realpath(path)
     if real not in known.marks or path.lstat().st_uid != os.geteuid():

@@ -20,16 +20,18 @@ from xscore.memory.exchange_text import exchange_text
 from xscore.memory.secrets.redact import may_be_named, redact
 from xscore.memory.session_digest import exchange_ordinal, rebuild_summary
 from xscore.memory.session_summary import is_named
+from xscore.memory.turn_figures import save_figures
 from xscore.memory.working_session import note_work
 from xscore.memory.writing import write
-from xscore.records import Kind, Layer, Memory, MemoryScope, Particulars, Scope, Source, Turn
+from xscore.records import Kind, Layer, Memory, MemoryScope, Particulars, Scope, Source, Turn, TurnFigures
 
 RECEIPT_SCHEMA = 1
 _TITLE_CHARS = 80
 _LATEST = """
     SELECT coalesce(
         (SELECT id FROM meta JOIN turn ON id = value WHERE key = 'latest_turn'),
-        (SELECT id FROM turn ORDER BY started_at DESC, id LIMIT 1),  -- of a store from before, or a salvaged one
+        (SELECT id FROM turn WHERE NOT EXISTS (SELECT 1 FROM turn_figures WHERE turn_id = id AND command = 'eval')
+         ORDER BY started_at DESC, id LIMIT 1),  -- of a store from before, or a salvaged one
         '')
 """
 
@@ -80,12 +82,40 @@ class Verdict:
 
 
 def begin_turn(
-    connection: sqlite3.Connection, turn: Turn, *, turn_key: str, judge: str, now: float, life: str = ""
+    connection: sqlite3.Connection,
+    turn: Turn,
+    *,
+    turn_key: str,
+    judge: str,
+    now: float,
+    life: str = "",
+    apart: bool = False,
 ) -> str:
-    """Enter a turn as running and deal its id (`t_…`). `judge` is the judge key, `life` that of `processes.life`."""
+    """Enter a turn as running and deal its id (`t_…`). `judge` is the judge key, `life` that of `processes.life`.
+
+    apart: it is not the user's work (an evaluation), so it is not the latest turn, which one would go on with.
+    """
     identifier = turn.id or "t_" + secrets.token_hex(8)
     file = turn.file if may_be_named(turn.file) else ""
     recent = [name for name in turn.recent if may_be_named(name)]
+    task, moment = redact(turn.task).text, _moment(turn, file=file, recent=recent, life=life)
+    with database.transaction(connection):
+        connection.execute(
+            "INSERT INTO turn (id, thread, turn_key, judge, task, moment, started_at, state)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, 'running')",
+            (identifier, turn.thread, turn_key, judge, task, moment, now),
+        )
+        if not apart:
+            connection.execute(
+                "INSERT INTO meta (key, value) VALUES ('latest_turn', ?)"
+                " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+                (identifier,),
+            )
+        note_work(connection, turn.thread, task=task, recent=recent, file=file, line=turn.line, now=now, life=life)
+    return identifier
+
+
+def _moment(turn: Turn, *, file: str, recent: Sequence[str], life: str) -> str:
     paths = [redact(path).text for path in turn.scope.paths]
     moment = {
         "errors": redact(turn.errors).text,
@@ -93,22 +123,10 @@ def begin_turn(
         "line": turn.line,
         "recent": recent,
         "checkpoint": turn.checkpoint,
+        "life": life,
         "scope": {"paths": paths, "kinds": turn.scope.kinds, "layers": turn.scope.layers},
     }
-    task = redact(turn.task).text
-    with database.transaction(connection):
-        connection.execute(
-            "INSERT INTO turn (id, thread, turn_key, judge, task, moment, started_at, state)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, 'running')",
-            (identifier, turn.thread, turn_key, judge, task, json.dumps(moment, ensure_ascii=False), now),
-        )
-        connection.execute(
-            "INSERT INTO meta (key, value) VALUES ('latest_turn', ?)"
-            " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-            (identifier,),
-        )
-        note_work(connection, turn.thread, task=task, recent=recent, file=file, line=turn.line, now=now, life=life)
-    return identifier
+    return json.dumps(moment, ensure_ascii=False)
 
 
 def finish_turn(
@@ -119,9 +137,14 @@ def finish_turn(
     receipt: str,
     answer: str | None,
     verdict: Verdict,
+    figures: TurnFigures | None = None,
     now: float,
+    apart: bool = False,
 ) -> None:
-    """Keep the receipt and the answer, count the use of what was kept, and leave the exchange as a memory."""
+    """Keep the receipt and the answer, count the use of what was kept, and leave the exchange as a memory.
+
+    apart: keep the receipt alone; nothing was used, and there is nothing to remember.
+    """
     clean = redact(answer or "").text
     with database.transaction(connection):
         connection.execute("UPDATE turn SET state = ?, answer = ? WHERE id = ?", (state, clean, turn_id))
@@ -130,6 +153,10 @@ def finish_turn(
             " ON CONFLICT (turn_id) DO UPDATE SET schema = excluded.schema, body = excluded.body",
             (turn_id, RECEIPT_SCHEMA, receipt),
         )
+        if figures is not None:
+            save_figures(connection, turn_id, figures)
+        if apart:
+            return
         count_use(connection, verdict.accepted, now=now)
         _tell(connection, turn_id, verdict, now)
         named = _named(connection, turn_id, clean, verdict.accepted)
@@ -248,6 +275,7 @@ def _named(connection: sqlite3.Connection, turn_id: str, answer: str, kept: Sequ
     opened = [name for name in seen if name]
     named = Particulars(links=tuple(links), paths=tuple(dict.fromkeys([*opened, *paths])))
     moment |= {"links": named.links, "paths": named.paths}
+    moment.pop("life", None)  # it has ended
     connection.execute("UPDATE turn SET moment = ? WHERE id = ?", (json.dumps(moment, ensure_ascii=False), turn_id))
     return named
 

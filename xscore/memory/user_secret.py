@@ -58,6 +58,11 @@ def load(user_data_dir: Path) -> UserSecret:
     return found
 
 
+def passing() -> UserSecret:
+    """Make a secret for a store that is not kept; it believes no store, and nothing is written."""
+    return UserSecret(secrets.token_bytes(32), {})
+
+
 def add_mark(user_data_dir: Path, store_id: str, real_path: str) -> None:
     """Remember a store at a place. Call it inside `locked`."""
     path = user_data_dir / FILE

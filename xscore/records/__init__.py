@@ -6,6 +6,7 @@ from xscore.records.calls import (
     Completion,
     ConcurrencyStep,
     Finish,
+    Otherwise,
     RateLimits,
     ReplyForm,
     Request,
@@ -53,6 +54,7 @@ from xscore.records.receipt import (
     UnjudgedSample,
 )
 from xscore.records.reports import (
+    CapLeft,
     Diagnosis,
     Estimate,
     Explanation,
@@ -89,6 +91,7 @@ from xscore.records.snapshot import (
     Snapshot,
 )
 from xscore.records.turn import ChangedFile, Scope, Turn
+from xscore.records.turn_figures import Expected, TurnFigures
 
 __all__ = [
     "IMPORTANCE_OF",
@@ -98,6 +101,7 @@ __all__ = [
     "Boost",
     "CallRecord",
     "Candidate",
+    "CapLeft",
     "Capability",
     "Cause",
     "ChangedFile",
@@ -113,6 +117,7 @@ __all__ = [
     "Estimate",
     "Excluded",
     "ExcludedCounts",
+    "Expected",
     "Explanation",
     "Failure",
     "FileCounts",
@@ -142,6 +147,7 @@ __all__ = [
     "Observation",
     "Observer",
     "Origin",
+    "Otherwise",
     "Outcome",
     "Particulars",
     "Plan",
@@ -182,6 +188,7 @@ __all__ = [
     "TaskType",
     "Traffic",
     "Turn",
+    "TurnFigures",
     "Unjudged",
     "UnjudgedAccount",
     "UnjudgedSample",

@@ -50,6 +50,8 @@ class Request:
     temperature: float | None = None
     candidates: int = 0
     """Memories this call judges."""
+    frame_tokens: int = 0
+    """Part of `input_tokens`: what a prompt of its own would repeat for each memory (rubric, turn, request)."""
     timeout_s: float = 120.0
     """Deadline of one attempt, from send to last byte."""
 
@@ -62,8 +64,7 @@ class Usage:
     cached_input_tokens: int = 0
     cache_write_tokens: int = 0
     cache_write_1h_tokens: int = 0
-    """Part of the cache writes: kept for an hour, at a price of its own. It goes into the price of its call and is not
-    kept apart afterwards."""
+    """Part of the cache writes: kept for an hour, at a price of its own."""
     output_tokens: int = 0
     reasoning_tokens: int = 0
 
@@ -155,6 +156,18 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Otherwise:
+    """What one call would have cost in another way; None: not known."""
+
+    without_prefix_cache: Decimal | None = None
+    """Every input token at the plain price, nothing written to the host's cache."""
+    without_packs: Decimal | None = None
+    """One prompt a memory: what stands around the memories sent with each; about right."""
+    by_batch: Decimal | None = None
+    """The same tokens through the vendor's Batch API."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
     """One attempt at one call, for the ledger. Failed attempts are recorded as well."""
 
@@ -175,5 +188,6 @@ class CallRecord:
     """None: unpriced."""
     estimated: bool
     """The usage is our estimate: the host sent none, or the call failed after it was sent."""
+    otherwise: Otherwise = field(default_factory=Otherwise)
     chars: int = 0
     """Of the prompt, by `tokens.size`; the ledger learns the model's characters a token from them. 0: unknown."""

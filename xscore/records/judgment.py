@@ -22,6 +22,8 @@ class Cause(StrEnum):
     """No valid score after the whole repair ladder."""
     TOO_LONG = "too_long"
     """Not even its smallest part fits the model's context."""
+    REPLAY = "replay"
+    """It is not in the cache, and nothing is sent in a replay."""
     PROVIDER = "provider"
     """The provider failed after all retries, or stopped the run (quota, key, unknown model)."""
 

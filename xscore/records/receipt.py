@@ -145,6 +145,8 @@ class Answer:
     latency: Latency
     probe_usage: StageUsage | None = None
     """What it took to find out what the host can do; None where nothing was to be found out."""
+    embed_usage: StageUsage | None = None
+    """What vectors took, of the task and of memories, by an endpoint; None where none was asked."""
     routing: Routing | None = None
     """The plan of the bundle, and what each layer gave; None of an answer that was made without a pool."""
     traffic: Traffic = field(default_factory=Traffic)

@@ -40,6 +40,17 @@ class PrimaryEstimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CapLeft:
+    """What is left of one cap on dollars."""
+
+    of: str
+    """`turn`, `run` (of an evaluation), `day` (UTC) or `repository`."""
+    cap_usd: Decimal
+    left_usd: Decimal
+    """Less than 0 where a host charged more than a call could cost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """What a turn would take, before anything is sent."""
 
@@ -49,12 +60,20 @@ class Estimate:
     """Tokens to judge, by kind."""
     by_folder: dict[str, int]
     """Tokens to judge, by top folder."""
+    caps: tuple[CapLeft, ...] = ()
+    """What is left of each cap that is set."""
 
     @property
     def cost_usd(self) -> Decimal | None:
         """Both stages together; None as soon as one is unpriced."""
         primary = self.primary.cost_usd if self.primary else Decimal(0)
         return None if self.judge.cost_usd is None or primary is None else self.judge.cost_usd + primary
+
+    @property
+    def binding(self) -> tuple[CapLeft, ...]:
+        """The caps that leave less than the estimate; none where it is unpriced."""
+        cost = self.cost_usd
+        return () if cost is None else tuple(cap for cap in self.caps if cost > cap.left_usd)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +119,8 @@ class StoreStatus:
     last_turn: str
     spent_usd: Decimal | None
     """All calls in the ledger; None as soon as one is unpriced."""
+    spent_estimated: bool = False
+    """The usage of one of them is our estimate."""
 
 
 @dataclass(frozen=True, slots=True)

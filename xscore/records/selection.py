@@ -6,6 +6,9 @@ from typing import NamedTuple
 from xscore.records.judgment import Judgment, Origin, Unjudged
 from xscore.records.memory import Candidate
 
+DUST = 1e-9
+"""Scores this close are the same: a sum of decimal shares is not exact in binary."""
+
 
 @dataclass(frozen=True, slots=True)
 class Boost:

@@ -1,0 +1,226 @@
+"""What a report says of a stretch of the ledger: money, tokens, time, coverage. `docs/json.md` is its public form.
+
+Made by `cost_reports`, shown by the command line and the page, compared by the gate. Dollars are sums of the calls that
+have a price; how many have none stands beside them. Imported by name where it is used: a turn needs none of it.
+"""
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from xscore.records.calls import Otherwise, Usage
+from xscore.records.receipt import Coverage, Latency, Selected
+from xscore.records.turn_figures import Expected
+
+BY = ("model", "day", "repo", "stage", "provider", "command", "turn")
+"""What a report can have a line for each of."""
+NOTHING_JUDGED = Coverage(0, 0, 0, 0, 0)
+LAST_MOMENT = 10**11
+"""Unix seconds, some three thousand years from now; beyond, a stamp is damaged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What of the ledger is looked at, and how."""
+
+    since: float | None = None
+    """Unix seconds, inclusive; None: from the beginning."""
+    until: float | None = None
+    """Exclusive; None: to now."""
+    turn_id: str = ""
+    """One turn only; empty: all."""
+    by: str = ""
+    """`model`, `day`, `repo`, `stage`, `provider`, `command`, `turn`; empty: not grouped."""
+    lines: int | None = None
+    """So many of the newest turns in a line each; None: all."""
+    details: int = 0
+    """Of so many of the newest turns, what they chose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """Calls, tokens and dollars of any set of attempts."""
+
+    calls: int = 0
+    """Attempts that were answered."""
+    attempts: int = 0
+    rate_limited: int = 0
+    """Attempts that ended in a 429."""
+    failed: int = 0
+    """Attempts that ended otherwise without an answer."""
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: Decimal = Decimal(0)
+    """Of what is priced."""
+    unpriced: int = 0
+    """Attempts without a price."""
+    estimated: int = 0
+    """Attempts whose tokens are our estimate."""
+    otherwise: Otherwise = field(default_factory=Otherwise)
+    """Sums; None where no attempt has the figure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What the same judgments and answers would have cost in other ways; None: not known."""
+
+    actual_usd: Decimal
+    without_cache_usd: Decimal | None
+    """Cached and carried judgments paid at what a live judgment of the same judge has cost on average: about."""
+    without_packs_usd: Decimal | None
+    without_prefix_cache_usd: Decimal | None
+    by_batch_usd: Decimal | None
+    """Judging by the vendor's Batch API, the rest as it was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How long one stage took."""
+
+    of: str
+    """`turn`: a stage of a turn; `call`: one answered call."""
+    stage: str
+    """Of turns `index`, `pool`, `cache`, `judge`, `select`, `primary`, `total`; of calls their `Stage`."""
+    kind: str
+    """`live` or `cached`: of turns those that found every score known, of calls those with a prefix from a cache."""
+    count: int
+    p50_s: float
+    p95_s: float
+    p99_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """One line of `--by`."""
+
+    name: str
+    turns: int
+    """Turns with a call or figures in this group."""
+    spent: Spent
+    coverage: Coverage = NOTHING_JUDGED
+    """Of the finished turns; zeros where the group is a part of turns (`stage`)."""
+    kept: int = 0
+
+
+def is_of_candidates(group: Group, by: str) -> bool:
+    """Whether a line stands for candidates: a stage is a part of turns, and a model that only answers judges none."""
+    return by != "stage" and (by not in ("model", "provider") or group.coverage != NOTHING_JUDGED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """What judging was expected to take and what it took, over the turns that were judged to their end."""
+
+    turns: int
+    expected: Expected
+    actual: Expected
+    """Its dollars are those without the host's prefix cache, whose discount no expectation assumes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationLine:
+    """How well a judge found what it should, once. Raises ValueError for counts below 0 and shares beyond 0..1."""
+
+    id: str
+    at: float
+    questions: str
+    """Digest of the file of questions."""
+    judge: str
+    cases: int
+    k: int
+    recall: float
+    precision: float
+    hit: float
+    reciprocal_rank: float
+    ndcg: float
+    candidates: int
+    unjudged: int
+
+    def __post_init__(self) -> None:
+        if min(self.cases, self.k, self.candidates, self.unjudged) < 0:
+            raise ValueError("a count is negative")
+        if not all(0 <= one <= 1 for one in (self.recall, self.precision, self.hit, self.reciprocal_rank, self.ndcg)):
+            raise ValueError("a share is none")
+        if not 0 <= self.at <= LAST_MOMENT:
+            raise ValueError("it is of no moment")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnLine:
+    """One turn in a line."""
+
+    id: str
+    at: float
+    """Unix seconds."""
+    repository: str
+    task: str
+    command: str
+    state: str
+    """`running`, `done`, `partial`, `failed`, `interrupted`."""
+    judge: str
+    """Empty: it has not finished."""
+    coverage: Coverage | None
+    """None, as the other figures: it has not finished, or they cannot be believed."""
+    kept: int | None
+    near: int | None
+    threshold: float | None
+    spent: Spent
+    cost_by_model: dict[str, Decimal]
+    """`provider:model` -> dollars."""
+    latency: Latency | None
+    expected: Expected | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnDetail:
+    """What a turn chose, and what came near, as its receipt tells."""
+
+    turn_id: str
+    selected: tuple[Selected, ...]
+    near_misses: tuple[Selected, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostReport:
+    """The whole report."""
+
+    made_at: float
+    repositories: tuple[str, ...]
+    since: float | None
+    """Unix seconds, inclusive; None: from the beginning."""
+    until: float | None
+    """Exclusive; None: to now."""
+    turn_id: str
+    """Of one turn only; empty: of all."""
+    turns_by_state: dict[str, int]
+    turns_cached: int
+    """Finished turns of a model judge that made no judging call and left nothing unjudged."""
+    coverage: Coverage
+    unjudged_by_cause: dict[str, int]
+    kept: int
+    near: int | None
+    """Scores near their turn's threshold; None: no turn knows."""
+    scores: tuple[int, ...]
+    """Final scores in 20 bins of 0.05."""
+    threshold: float | None
+    """Of the newest turn that has one, for the line in the histogram; None: none has."""
+    spent: Spent
+    comparison: Comparison
+    by_model: tuple[Group, ...]
+    """The dearest first."""
+    by: str
+    """`model`, `day`, `repo`, `stage`, `provider`, `command`, `turn`; empty: not grouped."""
+    groups: tuple[Group, ...]
+    timings: tuple[Timing, ...]
+    accuracy: Accuracy | None
+    """None: no turn that was judged live to its end has an expectation."""
+    evaluations: tuple[EvaluationLine, ...]
+    """The newest first."""
+    turns: tuple[TurnLine, ...]
+    """The newest first."""
+    prefix_hit_rate: float | None = None
+    """Share of the judging calls' input that hosts served from their prefix caches; None: there was no input."""
+    details: tuple[TurnDetail, ...] = ()
+    """Of the newest turns, where they were asked for."""
+    warnings: tuple[str, ...] = ()
+    """What was left out, and why."""
+    left_out: int = 0
+    """Rows of calls, turns and evaluations that make no sense: no figure has them."""
