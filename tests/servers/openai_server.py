@@ -76,6 +76,10 @@ class OpenAIServer(LoopbackServer):
         """Count by the vendor's rules for prefixes."""
         return Tally(*self.prefixes.account(body))
 
+    def count(self, text: str) -> int:
+        """Count the tokens of a reply."""
+        return tokens(text)
+
     def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None) -> dict[str, Any]:
         """Return a chat completion."""
         message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
@@ -85,9 +89,9 @@ class OpenAIServer(LoopbackServer):
             message = {"role": "assistant", "content": None, "refusal": "I cannot help with that."}
         elif fault is Fault.TRUNCATION:
             message["content"], finish = content[: len(content) // 2], "length"
-        elif cap is not None and tokens(content) > cap:
+        elif cap is not None and self.count(content) > cap:
             message["content"], finish = content[: cap * 4], "length"
-        output = tokens(message["content"] or "")
+        output = self.count(message["content"] or "")
         usage = {
             "prompt_tokens": tally.given // 10 if fault is Fault.CUT_PROMPT else tally.given,
             "completion_tokens": output,

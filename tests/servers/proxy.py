@@ -67,10 +67,13 @@ class ForwardProxy(Threaded):
                 writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
             else:
                 far_writer.write(head.encode())
-            there = asyncio.create_task(_pump(reader, far_writer))
-            await _pump(far_reader, writer)
-            there.cancel()
-            await asyncio.gather(there, return_exceptions=True)
+            pumps = [asyncio.create_task(_pump(reader, far_writer)), asyncio.create_task(_pump(far_reader, writer))]
+            try:  # until either side leaves: a client that was killed must not hold the far connection
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for pump in pumps:
+                    pump.cancel()
+                await asyncio.gather(*pumps, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from xscore.errors import ProviderError
-from xscore.providers.prices import Price, price
+from xscore.providers.prices import Price, otherwise, price
 from xscore.providers.provider import OnText, Provider
 from xscore.records import CallRecord, Completion, Request, Usage
 from xscore.tokens import size
@@ -47,7 +47,7 @@ class Metered:
         self.host = provider.host
         self._provider = provider
         self._turn_id = turn_id
-        self._run, self._rows = uuid4().hex[:20], 0
+        self._run, self._rows = uuid4().hex[:16], 0
         self._record = record
         self._price = price
         self._clock = clock
@@ -77,9 +77,10 @@ class Metered:
 
     def _enter(self, request: Request, begin: _Begin, outcome: str, usage: Usage, *, estimated: bool) -> None:
         self._rows += 1
+        cost = self._price(self.name, request.model, self.host, usage)
         self._record(
             CallRecord(
-                id=f"{self._run}{self._rows:012x}",
+                id=f"{self._run}{self._rows:08x}",
                 turn_id=self._turn_id,
                 stage=request.stage,
                 provider=self.name,
@@ -90,7 +91,8 @@ class Metered:
                 outcome=outcome,
                 candidates=request.candidates,
                 usage=usage,
-                cost_usd=self._price(self.name, request.model, self.host, usage),
+                cost_usd=cost,
+                otherwise=otherwise(self.name, self.host, request, usage, cost=cost, price_of=self._price),
                 estimated=estimated,
                 chars=size(request.system, *request.content),
             )

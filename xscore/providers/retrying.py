@@ -37,13 +37,16 @@ class Retrying:
         attempts: int,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
+        tell: Callable[[ProviderError], None] = lambda _: None,
     ) -> None:
+        """tell: hears of a failure that will be tried again, before the wait."""
         self.name = provider.name
         self.host = provider.host
         self._provider = provider
         self._attempts = attempts
         self._sleep = sleep
         self._jitter = jitter
+        self._tell = tell
         self._more_time = 2.0 if is_loopback(provider.host) else 1.0
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
@@ -62,6 +65,7 @@ class Retrying:
                 if is_last or not may_retry(error) or (shown is not None and shown.any):
                     raise
                 last = error
+            self._tell(last)
             if isinstance(last, CallTimedOut):
                 request = replace(request, timeout_s=request.timeout_s * self._more_time)
             await self._sleep(self._wait_s(1 if isinstance(last, RateLimited) else failed, last))

@@ -1,0 +1,237 @@
+"""The compiled tariffs against the tables that they were compiled from."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import genai_prices
+import pytest
+from genai_prices.data_snapshot import get_snapshot
+from genai_prices.types import ModelPrice
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xscore.providers.price_table import compiled, tariff, tariff_of
+from xscore.providers.prices import batch_price, price
+from xscore.records import Usage
+
+HOSTS = {"openai": "api.openai.com", "anthropic": "api.anthropic.com"}
+BATCH = {"processing": "batch"}
+NOW = datetime(2026, 11, 22, 9, tzinfo=UTC)
+
+
+def models(vendor: str, *kinds: str) -> list[str]:
+    """Name the vendor's models that are found by their own name and have a price of each of these kinds today."""
+    (found,) = (one for one in get_snapshot().providers if one.id == vendor)
+    named = [model for model in found.models if found.find_model(model.id) is model]
+    return [model.id for model in named if all(getattr(model.get_prices(NOW), kind) for kind in kinds)]
+
+
+TALKING = [(vendor, model) for vendor in HOSTS for model in models(vendor, "input_mtok", "output_mtok")]
+EMBEDDING = [("openai", model) for model in models("openai", "input_mtok") if ("openai", model) not in TALKING]
+
+
+@st.composite
+def usages(draw: st.DrawFn) -> Usage:
+    """Draw a usage that can be: parts never exceed their whole; both sides of every long-prompt tier."""
+    given_ = draw(st.one_of(st.integers(1, 5_000), st.integers(90_000, 300_000)))
+    cached = draw(st.integers(0, given_))
+    written = draw(st.integers(0, given_ - cached))
+    output = draw(st.integers(0, 20_000))
+    return Usage(
+        input_tokens=given_,
+        cached_input_tokens=cached,
+        cache_write_tokens=written,
+        cache_write_1h_tokens=draw(st.integers(0, written)),
+        output_tokens=output,
+        reasoning_tokens=draw(st.integers(0, output)),
+    )
+
+
+def of_the_table(usage: Usage) -> genai_prices.Usage:
+    """Say the same usage in the table's words."""
+    return genai_prices.Usage(
+        input_tokens=usage.input_tokens,
+        cache_read_tokens=usage.cached_input_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        cache_write_1h_tokens=usage.cache_write_1h_tokens,
+        output_tokens=usage.output_tokens,
+        output_reasoning_tokens=usage.reasoning_tokens,
+    )
+
+
+def by_table(vendor: str, model: str, usage: Usage, when: datetime, context: dict[str, str] | None = None) -> Decimal:
+    """Let genai-prices price one call."""
+    found = genai_prices.calc_price(
+        of_the_table(usage),
+        model,
+        provider_api_url=f"https://{HOSTS[vendor]}/",
+        genai_request_timestamp=when,
+        price_context=context,
+    )
+    return found.total_price
+
+
+@settings(max_examples=600, deadline=None)
+@given(known=st.sampled_from(TALKING), usage=usages(), days=st.integers(-900, 300), seconds=st.integers(0, 86_399))
+def test_a_price_is_the_tables_own(known: tuple[str, str], usage: Usage, days: int, seconds: int) -> None:
+    """Any usage, of any model of both vendors, on any day: what genai-prices works out, and so for a batch."""
+    vendor, model = known
+    when = NOW.replace(hour=0) + timedelta(days=days, seconds=seconds)
+    found = price(vendor, model, HOSTS[vendor], usage, at=when.timestamp())
+    assert found is not None
+    assert abs(found - by_table(vendor, model, usage, when)) <= Decimal("1e-12")
+    batch = batch_price(model, HOSTS[vendor], usage, at=when.timestamp())
+    assert batch is None or abs(batch - by_table(vendor, model, usage, when, BATCH)) <= Decimal("1e-12")
+
+
+def everything() -> list[Any]:
+    """List every model of every vendor that the table knows."""
+    return [pytest.param(vendor, id=vendor.id) for vendor in get_snapshot().providers]
+
+
+AWKWARD = [
+    Usage(input_tokens=given_, cached_input_tokens=cached, cache_write_tokens=written, cache_write_1h_tokens=hour)
+    for given_, cached, written, hour in (
+        (1, 0, 0, 0),
+        (100_000, 64, 0, 0),
+        (100_001, 64, 30_000, 10_000),
+        (272_000, 0, 272_000, 272_000),
+        (272_001, 272_001, 0, 0),
+        (900_001, 300_000, 300_000, 1),
+    )
+]
+MOMENTS = [
+    datetime(2024, 1, 1, tzinfo=UTC),
+    datetime(2026, 10, 13, 23, 59, 59, tzinfo=UTC),
+    *(NOW.replace(hour=hour, minute=minute) for hour, minute in ((0, 30), (3, 59), (4, 0), (16, 29), (16, 30))),
+]
+
+
+@pytest.mark.parametrize("vendor", everything())
+def test_every_model_of_every_vendor_is_priced_as_by_the_table(vendor: Any) -> None:
+    """At each side of every tier, day and hour of the day; what the table has no token price for is unpriced."""
+    for model in vendor.models:
+        tariff_ = tariff_of(vendor, model)
+        for when in MOMENTS:
+            stated = model.get_prices(when)
+            for usage in AWKWARD:
+                found = tariff_.at(when.timestamp())(usage)
+                if stated.input_mtok is None:
+                    assert found is None, model.id
+                else:
+                    total = model.calc_price(of_the_table(usage), vendor, genai_request_timestamp=when).total_price
+                    assert found is not None and abs(found - total) <= Decimal("1e-12"), (model.id, when, usage)
+
+
+def test_an_embedding_has_no_output_to_price() -> None:
+    """A model that is priced by its input alone is priced for input; output of it would be unpriced, not free."""
+    assert EMBEDDING
+    for vendor, model in EMBEDDING:
+        usage = Usage(input_tokens=8_000)
+        assert price(vendor, model, HOSTS[vendor], usage) == by_table(vendor, model, usage, NOW)
+        assert price(vendor, model, HOSTS[vendor], Usage(input_tokens=8_000, output_tokens=1)) is None
+
+
+@pytest.mark.parametrize("model", ["whisper-1", "tts-1", "omni-moderation-latest"])
+def test_what_is_not_priced_by_tokens_is_unpriced(model: str) -> None:
+    """Hours of audio, characters, or no price at all: tokens of such a model have no price, which is not $0."""
+    assert tariff(model, HOSTS["openai"]) is not None
+    assert price("openai", model, HOSTS["openai"], Usage(input_tokens=1_000)) is None
+
+
+def test_a_batch_is_not_known_where_the_table_states_none() -> None:
+    """The table would silently give the full price; none is given, neither half nor whole."""
+    usage = Usage(input_tokens=1_000)
+    for vendor, model in (("anthropic", "claude-opus-4-1"), ("openai", "gpt-6-cyber")):
+        assert price(vendor, model, HOSTS[vendor], usage) is not None
+        assert batch_price(model, HOSTS[vendor], usage) is None
+    before = datetime(2026, 10, 13, tzinfo=UTC).timestamp()
+    assert batch_price("gpt-6-luna", HOSTS["openai"], usage, at=before) is None
+
+
+def test_another_hosts_batch_is_not_the_vendors() -> None:
+    """A host that resells a model has batch prices of its own, or none that are known."""
+    usage = Usage(input_tokens=1_000)
+    azure = "shop.openai.azure.com"
+    assert price("openai", "gpt-5-mini", azure, usage) is not None
+    assert batch_price("gpt-5-mini", azure, usage) is None
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "api.openai.com.example.org",
+        "api.openai.community",
+        "evil-api.openai.com",
+        "openai.com",
+        "api.openai.com@example.org",
+        "shop.openai.azure.com.example.org",
+        "googleapis.com.example.org",
+        "api.moonshot.cn.example.org",
+        "proxy.example.org",
+    ],
+)
+def test_a_host_that_only_looks_like_a_vendors_has_no_price(host: str) -> None:
+    """A name that begins, or ends, like a vendor's is somebody else's: the vendor's prices are not its."""
+    for model in ("gpt-6-luna", "claude-haiku-4-5", "gemini-2.5-flash", "kimi-k2-0711-preview"):
+        assert price("openai", model, host, Usage(input_tokens=1_000)) is None
+
+
+@pytest.mark.parametrize(
+    ("host", "model"),
+    [
+        ("api.openai.com", "gpt-6-luna"),
+        ("api.openai.com:443", "gpt-6-luna"),
+        ("shop.openai.azure.com", "gpt-5-mini"),
+        ("generativelanguage.googleapis.com", "gemini-2.5-flash"),
+        ("api.moonshot.ai", "kimi-k2-0711-preview"),
+        ("api.moonshot.cn:443", "kimi-k2-0711-preview"),
+        ("bedrock-runtime.us-east-1.amazonaws.com", "anthropic.claude-haiku-4-5-20251001-v1:0"),
+    ],
+)
+def test_a_vendors_own_hosts_have_prices(host: str, model: str) -> None:
+    """The whole name fits: with a port or without, and below a vendor's domain."""
+    assert price("openai", model, host, Usage(input_tokens=1_000)) is not None
+
+
+def test_a_price_of_certain_hours_is_that_of_the_calls_hour() -> None:
+    """DeepSeek's day had a cheaper part: the same call costs less at night, and nothing of the morning sticks."""
+    usage = Usage(input_tokens=1_000_000)
+    noon, night = (datetime(2025, 5, 1, hour, tzinfo=UTC).timestamp() for hour in (12, 20))
+    paid = [price("openai", "deepseek-chat", "api.deepseek.com", usage, at=at) for at in (noon, night, noon)]
+    assert paid[0] == paid[2]
+    assert paid[1] is not None and paid[0] is not None and paid[1] < paid[0]
+
+
+def test_a_fee_a_call_is_added_to_its_tokens() -> None:
+    """Perplexity: $12 for a thousand calls beside $1 for a million tokens; a call that was refused has no fee."""
+    usage = Usage(input_tokens=1_000, output_tokens=500)
+    found = price("openai", "sonar", "api.perplexity.ai", usage, at=NOW.timestamp())
+    assert found == Decimal("0.012") + Decimal("0.0015")
+    assert price("openai", "sonar", "api.perplexity.ai", Usage(), at=NOW.timestamp()) == 0
+
+
+def test_a_models_price_is_looked_up_once() -> None:
+    """However many calls there are, and however many prices of each, the tables are asked once for each model."""
+    tariff.cache_clear()
+    for tokens in range(500):
+        for model in ("gpt-6-luna", "gpt-6-sol", "no-such-model"):
+            price("openai", model, HOSTS["openai"], Usage(input_tokens=tokens))
+            batch_price(model, HOSTS["openai"], Usage(input_tokens=tokens))
+    assert tariff.cache_info().misses == 3
+    known = tariff("gpt-6-luna", HOSTS["openai"])
+    assert known is not None and len(known.stretches) <= 2
+
+
+def test_what_rates_cannot_say_the_table_adds_up_itself() -> None:
+    """A price by a unit that a text call might have (text apart from the rest) is worked out by genai-prices."""
+    prices = ModelPrice(input_mtok=Decimal(1), input_text_mtok=Decimal(3), output_mtok=Decimal(2))
+    usage = Usage(input_tokens=1_000, output_tokens=10)
+    assert compiled(prices)(usage) == prices.calc_price(of_the_table(usage))["total_price"]
+    assert compiled(prices)(Usage()) == 0
+    more = Usage(input_tokens=10, cached_input_tokens=20)
+    assert (
+        compiled(ModelPrice(input_mtok=Decimal(1), cache_read_mtok=Decimal(1), input_text_mtok=Decimal(3)))(more)
+        is None
+    )

@@ -1,0 +1,71 @@
+"""A loopback server that adds up what it would charge, by a price list of its own, and a way to be called by a name.
+
+What a turn may spend is asserted here, at the one who is paid: not by the program's own account.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from tests.servers.faults import Fault
+from tests.servers.loopback import Tally
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.proxy import ForwardProxy
+
+VENDOR = "http://api.openai.com/v1"
+"""A name that has prices; only the proxy is ever connected to."""
+JUDGE, ANSWERER = "gpt-4.1", "gpt-4.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Tariff:
+    """Dollars a million tokens."""
+
+    given: Decimal
+    cached: Decimal
+    replied: Decimal
+
+
+GPT_4_1 = Tariff(Decimal("2.00"), Decimal("0.50"), Decimal("8.00"))
+"""As the vendor's price list had it when the tables of genai-prices 0.2.3 were made."""
+
+
+class BillingServer(OpenAIServer):
+    """Charges each reply that it makes, also one that never arrives."""
+
+    def __init__(self, *, tariff: Tariff = GPT_4_1, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.tariff = tariff
+        self.charges: list[Decimal] = []
+        """Dollars of each call, in the order of the replies."""
+
+    @property
+    def charged(self) -> Decimal:
+        """All that it would ask for."""
+        return sum(self.charges, Decimal(0))
+
+    def envelope(self, body: dict[str, Any], content: str, tally: Tally, fault: Fault | None) -> dict[str, Any]:
+        """Return a chat completion, and enter its price."""
+        reply = super().envelope(body, content, tally, fault)
+        usage = reply["usage"]
+        given, cached = usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]
+        tariff = self.tariff
+        dollars = (given - cached) * tariff.given + cached * tariff.cached + usage["completion_tokens"] * tariff.replied
+        self.charges.append(dollars / 1_000_000)
+        return reply
+
+
+@contextmanager
+def vendor(server: OpenAIServer) -> Iterator[Mapping[str, str]]:
+    """Give the environment in which the vendor's name leads to this server, so that its prices apply."""
+    with ForwardProxy(server.host) as proxy:
+        yield {
+            "HTTP_PROXY": proxy.url,
+            "NO_PROXY": "",
+            "OPENAI_BASE_URL": VENDOR,
+            "OPENAI_API_KEY": "sk-test-0123456789abcdef",
+            "XSCORE_JUDGE_MODEL": f"openai:{JUDGE}",
+            "XSCORE_PRIMARY_MODEL": f"openai:{ANSWERER}",
+        }

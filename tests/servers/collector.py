@@ -1,0 +1,55 @@
+"""A collector of OTLP over HTTP on loopback: keeps what it is sent, or keeps silent."""
+
+import asyncio
+
+from aiohttp import web
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from tests.servers.threaded import Threaded, serve_app
+
+PROTOBUF = "application/x-protobuf"
+
+
+class Collector(Threaded):
+    """Takes `/v1/traces`. silent: it accepts a request and never answers. together: none before so many are there."""
+
+    def __init__(self, *, silent: bool = False, together: int = 0) -> None:
+        super().__init__()
+        self.silent = silent
+        self.together = together
+        self.bodies: list[bytes] = []
+
+    @property
+    def url(self) -> str:
+        """As `OTEL_EXPORTER_OTLP_ENDPOINT` names it."""
+        return f"http://{self.host}"
+
+    @property
+    def requests(self) -> list[ExportTraceServiceRequest]:
+        """What was sent, decoded."""
+        return [ExportTraceServiceRequest.FromString(body) for body in self.bodies]
+
+    @property
+    def spans(self) -> list[Span]:
+        """Every span that was sent."""
+        resources = [resource for request in self.requests for resource in request.resource_spans]
+        return [span for resource in resources for scope in resource.scope_spans for span in scope.spans]
+
+    async def serve(self) -> None:
+        """Take traces until it is stopped."""
+        app = web.Application(client_max_size=64_000_000)
+        app.router.add_post("/v1/traces", self._take)
+        await serve_app(self, app)
+
+    async def _take(self, request: web.Request) -> web.Response:
+        assert request.content_type == PROTOBUF
+        self.bodies.append(await request.read())
+        if self.silent:
+            await asyncio.sleep(3_600)
+        while len(self.bodies) < self.together:  # noqa: ASYNC110  a test's server may poll
+            await asyncio.sleep(0.005)
+        return web.Response(body=ExportTraceServiceResponse().SerializeToString(), content_type=PROTOBUF)
