@@ -197,7 +197,7 @@ async def test_continue_keeps_the_scope(flock: Path, server: OpenAIServer) -> No
 
 
 def test_every_cause_of_an_end_has_its_words() -> None:
-    """A candidate that a deadline left out says so."""
+    """A candidate that a deadline, or a replay, left out says so."""
     from xscore.pipeline.judging import STOPPED
 
-    assert set(STOPPED) == {Cause.DEADLINE, Cause.INTERRUPTED}
+    assert set(STOPPED) == {Cause.DEADLINE, Cause.INTERRUPTED, Cause.REPLAY}

@@ -99,14 +99,16 @@ async def test_a_host_that_says_nothing_costs_some_seconds_and_no_more(
 
 
 async def test_each_call_is_in_the_ledger(shop: Path, embedding_server: EmbeddingServer) -> None:
-    """Calls that embed are entered as `embed`, with their tokens and price."""
+    """Calls that embed are entered as `embed`, with their tokens and price, and are in the turn's receipt."""
     settings = with_embedder(settings_for(embedding_server), "openai:vectors-1")
     async with Pipeline.open(shop, settings) as pipeline:
-        await pipeline.ask(TASK, answer=False)
+        answer = await pipeline.ask(TASK, answer=False)
         rows = pipeline.parts.store.connection.execute(
-            "SELECT outcome, input_tokens, cost_usd FROM call WHERE stage = 'embed'"
+            "SELECT outcome, input_tokens, cost FROM call WHERE stage = 'embed'"
         ).fetchall()
     assert len(rows) == len(embedding_server.batches) >= 2
+    assert answer.embed_usage is not None and answer.embed_usage.calls == len(rows)
+    assert answer.embed_usage.usage.input_tokens == sum(row[1] for row in rows)
     assert all(outcome == "ok" and tokens > 0 and float(cost) == 0 for outcome, tokens, cost in rows)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from xscore.indexer.memories import Done, Job
     from xscore.settings import IndexSettings
 
-INDEX_VERSION = "1"
+INDEX_VERSION = "2"
 """Raise it when the same bytes would be cut, named or linked differently: every file is parsed again."""
 MANY_FILES = 400
 """From here on, starting parsing processes pays."""

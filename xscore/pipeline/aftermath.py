@@ -13,13 +13,23 @@ from xscore.memory import turns
 from xscore.pipeline.parts import Parts
 from xscore.pipeline.receipt import discreet, to_json
 from xscore.prompts.answer import cited_ids
-from xscore.records import Answer, Layer, Selection
+from xscore.records import Answer, Layer, Selection, TurnFigures
 
-_STATES = {0: turns.TurnState.DONE, 1: turns.TurnState.PARTIAL, 130: turns.TurnState.INTERRUPTED}
+_STATES = {
+    0: turns.TurnState.DONE,
+    1: turns.TurnState.PARTIAL,
+    4: turns.TurnState.PARTIAL,
+    130: turns.TurnState.INTERRUPTED,
+}
 
 
-def keep(parts: Parts, answer: Answer, selection: Selection) -> tuple[str, ...]:
-    """Write down what came of a turn; return what could not be noted beside it. Raises StoreError."""
+def keep(
+    parts: Parts, answer: Answer, selection: Selection, figures: TurnFigures, *, apart: bool = False
+) -> tuple[str, ...]:
+    """Write down what came of a turn; return what could not be noted beside it. Raises StoreError.
+
+    apart: it was an evaluation, so only its receipt is kept.
+    """
     rejected = {
         "below_threshold": selection.below_threshold,
         "over_quota": selection.over_quota,
@@ -33,9 +43,13 @@ def keep(parts: Parts, answer: Answer, selection: Selection) -> tuple[str, ...]:
         state=_STATES.get(answer.exit_code, turns.TurnState.FAILED),
         receipt=json.dumps(to_json(discreet(answer)), ensure_ascii=False),
         answer=answer.answer,
+        figures=figures,
         verdict=turns.Verdict(tuple(entry.candidate.id for entry in selection.kept), rejected),
         now=parts.clock(),
+        apart=apart,
     )
+    if apart:
+        return ()
     try:
         _count(parts, answer, _taken_up(answer) if is_new else [])
     except StoreError as error:  # the turn itself is kept

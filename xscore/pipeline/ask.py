@@ -10,9 +10,9 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 
 from xscore.cache.keys import judge_key
-from xscore.errors import NoUsableModel, ProviderError, StoreError, UsageError, XscoreError
+from xscore.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UsageError, XscoreError
 from xscore.memory import turns
-from xscore.pipeline import account, kept
+from xscore.pipeline import account, affording, kept
 from xscore.pipeline.aftermath import keep
 from xscore.pipeline.answering import answer_s, ask_primary, with_checkpoint
 from xscore.pipeline.bulk import made_in_bulk
@@ -25,17 +25,20 @@ from xscore.pipeline.parts import Desk, Parts
 from xscore.pipeline.ranking import Ranking, rank
 from xscore.pipeline.score_file import check_place, write_scores
 from xscore.pipeline.stopwatch import Stopwatch
+from xscore.pipeline.turn_figures import figures
 from xscore.pipeline.wishes import Wishes
 from xscore.processes import life
 from xscore.records import (
     Answer,
     Cause,
+    JudgeEstimate,
     Judgment,
     Origin,
     Ranked,
     Selection,
     Stage,
     Turn,
+    TurnFigures,
 )
 from xscore.scorer.judge import Judge
 
@@ -49,8 +52,11 @@ async def run_turn(parts: Parts, turn: Turn, wishes: Wishes) -> Answer:
         check_place(wishes.all_scores, store_dir=parts.store.path.parent)
     watch = Stopwatch()
     deadline = _deadline(parts, watch.started if wishes.started is None else wishes.started)
-    opened = open_turn(parts, turn, watch)
-    confirm(parts, opened, answers=wishes.answer and parts.answerer is not None)
+    if wishes.apart:
+        turn = replace(turn, fresh=True, thread="")
+    opened = open_turn(parts, turn, watch, takes_up=not wishes.apart)
+    answers = wishes.answer and parts.answerer is not None
+    confirm(parts, opened, answers=answers)
     turn_id = turns.begin_turn(
         parts.store.connection,
         opened.turn,
@@ -58,13 +64,18 @@ async def run_turn(parts: Parts, turn: Turn, wishes: Wishes) -> Answer:
         judge=judge_key(parts.judge.identity),
         now=parts.clock(),
         life=life(),
+        apart=wishes.apart,
     )
     course = _Course(parts, replace(opened, turn=replace(opened.turn, id=turn_id)), wishes, watch, deadline)
+    course.warnings.extend(affording.foretold(parts, opened, answers=answers, apart=wishes.apart))
     try:
-        return await course.run()
-    except BaseException:
+        answer = await course.run()
+    except BaseException as error:
         turns.abandon_turn(parts.store.connection, turn_id)
+        await course.tell(error=error)
         raise
+    untold = await course.tell(exit_code=answer.exit_code)
+    return replace(answer, warnings=(*answer.warnings, untold)) if untold else answer
 
 
 class _Course:
@@ -78,8 +89,22 @@ class _Course:
             deadline = deadline.with_answer(answer_s(parts))
         self.deadline = deadline
         self.warnings = [*parts.warnings, *missing(opened)]
+        self.forecast: JudgeEstimate | None = None
         self.interrupted = False
         self.primary_failed = False
+        self.figures: TurnFigures | None = None
+        self.refused = ""
+
+    async def tell(self, *, exit_code: int = 0, error: BaseException | None = None) -> str:
+        """Tell of the turn where that is wanted, and return what should be said of that; else load nothing for it."""
+        if self.parts.tracing is None:
+            return ""
+        from xscore.pipeline.tracing import tell
+
+        figures, command = None if error else self.figures, self.wishes.command
+        return await tell(
+            self.parts, self.opened.turn, self.watch, command=command, figures=figures, exit_code=exit_code, error=error
+        )
 
     async def run(self) -> Answer:
         text: str | None = None
@@ -89,6 +114,8 @@ class _Course:
                 desk = await self._desk(stack)
                 settled = await self._judge(desk)
                 ranking = self._rank(settled)
+                if self.wishes.ranked is not None:
+                    self.wishes.ranked(self.opened.turn, ranking)
                 selection = ranking.selection
                 context = self._assemble(selection)
                 text = await self._answer(desk, context, settled)
@@ -98,7 +125,9 @@ class _Course:
             unkept = error
         answer = self._receipt(desk, settled, selection, context, text)
         try:
-            remarks = keep(self.parts, answer, selection)
+            scores = (entry.score for entry in ranking.ranked)
+            self.figures = figures(answer, scores, command=self.wishes.command, forecast=self.forecast)
+            remarks = keep(self.parts, answer, selection, self.figures, apart=self.wishes.apart)
             answer = replace(answer, warnings=(*answer.warnings, *remarks)) if remarks else answer
         except StoreError as error:
             if text is None:
@@ -110,8 +139,9 @@ class _Course:
         return self._with_scores_written(answer, settled, ranking)
 
     async def _desk(self, stack: AsyncExitStack) -> Desk | None:
-        """Open what spending needs only when something may be spent: a fully cached turn opens nothing."""
-        if not (self.opened.pool.misses or self._wants_answer()):
+        """Open what spending needs only when something may be spent: a cached turn opens nothing, nor does a replay."""
+        judges = self.opened.pool.misses and not (self.parts.settings.judge.replay and self.parts.judge.is_model)
+        if not (judges or self._wants_answer()):
             return None
         return await stack.enter_async_context(self.parts.open_desk(self.opened.turn.id))
 
@@ -124,7 +154,7 @@ class _Course:
         watched = Watched(observer=parts.observer, leaders=parts.settings.selection.top_k, deadline=self.deadline)
         with self.watch.stage("judge"):
             if desk is None or not opened.pool.misses:
-                return await settle(opened.pool, None, opened.turn, watched)
+                return await settle(opened.pool, NoJudge(Cause.REPLAY), opened.turn, watched)
             judge = await self._open_judge(desk)
             tab = desk.tab
             spending = replace(watched, spent=lambda: tab.spent(Stage.JUDGE), call_s=lambda: tab.call_s(Stage.JUDGE))
@@ -147,6 +177,7 @@ class _Course:
         """
         opened, parts = self.opened, self.parts
         forecast = parts.judge.forecast(opened.turn, opened.pool)
+        self.forecast = forecast if parts.judge.is_model else None
         if forecast.seconds >= WORTH_A_FORECAST_S:
             parts.observer.forecast(forecast)
         try:
@@ -198,6 +229,9 @@ class _Course:
                 self.interrupted = True
                 forgive(asyncio.current_task())
                 return None
+            except BudgetExhausted as error:  # it was not sent
+                self.refused = error.message
+                return None
             except XscoreError as error:
                 self.primary_failed = True
                 self.warnings.append(_said(f"the answering call failed: {error.message}", error.hint))
@@ -210,7 +244,9 @@ class _Course:
     def _receipt(
         self, desk: Desk | None, settled: Settled, selection: Selection, context: Context, text: str | None
     ) -> Answer:
-        self.warnings.extend(context.warnings)
+        self.warnings += context.warnings
+        if not self.wishes.apart:
+            self.warnings += affording.way_on(self.parts, self.opened, settled.outcomes, self.refused)
         show = bool(self.wishes.bundle) or (self.wishes.answer and text is None)
         ended = Ended(
             outcomes=settled.outcomes,
@@ -222,6 +258,7 @@ class _Course:
             warnings=tuple(dict.fromkeys(self.warnings)),
             interrupted=self.interrupted,
             primary_failed=self.primary_failed,
+            is_over_budget=bool(self.refused),
         )
         return close_account(
             self.parts, self.opened, ended, desk, latency=self.watch.latency(), wants_answer=self.wishes.answer

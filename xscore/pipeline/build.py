@@ -6,7 +6,7 @@ store and nothing that costs time or money: an SDK is imported at the first call
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from secrets import token_hex
@@ -16,6 +16,7 @@ from xscore.cost_reports import ledger
 from xscore.indexer.index import index
 from xscore.memory import evidence, trust
 from xscore.memory.events import EventName, emit
+from xscore.memory.latest_judge import latest_judge
 from xscore.memory.likeness.terms import EMBEDDER
 from xscore.memory.store import Store
 from xscore.paths import find_root, user_config_file, user_data_dir
@@ -41,6 +42,8 @@ from xscore.records import (
     Turn,
 )
 from xscore.settings import Loaded, Settings, load
+from xscore.settings.part import Part
+from xscore.telemetry.traced import Tracing
 
 Clock = Callable[[], float]
 
@@ -60,11 +63,15 @@ class Pipeline:
         *,
         observer: Observer | None = None,
         clock: Clock = time.time,
+        tracing: Tracing | None = None,
+        make: bool = True,
     ) -> AsyncIterator[Self]:
         """Open the repository around `path`; its store is made where there is none.
 
+        make: false, for who only reads, makes none and shows an empty one.
         settings: None reads the user's and the repository's files and the environment, as the command line does.
         clock: Unix seconds; all that is stamped or leased by a turn goes by it.
+        tracing: told of turns that have ended, as `xscore.telemetry.spans.Traces(provider)`; None: by `telemetry.otel`.
         Raises StoreUntrusted, StoreDamaged, StoreError, UsageError for settings that cannot be used, and NoUsableModel
         where a model was asked for by name and cannot be had.
         """
@@ -76,16 +83,18 @@ class Pipeline:
             loaded = load(repo_root=root.path, user_file=user_config_file(), environ=os.environ)
         chosen = settings if isinstance(settings, Settings) else loaded.settings if loaded else Settings()
         data_dir = user_data_dir(chosen.store.user_data_dir)
+        told = tracing or (_own_traces() if chosen.telemetry.otel else None)
         with closing(
             Store.open(
                 root,
                 user_data_dir=data_dir,
                 trust_it=chosen.store.trust,
+                make=make,
                 settings=chosen.memory,
                 clock=clock,
             )
         ) as store:
-            yield cls(_parts(store, chosen, loaded, observer or Silent(), clock))
+            yield cls(_parts(store, chosen, loaded, observer or Silent(), clock, tracing=told))
 
     @property
     def store(self) -> Store:
@@ -122,7 +131,8 @@ class Pipeline:
         turn, nothing is left to do, or another judge is named, and NoUsableModel where its judge cannot be had.
         """
         parts, turn = turn_to_finish(self.parts, turn_id, answer=answer)
-        return await run_turn(parts, turn, Wishes(answer=answer, all_scores=all_scores, started=started))
+        wishes = Wishes(answer=answer, command="continue", all_scores=all_scores, started=started)
+        return await run_turn(parts, turn, wishes)
 
     async def context(
         self,
@@ -134,7 +144,14 @@ class Pipeline:
         started: float | None = None,
     ) -> Answer:
         """Do all but the answering call; `bundle` holds the chosen memories as `xml`, `markdown` or `json`."""
-        wishes = Wishes(answer=False, bundle=form, max_tokens=max_tokens, all_scores=all_scores, started=started)
+        wishes = Wishes(
+            answer=False,
+            command="context",
+            bundle=form,
+            max_tokens=max_tokens,
+            all_scores=all_scores,
+            started=started,
+        )
         return await run_turn(self.parts, turn, wishes)
 
     async def estimate(self, turn: Turn) -> Estimate:
@@ -149,7 +166,8 @@ class Pipeline:
         """Count what the store holds."""
         store, settings = self.parts.store, self.parts.settings
         trusted = trust.is_trusted(store.root.store_dir, user_data_dir=user_data_dir(settings.store.user_data_dir))
-        return store.status(trusted=trusted, spent_usd=ledger.spent(store.connection))
+        usd, estimated = ledger.spent(store.connection), ledger.is_estimated(store.connection)
+        return store.status(trusted=trusted, spent_usd=usd, spent_estimated=estimated)
 
     async def doctor(self, *, probe: bool = False) -> Diagnosis:
         """Look at store, settings and models; `probe` sends one pack of two memories to the judge."""
@@ -168,31 +186,56 @@ def ask_sync(
     return asyncio.run(once())
 
 
-def _parts(store: Store, settings: Settings, loaded: Loaded | None, observer: Observer, clock: Clock) -> Parts:
-    warnings: Sequence[str] = loaded.warnings if loaded else ()
+def _own_traces() -> Tracing:
+    from xscore.telemetry.spans import OwnTraces, check_installed  # for those alone who asked for it
+
+    check_installed()
+    return OwnTraces()
+
+
+def _parts(
+    store: Store,
+    given: Settings,
+    loaded: Loaded | None,
+    observer: Observer,
+    clock: Clock,
+    *,
+    tracing: Tracing | None = None,
+) -> Parts:
+    def again(**changed: Part) -> Parts:
+        return _parts(store, given.model_copy(update=changed), loaded, observer, clock, tracing=tracing)
+
+    settings, remarks = _for_use(given, store)
     judge_spec, said = seats.choose_judge(settings)
     answerer = seats.choose_answerer(settings)
-    judge = seats.judge_seat(judge_spec, settings, store=store, clock=clock)
-
-    def judged_by(spec: str) -> Parts:
-        named = settings.judge.model_copy(update={"model": spec})
-        return _parts(store, settings.model_copy(update={"judge": named}), loaded, observer, clock)
-
     return Parts(
         root=store.root,
         settings=settings,
         store=store,
         observer=observer,
-        warnings=(*warnings, *said),
-        judge=judge,
+        warnings=(*(loaded.warnings if loaded else ()), *remarks, *said),
+        judge=seats.judge_seat(judge_spec, settings, store=store, clock=clock),
         answerer=answerer,
         index=lambda: _index(store, settings, observer, now=clock()),
-        open_desk=lambda turn_id: open_desk(store, settings, answerer=answerer, turn_id=turn_id, clock=clock),
+        open_desk=lambda turn_id: open_desk(
+            store, settings, answerer=answerer, turn_id=turn_id, clock=clock, note=observer.note
+        ),
         boosters=boosters(settings.boosts.boosters),
         vectors=lambda: store.vectors(EMBEDDER),
         clock=clock,
-        judged_by=None if _names_judge(settings, loaded) else judged_by,
+        tracing=tracing,
+        judged_by=None
+        if _names_judge(given, loaded)
+        else lambda spec: again(judge=given.judge.model_copy(update={"model": spec})),
+        capped_at=lambda max_usd: again(budget=given.budget.model_copy(update={"max_usd": max_usd})),
     )
+
+
+def _for_use(given: Settings, store: Store) -> tuple[Settings, tuple[str, ...]]:
+    """Return the settings that hold, and what is to be said of them: a replay sends nothing."""
+    if not given.judge.replay:
+        return given, ()
+    return seats.for_replay(given, newest=latest_judge(store.connection))
 
 
 def _names_judge(settings: Settings, loaded: Loaded | None) -> bool:

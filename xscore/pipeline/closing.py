@@ -5,6 +5,7 @@ that went wrong the exit code names the one that matters most to a caller, the r
 """
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,6 +22,7 @@ from xscore.records import (
     Latency,
     Outcome,
     PrimaryInfo,
+    Selected,
     Selection,
     Stage,
     StageUsage,
@@ -45,14 +47,16 @@ class Ended:
     warnings: tuple[str, ...]
     interrupted: bool
     primary_failed: bool
+    is_over_budget: bool = False
+    """A cap had no room for the answering call."""
 
 
 def close_account(
     parts: Parts, opened: Opened, ended: Ended, desk: Desk | None, *, latency: Latency, wants_answer: bool
 ) -> Answer:
     """Return the whole receipt. Raises BrokenReceipt where it does not add up."""
-    selection, threshold = ended.selection, parts.judge.threshold
-    shown = partial(account.selected, titles=ended.titles, stale=stale_ids(parts.store.connection))
+    threshold = parts.judge.threshold
+    kept, near_misses = _shown(ended, threshold, stale=stale_ids(parts.store.connection))
     coverage = account.coverage(ended.outcomes, len(opened.pool.candidates))
     answerer = parts.answerer if wants_answer else None
     return Answer(
@@ -69,19 +73,15 @@ def close_account(
         partial=coverage.unjudged > 0,
         warnings=ended.warnings,
         coverage=coverage,
-        unjudged=account.unjudged_account(selection),
-        selected=tuple(
-            shown(entry, ended.reasons, below_threshold=entry.candidate.id in selection.filled)
-            for entry in selection.kept
-        ),
-        near_misses=tuple(
-            shown(entry, ended.reasons, below_threshold=entry.score < threshold) for entry in selection.near_misses
-        ),
+        unjudged=account.unjudged_account(ended.selection),
+        selected=kept,
+        near_misses=near_misses,
         answer=ended.answer,
         bundle=ended.bundle,
         judge_usage=desk.tab.spent(Stage.JUDGE) if desk else StageUsage(),
         primary_usage=desk.tab.spent(Stage.PRIMARY) if desk and answerer else None,
-        probe_usage=_probed(desk),
+        probe_usage=_any(desk, Stage.PROBE),
+        embed_usage=_any(desk, Stage.EMBED),
         routing=opened.routing,
         traffic=desk.traffic() if desk else Traffic(),
         latency=latency,
@@ -90,11 +90,22 @@ def close_account(
     )
 
 
+def _shown(
+    ended: Ended, threshold: float, *, stale: AbstractSet[str]
+) -> tuple[tuple[Selected, ...], tuple[Selected, ...]]:
+    """Return what was kept, and the near misses, as the receipt shows them."""
+    shown = partial(account.selected, titles=ended.titles, stale=stale)
+    chosen = ended.selection
+    kept = (shown(one, ended.reasons, below_threshold=one.candidate.id in chosen.filled) for one in chosen.kept)
+    near = (shown(one, ended.reasons, below_threshold=one.score < threshold) for one in chosen.near_misses)
+    return tuple(kept), tuple(near)
+
+
 def _exit_code(coverage: Coverage, ended: Ended) -> int:
     causes = {absent.cause for _, absent in ended.selection.unjudged}
     ends = (
         (ended.interrupted, 130),
-        (Cause.BUDGET in causes, 4),
+        (ended.is_over_budget or Cause.BUDGET in causes, 4),
         (coverage.candidates > 0 and coverage.unjudged == coverage.candidates, 3),
         (ended.primary_failed, 7),
         (coverage.unjudged > 0, 1),
@@ -102,8 +113,8 @@ def _exit_code(coverage: Coverage, ended: Ended) -> int:
     return next((code for holds, code in ends if holds), 0)
 
 
-def _probed(desk: Desk | None) -> StageUsage | None:
-    spent = desk.tab.spent(Stage.PROBE) if desk else StageUsage()
+def _any(desk: Desk | None, stage: Stage) -> StageUsage | None:
+    spent = desk.tab.spent(stage) if desk else StageUsage()
     return spent if spent.attempts else None
 
 

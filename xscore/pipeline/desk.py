@@ -12,7 +12,9 @@ from xscore.cache.claims import Claims as StoredClaims
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.writer import JudgmentWriter
 from xscore.cost_reports.budget import TurnBudget
+from xscore.cost_reports.caps import caps_of
 from xscore.cost_reports.ledger import Ledger
+from xscore.errors import ProviderError, Unreachable, UsageError
 from xscore.memory.store import Store
 from xscore.memory.user_store import path_in
 from xscore.pipeline.parts import AnswerSeat, Desk
@@ -38,12 +40,16 @@ async def open_desk(
     turn_id: str,
     price_of: Price = price,
     clock: Callable[[], float] = time.time,
+    note: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[Desk]:
-    """Open what one turn spends through. clock: Unix seconds, for stamps and leases."""
+    """Open what one turn spends through.
+
+    clock: Unix seconds, for stamps and leases. note: tells the user of a host that is silent, while it is tried again.
+    """
     async with GroupCommit(store.path, store.keys) as commits, AsyncExitStack() as stack:
-        budget = TurnBudget(commits, turn_id=turn_id, cap=settings.budget.max_usd, clock=clock)
+        budget = TurnBudget(commits, turn_id=turn_id, caps=caps_of(settings.budget), clock=clock)
         tab = Tab(Ledger(commits).record)
-        desk = _Desk(store, settings, answerer, commits, stack, budget, tab, turn_id, price_of, clock)
+        desk = _Desk(store, settings, answerer, commits, stack, budget, tab, turn_id, price_of, clock, note)
         try:
             yield desk
         finally:
@@ -64,8 +70,11 @@ class _Desk:
     turn_id: str
     price_of: Price
     clock: Callable[[], float]
+    note: Callable[[str], None]
     opened: list[Provider] = field(default_factory=list)
     judging: Limited | None = None
+    silent_hosts: set[str] = field(default_factory=set)
+    """Those that the user was told of."""
 
     def writer(self, turn_key: str, judge: JudgeIdentity) -> Write:
         return JudgmentWriter(self.commits, turn_key=turn_key, judge=judge).write
@@ -116,10 +125,18 @@ class _Desk:
         return self.judging.traffic() if self.judging else Traffic()
 
     def _metered(self, provider: Provider) -> Provider:
+        if self.settings.judge.replay:  # everything that is sent goes through here
+            raise UsageError("a replay sends nothing", hint="Leave out --replay (judge.replay) to have models asked.")
         return Metered(provider, turn_id=self.turn_id, record=self.tab.add, price=self.price_of, clock=self.clock)
+
+    def _tell(self, error: ProviderError) -> None:
+        """Say once of each host that it cannot be reached; the tries take some seconds in which nothing is seen."""
+        if isinstance(error, Unreachable) and error.message not in self.silent_hosts:
+            self.silent_hosts.add(error.message)
+            self.note(f"{error.message.rstrip('.')}; trying again for a moment")
 
     def _retrying(self, limited: Limited) -> Provider:
         """Retries outside the limits: each attempt takes its own tokens, dollars and record."""
-        whole = Retrying(limited, attempts=self.settings.judge.attempts, sleep=limited.sleep)
+        whole = Retrying(limited, attempts=self.settings.judge.attempts, sleep=limited.sleep, tell=self._tell)
         self.opened.append(whole)
         return whole

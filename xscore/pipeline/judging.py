@@ -35,6 +35,7 @@ REPORT_EVERY_S = 0.1
 STOPPED = {
     Cause.INTERRUPTED: "stopped before it was judged",
     Cause.DEADLINE: "the deadline came before it was judged",
+    Cause.REPLAY: "it is not in the cache, and a replay sends nothing",
 }
 
 
@@ -69,24 +70,23 @@ class Settled:
     interrupted: bool
 
 
-async def settle(pool: Pool, judge: Judge | NoJudge | None, turn: Turn, watched: Watched) -> Settled:
-    """Judge what the cache lacks and give every candidate its outcome.
-
-    judge: None where the cache lacks nothing.
-    """
+async def settle(pool: Pool, judge: Judge | NoJudge, turn: Turn, watched: Watched) -> Settled:
+    """Judge what the cache lacks and give every candidate its outcome."""
     known_as = Origin.CARRIED if turn.continues else Origin.CACHED
     with made_in_bulk():
         known = Outcome.found(pool.candidates, pool.known, known_as)
         if not pool.misses:
             return Settled(tuple([outcome for outcome in known if outcome is not None]), interrupted=False)
     tally = _Tally(pool, watched)
-    ended, detail = None, ""
+    ended: Cause | None
+    elsewhere: AbstractSet[str]
     if isinstance(judge, NoJudge):
-        ended, detail, judge = judge.cause, judge.detail, None
-    elif judge is not None:
-        ended = await _judge(pool.misses, judge, turn, tally)
+        ended, detail, elsewhere = judge.cause, judge.detail, frozenset()
+    else:
+        ended, detail = await _judge(pool.misses, judge, turn, tally), ""
+        elsewhere = judge.elsewhere  # known once it has judged
     tally.report(final=True)
-    found = _Found(tally.found, judge.elsewhere if judge else frozenset(), ended, detail)
+    found = _Found(tally.found, elsewhere, ended, detail)
     outcomes = [outcome or found.outcome(one) for one, outcome in zip(pool.candidates, known, strict=True)]
     return Settled(tuple(outcomes), ended is Cause.INTERRUPTED)
 

@@ -14,6 +14,7 @@ from xscore.providers.prices import price
 from xscore.providers.transport import route_to
 from xscore.records import Capability, Finding, RateLimits, ReplyForm, Usage
 from xscore.settings import AnthropicSettings, OpenAISettings, Settings
+from xscore.utc_days import DAY_S
 
 SHORT_CALL = 10_000
 """Tokens of the call that is priced, well below any long-prompt tier."""
@@ -23,7 +24,7 @@ REASONING_A_JUDGMENT = 2
 KEY_END = 4
 SHORTEST_KEY_SHOWN = 12
 """Of a shorter key the last characters would tell too much."""
-HOUR_S, DAY_S = 3_600, 86_400
+HOUR_S = 3_600
 FORMS = {
     ReplyForm.JSON_SCHEMA: "keeps to a strict schema",
     ReplyForm.JSON_OBJECT: "gives JSON, without a schema",

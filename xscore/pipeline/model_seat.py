@@ -6,7 +6,7 @@ shapes the packs. Nothing is sent before a desk is there.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from xscore import tokens
 from xscore.cost_reports import ledger
 from xscore.cost_reports.duration import Work, typical_latency_s
 from xscore.cost_reports.prefix_economy import observed_gaps, ttl_that_pays
+from xscore.cost_reports.reply_size import tokens_a_memory
 from xscore.errors import BudgetExhausted
 from xscore.hashing import file_digest
 from xscore.memory.likeness.terms import EMBEDDER
@@ -36,7 +37,7 @@ from xscore.scorer.judge import Judge
 from xscore.scorer.lexical import priors
 from xscore.scorer.likeness import fused
 from xscore.scorer.model_judge import ModelJudge
-from xscore.scorer.packs import assign, profile
+from xscore.scorer.packs import assign, profile, to_send
 from xscore.scorer.side_by_side import SideBySide
 from xscore.settings import Settings
 
@@ -76,6 +77,8 @@ class ModelSeat:
     capability: Capability | None = None
     """What the host was found to do; None: not known yet."""
     is_model: bool = True
+    assigned: dict[str, tuple[Pool, Mapping[str, tuple[str, int]]]] = field(default_factory=dict)
+    """Profile -> the latest pool and its slots."""
 
     async def open(self, desk: Desk, turn: Turn, pool: Pool, turn_key: str) -> Judge:
         """Return the judge of this turn; its judgments are committed before it yields them.
@@ -163,7 +166,17 @@ class ModelSeat:
         )
 
     def slots(self, pool: Pool) -> Mapping[str, tuple[str, int]]:
-        """Assign every memory to its pack, the user's own among themselves, and keep the assignment where they are."""
+        """Assign every memory to its pack, the user's own among themselves, and keep the assignment where they are.
+
+        Done once for a pool: a forecast and the judge after it have the same packs.
+        """
+        name = self.drafts.profile.name
+        latest = self.assigned.get(name)
+        if latest is None or latest[0] is not pool:
+            latest = self.assigned[name] = (pool, self._assigned(pool))
+        return latest[1]
+
+    def _assigned(self, pool: Pool) -> Mapping[str, tuple[str, int]]:
         found: dict[str, tuple[str, int]] = {}
         own = [candidate for candidate in pool.everything if candidate.layer is Layer.USER]
         others = [each for each in pool.everything if each.layer is not Layer.USER] if own else pool.everything
@@ -184,27 +197,39 @@ class ModelSeat:
         """Draft every prompt and add up; nothing is sent and no prefix-cache discount is assumed."""
         planner = ModelJudge(
             self.provider,
-            self.drafts,
+            self._experienced(),
             texts=self.texts,
             write=_never,
             slots=self.slots(pool),
             priors={},
             context=self.settings.judge.context,
         )
-        own = [miss for miss in pool.misses if miss.layer is Layer.USER]
-        others = [miss for miss in pool.misses if miss.layer is not Layer.USER]
-        plans = [planner.plan(turn, misses) for misses in (others, own)]
+        plans = [planner.plan(turn, misses) for misses in _by_store(pool.misses)]
         work = Work(
             sum(plan.calls for plan in plans),
             sum(plan.input_tokens for plan in plans),
             sum(plan.output_tokens for plan in plans),
         )
-        return planning.whole(self._terms().estimate(work, pool), pool)
+        return planning.whole(self._writing_terms().estimate(work, pool), pool)
 
     def forecast(self, turn: Turn, pool: Pool) -> JudgeEstimate:
-        """Say about what judging will take, by the sizes alone."""
-        work = planning.forecast(self.drafts, turn, pool, context=self.settings.judge.context)
+        """Say about what judging will take, by the packs and the sizes alone."""
+        drafts, assigned = self._experienced(), self.slots(pool)
+        packs = [pack for misses in _by_store(pool.misses) for pack in to_send(misses, assigned, drafts.profile)]
+        work = planning.forecast(drafts, turn, packs, context=self.settings.judge.context)
         return self._terms().estimate(work, pool)
+
+    def _experienced(self) -> Drafts:
+        """Return the drafts with what the latest replies have shown of their length."""
+        model = self.drafts.model
+        shown = tokens_a_memory(self.store.connection, host=self.host, model=model.name)
+        return replace(self.drafts, model=replace(model, reply_tokens=shown))
+
+    def _writing_terms(self) -> planning.Terms:
+        """Return the terms with what writing to the host's prefix cache will add."""
+        asks_for_it = bool(declared(self.spec.provider, self.spec.model).cache_writes)
+        ttl_s = self._marking().drafts.model.prefix_ttl_s
+        return replace(self._terms(), prefix_ttl_s=ttl_s, keeps_unasked=not asks_for_it)
 
     def _terms(self) -> planning.Terms:
         model = self.drafts.model.name
@@ -216,6 +241,12 @@ class ModelSeat:
             concurrency=self.concurrency,
             latency_s=typical_latency_s(self.store.connection, host=self.host, model=model),
         )
+
+
+def _by_store(misses: Sequence[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
+    """Part the repository's memories from the user's own: they share no prompt."""
+    own = [miss for miss in misses if miss.layer is Layer.USER]
+    return ([miss for miss in misses if miss.layer is not Layer.USER] if own else list(misses)), own
 
 
 async def _never(judgments: object) -> None:

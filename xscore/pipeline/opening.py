@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xscore.cache.keys import judge_key, turn_key
+from xscore.cost_reports.caps import caps_of, standing
 from xscore.errors import StoreError, UsageError
 from xscore.git import earlier_names, working_branch
 from xscore.memory.working_session import current, take_up
@@ -116,7 +117,7 @@ def confirm(parts: Parts, opened: Opened, *, answers: bool) -> None:
 
     answers: the turn is to end with a call to the answering model.
     """
-    spends = answers or (parts.judge.is_model and opened.pool.misses)
+    spends = answers or (parts.judge.is_model and opened.pool.misses and not parts.settings.judge.replay)
     if not (spends and parts.observer.can_confirm):
         return
     estimate = _estimate(parts, opened, answers=answers)
@@ -127,12 +128,14 @@ def confirm(parts: Parts, opened: Opened, *, answers: bool) -> None:
 
 def estimate_turn(parts: Parts, turn: Turn) -> Estimate:
     """Say what a turn would take; sends nothing, and begins nothing: no session is opened or taken up."""
+    for said in parts.warnings if parts.settings.judge.replay else ():  # which judge it is, where none is named
+        parts.observer.note(said)
     opened = open_turn(parts, turn, Stopwatch(), takes_up=False)
     return _estimate(parts, opened, answers=parts.answerer is not None)
 
 
 def _estimate(parts: Parts, opened: Opened, *, answers: bool) -> Estimate:
     judging = parts.judge.estimate(opened.turn, opened.pool)
-    if parts.answerer is None or not answers:
-        return judging
-    return replace(judging, primary=answer_estimate(parts.answerer, parts.settings))
+    left = standing(parts.store.connection, caps_of(parts.settings.budget), now=parts.clock())
+    answering = answer_estimate(parts.answerer, parts.settings) if parts.answerer is not None and answers else None
+    return replace(judging, primary=answering, caps=left)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Protocol
 
 from xscore.memory.store import Store
@@ -18,6 +19,7 @@ from xscore.scorer.model_judge import Write
 from xscore.scorer.packs import Profile
 from xscore.scorer.sharing import Claims
 from xscore.settings import Settings
+from xscore.telemetry.traced import Tracing
 
 
 class Desk(Protocol):
@@ -155,5 +157,9 @@ class Parts:
     """Memory id and term vector of the pool, for lexical scores."""
     clock: Callable[[], float]
     """Unix seconds."""
+    tracing: Tracing | None = None
+    """Who is told of turns that have ended; None: nobody."""
     judged_by: "Callable[[str], Parts] | None" = None
     """Judge (`provider:model`) -> the same with that judge; None: the caller has named the judge."""
+    capped_at: "Callable[[Decimal], Parts] | None" = None
+    """Dollars -> the same with that cap on a turn; its judge knows what was found out of its host meanwhile."""

@@ -1,12 +1,13 @@
 """What judging would take, in calls, tokens, dollars and minutes, at the limits in force. Sends nothing.
 
-`estimate` drafts every prompt and is what is then sent; `forecast` adds up sizes that the store holds, for the line
-that a turn about to take long begins with, in a hundredth of the time. Prefix-cache discounts are not assumed.
+`estimate` drafts every prompt and is what is then sent; `forecast` takes the same packs and adds up sizes that the
+store holds, and is what reports hold a turn against. Prefix-cache discounts are not assumed; what a host charges for
+writing to its cache is in the estimate alone, since a turn is held against what it costs without that cache.
 """
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import ceil
 
@@ -17,11 +18,14 @@ from xscore.prompts.judge import rubric, turn_block
 from xscore.providers.prices import price
 from xscore.records import Candidate, Estimate, JudgeEstimate, RateLimits, Turn, Usage
 from xscore.scorer.draft import Drafts
-from xscore.scorer.slots import cost
+from xscore.scorer.packs import Pack
 
 TOP = "(top)"
-LOOSELY_FILLED = 1.14
-"""Packs there are for each that the tightest filling would take (benchmarks/README.md)."""
+MEMORY_CHARS = len('<memory id="xx" kind="" name="">') + len("\n\n</memory>\n")
+FILE_CHARS = len('<file path="">') + len("\n</file>\n")
+HOUR_S = 3_600
+ASKED_CHARS = 100
+"""The request that ends each prompt, and the line ends around the pack."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +39,10 @@ class Terms:
     """In force."""
     concurrency: int
     latency_s: float
+    prefix_ttl_s: int = 0
+    """For how long the host will be asked to keep the prompts; 0: it is not asked."""
+    keeps_unasked: bool = False
+    """Whether the host keeps prompts by itself, and may charge for writing them."""
 
     def estimate(self, work: Work, pool: Pool) -> JudgeEstimate:
         """Put the work into minutes and dollars."""
@@ -55,14 +63,23 @@ class Terms:
         )
 
     def _cost(self, work: Work) -> Decimal | None:
-        """Price the average call and multiply, so that long-prompt tiers are not met by the sum."""
+        """Price the average call and multiply, so that long-prompt tiers are not met by the sum.
+
+        Where prompts will be kept at the host they are priced as written to its cache, which none of them was before.
+        """
         if not work.calls:
             return Decimal(0)
         average = Usage(
             input_tokens=-(-work.input_tokens // work.calls), output_tokens=-(-work.output_tokens // work.calls)
         )
-        one = price(self.provider, self.model, self.host, average)
-        return None if one is None else one * work.calls
+        plain = price(self.provider, self.model, self.host, average)
+        if plain is None or not (self.prefix_ttl_s or self.keeps_unasked):
+            return None if plain is None else plain * work.calls
+        given = average.input_tokens
+        written = replace(
+            average, cache_write_tokens=given, cache_write_1h_tokens=given if self.prefix_ttl_s >= HOUR_S else 0
+        )
+        return max(plain, price(self.provider, self.model, self.host, written) or plain) * work.calls
 
 
 def whole(judge: JudgeEstimate, pool: Pool) -> Estimate:
@@ -75,15 +92,30 @@ def whole(judge: JudgeEstimate, pool: Pool) -> Estimate:
     )
 
 
-def forecast(drafts: Drafts, turn: Turn, pool: Pool, *, context: str) -> Work:
-    """Say about what the misses will take, from their sizes; neither packs nor prompts are made."""
-    misses, profile = pool.misses, drafts.profile
-    inside = sum(map(cost, misses))
-    tightest = max(inside / profile.tokens, len(misses) / profile.size)
-    calls = len(misses) if profile.is_plain else ceil(LOOSELY_FILLED * tightest)
-    frame = tokens.size(rubric(), turn_block(turn, context=context)) / drafts.model.chars_per_token
-    output = drafts.expected_output(ceil(len(misses) / calls)) * calls if calls else 0
-    return Work(calls, round(inside + frame * calls), output)
+def forecast(drafts: Drafts, turn: Turn, packs: Sequence[Pack], *, context: str) -> Work:
+    """Say about what judging these packs will take, from the sizes that the store holds; no prompt is made."""
+    frame = tokens.size(rubric(), turn_block(turn, context=context)) + ASKED_CHARS
+    calls = chars = output = 0
+    for pack in packs:
+        asks = max(1, sum(_parts(member, drafts.profile.tokens) for member in pack.members) - len(pack.members) + 1)
+        memories = len(pack.members) + asks - 1
+        calls += asks
+        chars += asks * frame + _chars(pack, memories)
+        output += asks * drafts.expected_output(ceil(memories / asks))
+    return Work(calls, round(chars / drafts.model.chars_per_token), output)
+
+
+def _parts(member: Candidate, most: int) -> int:
+    """In how many prompts a memory is judged."""
+    return ceil(member.tokens / most)
+
+
+def _chars(pack: Pack, memories: int) -> int:
+    """Characters of a pack in its prompts: texts by their tokens, from which they were counted, and fences."""
+    members = pack.members
+    texts = sum((one.tokens - 0.5) * tokens.chars_per_token(one.kind, one.language) for one in members)
+    names = sum(len(one.kind) + len(one.entity) for one in members) + memories * MEMORY_CHARS
+    return round(texts) + names + sum(FILE_CHARS + len(path) for path in {one.path for one in members} if path)
 
 
 def _tokens_by(misses: Sequence[Candidate], group: Callable[[Candidate], str]) -> dict[str, int]:

@@ -97,7 +97,7 @@ def stage_usage(stage: StageUsage) -> dict[str, Json]:
 
 def _answer(answer: Answer) -> dict[str, Json]:
     """Render the receipt; the bundle is there only where one was asked for."""
-    own = ("judge_usage", "primary_usage", "probe_usage", "latency", "bundle", "exit_code")
+    own = ("judge_usage", "primary_usage", "probe_usage", "embed_usage", "latency", "bundle", "exit_code")
     body = {field.name: _value(getattr(answer, field.name)) for field in fields(answer) if field.name not in own}
     if answer.bundle is not None:
         body["bundle"] = answer.bundle
@@ -105,6 +105,7 @@ def _answer(answer: Answer) -> dict[str, Json]:
         "judge": stage_usage(answer.judge_usage),
         "primary": stage_usage(answer.primary_usage) if answer.primary_usage else None,
         "probe": stage_usage(answer.probe_usage) if answer.probe_usage else None,
+        "embed": stage_usage(answer.embed_usage) if answer.embed_usage else None,
     }
     body["latency_s"] = _value(answer.latency)
     return body

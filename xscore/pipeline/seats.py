@@ -3,16 +3,21 @@
 Without a word about models, the vendor whose key is there takes both seats, OpenAI first; without any key the lexical
 judge takes its seat and the answerer's stays empty. A model that was asked for by name and cannot be had is an error
 (`NoUsableModel`), never a silent other judge.
+
+In a replay nothing is sent, so no key is needed: whoever would judge keeps their seat, that their judgments are found.
 """
 
 import time
 from collections.abc import Callable, Sequence
+
+from pydantic import SecretStr
 
 from xscore.errors import AuthenticationFailed, NoUsableModel
 from xscore.memory.store import Store
 from xscore.pipeline.lexical_seat import LexicalSeat
 from xscore.pipeline.model_seat import model_seat
 from xscore.pipeline.parts import AnswerSeat, JudgeSeat
+from xscore.providers.credentials import DUMMY_KEY
 from xscore.providers.prices import price
 from xscore.providers.spec import LEXICAL, Spec, connect, parse
 from xscore.records import PrimaryEstimate, Usage
@@ -35,12 +40,39 @@ def choose_judge(settings: Settings) -> tuple[Spec, tuple[str, ...]]:
 
 
 def choose_answerer(settings: Settings) -> AnswerSeat | None:
-    """Return who answers; None where no default has a key. Raises NoUsableModel for a named one that has none."""
+    """Return who answers; None in a replay, and where no default has a key.
+
+    Raises NoUsableModel for a named one that has none.
+    """
     primary = settings.primary
+    if settings.judge.replay:
+        return None
     if parse(primary.model).provider == LEXICAL:
         raise NoUsableModel("the lexical judge cannot answer", hint="Name a model: --model provider:model.")
     spec = _first_with_a_key(primary.model, None if _is_named(primary) else OTHER_PRIMARIES, settings)
     return None if spec is None else AnswerSeat(spec.provider, spec.model, connect(spec, settings).host)
+
+
+def for_replay(settings: Settings, *, newest: str) -> tuple[Settings, tuple[str, ...]]:
+    """Return settings that send nothing and find what was judged, and what to say of it.
+
+    newest: the model that judged last (`provider:model`), which stands in where none is named and no key tells.
+    """
+    judge, said = settings.judge, "replay: nothing is sent, so what is not in the cache stays unjudged"
+    if not _is_named(judge):
+        keyed = _first_with_a_key(judge.model, OTHER_JUDGES, settings)
+        judge = judge.model_copy(update={"model": str(keyed or newest or judge.model)})
+        if keyed is None:
+            why = "which judged here last" if newest else "the default"
+            said += f"; no judge is named and no key tells, so it is {judge.model}, {why}"
+    embedding = settings.embedding
+    if embedding.model.strip().startswith("openai:"):
+        embedding = embedding.model_copy(update={"model": "terms"})
+    keyless = {
+        name: part.model_copy(update={"api_key": SecretStr(DUMMY_KEY)})
+        for name, part in (("openai", settings.openai), ("anthropic", settings.anthropic))
+    }
+    return settings.model_copy(update={"judge": judge, "embedding": embedding, **keyless}), (said,)
 
 
 def _is_named(part: JudgeSettings | PrimarySettings) -> bool:

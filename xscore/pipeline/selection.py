@@ -12,12 +12,11 @@ from collections.abc import Set as AbstractSet
 from heapq import nlargest, nsmallest
 
 from xscore.records import Candidate, Kind, Ranked, Selection, Turn, Unjudged
+from xscore.records.selection import DUST
 from xscore.settings import SelectionSettings
 
 NEAR_MISSES = 10
 """How many of those not kept are shown."""
-TOLERANCE = 1e-9
-"""Scores this close to the threshold reach it: a sum of decimal shares is not exact in binary."""
 
 _ABOUT_TESTS = re.compile(
     r"\b(?:unit[ -]?tests?|tests?|testing|test[ -]?suite|pytest|unittest|jest|vitest|mocha|conftest)\b",
@@ -38,7 +37,7 @@ def select(
     threshold: `settings.threshold`, or the judge's own where its scale differs (`settings.lexical_threshold`).
     about_tests: the task is about tests, so they compete like anything else.
     """
-    least = threshold - TOLERANCE
+    least = threshold - DUST
     passing = sorted([each for each in ranked if each.score >= least], key=by_rank)
     below = [each for each in ranked if each.score < least]
     kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
@@ -59,7 +58,7 @@ def select(
 
 def reaches(score: float, threshold: float) -> bool:
     """Whether a score is at or above a threshold, binary dust aside."""
-    return score >= threshold - TOLERANCE
+    return score >= threshold - DUST
 
 
 def is_about_tests(turn: Turn) -> bool:
@@ -91,7 +90,7 @@ def _within(
     k = settings.top_k
     if len(passing) <= k:
         return list(passing), [], []
-    share = k if about_tests else math.floor(k * settings.tests_share + TOLERANCE)
+    share = k if about_tests else math.floor(k * settings.tests_share + DUST)
     kept: list[Ranked] = []
     over_quota: list[Ranked] = []
     beyond: list[Ranked] = []

@@ -1,4 +1,4 @@
-"""Seconds by stage of a turn, for the receipt. Only measures; it times out nothing."""
+"""Seconds by stage of a turn, for the receipt, and when each began and ended. Only measures; it times out nothing."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +14,8 @@ class Stopwatch:
 
     started: float = field(default_factory=monotonic)
     stages: dict[str, float] = field(default_factory=dict)
+    laps: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Stage -> its first and its last moment so far, on the clock of `started`."""
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -22,7 +24,9 @@ class Stopwatch:
         try:
             yield
         finally:
-            self.stages[name] = self.stages.get(name, 0.0) + monotonic() - began
+            ended = monotonic()
+            self.stages[name] = self.stages.get(name, 0.0) + ended - began
+            self.laps[name] = (self.laps[name][0] if name in self.laps else began, ended)
 
     def latency(self) -> Latency:
         """Return what has been measured so far."""

@@ -1,13 +1,51 @@
-"""What a turn has cost so far, by stage, in memory beside the ledger's rows, so that showing progress costs nothing."""
+"""What a turn has cost so far, by stage, in memory beside the ledger's rows, so that showing progress costs nothing.
+
+Every call is added up and hardly any sum is looked at, so sums are plain counters that become records when asked for.
+"""
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 
-from xscore.records import CallRecord, Stage, StageUsage
+from xscore.records import CallRecord, Stage, StageUsage, Usage
 
 LATEST = 64
 SLOW_SHARE = 0.9
+
+
+@dataclass(slots=True)
+class _Sum:
+    """Counters of one stage."""
+
+    calls: int = 0
+    attempts: int = 0
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    cache_write_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: Decimal | None = Decimal(0)
+    estimated: bool = False
+    took_s: deque[float] = field(default_factory=lambda: deque(maxlen=LATEST))
+    """Seconds of the latest answered calls."""
+
+    def add(self, call: CallRecord) -> None:
+        usage = call.usage
+        self.attempts += 1
+        if call.outcome == "ok":
+            self.calls += 1
+            self.took_s.append(call.duration_s)
+        self.input_tokens += usage.input_tokens
+        self.cached_input_tokens += usage.cached_input_tokens
+        self.cache_write_tokens += usage.cache_write_tokens
+        self.cache_write_1h_tokens += usage.cache_write_1h_tokens
+        self.output_tokens += usage.output_tokens
+        self.reasoning_tokens += usage.reasoning_tokens
+        if self.cost_usd is not None:
+            self.cost_usd = None if call.cost_usd is None else self.cost_usd + call.cost_usd
+        self.estimated = self.estimated or call.estimated
 
 
 @dataclass(slots=True)
@@ -15,30 +53,36 @@ class Tab:
     """Adds up call records and hands each on to the ledger."""
 
     record: Callable[[CallRecord], None]
-    stages: dict[Stage, StageUsage] = field(default_factory=dict)
-    took_s: dict[Stage, deque[float]] = field(default_factory=dict)
-    """Seconds of the latest answered calls."""
+    stages: dict[Stage, _Sum] = field(default_factory=dict)
 
     def add(self, call: CallRecord) -> None:
         """Enter one attempt; a call is an attempt that was answered. Raises what the ledger raises."""
         self.record(call)
-        before = self.spent(call.stage)
-        if call.outcome == "ok":
-            self.took_s.setdefault(call.stage, deque(maxlen=LATEST)).append(call.duration_s)
-        cost = None if before.cost_usd is None or call.cost_usd is None else before.cost_usd + call.cost_usd
-        self.stages[call.stage] = StageUsage(
-            calls=before.calls + (call.outcome == "ok"),
-            attempts=before.attempts + 1,
-            usage=before.usage + call.usage,
-            cost_usd=cost,
-            estimated=before.estimated or call.estimated,
-        )
+        found = self.stages.get(call.stage)
+        if found is None:
+            found = self.stages[call.stage] = _Sum()
+        found.add(call)
 
     def spent(self, stage: Stage) -> StageUsage:
         """Return the sum of one stage."""
-        return self.stages.get(stage, StageUsage())
+        found = self.stages.get(stage, _Sum())
+        usage = Usage(
+            input_tokens=found.input_tokens,
+            cached_input_tokens=found.cached_input_tokens,
+            cache_write_tokens=found.cache_write_tokens,
+            cache_write_1h_tokens=found.cache_write_1h_tokens,
+            output_tokens=found.output_tokens,
+            reasoning_tokens=found.reasoning_tokens,
+        )
+        return StageUsage(
+            calls=found.calls,
+            attempts=found.attempts,
+            usage=usage,
+            cost_usd=found.cost_usd,
+            estimated=found.estimated,
+        )
 
     def call_s(self, stage: Stage) -> float:
         """Return how long a slow one of the latest calls took (nine in ten were faster); 0: none was answered yet."""
-        latest = sorted(self.took_s.get(stage, ()))
+        latest = sorted(self.stages[stage].took_s) if stage in self.stages else []
         return latest[int(SLOW_SHARE * (len(latest) - 1))] if latest else 0.0

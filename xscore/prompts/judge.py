@@ -112,6 +112,7 @@ def judging_request(
     content = (first, f"{last}\n\n{_asked(len(entries), reasons_from)}")
     is_stable = memory_first and is_kept
     chars = tokens.size(rubric(), *content)
+    frame = tokens.size(rubric(), turn_text)
     return Request(
         stage=Stage.JUDGE,
         model=model,
@@ -127,6 +128,7 @@ def judging_request(
         reasoning=reasoning,
         temperature=temperature,
         candidates=len(entries),
+        frame_tokens=ceil(frame / chars_per_token),
         timeout_s=timeout_s,
     )
 

@@ -1,0 +1,112 @@
+"""What the caps let a turn do: told before the first send, and one way to go on after they came first."""
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from tests.servers.billing import JUDGE, VENDOR, BillingServer, vendor
+from xscore import Pipeline, Settings, Turn
+from xscore.records import Answer, Silent
+from xscore.settings import BudgetSettings, JudgeSettings, OpenAISettings, PrimarySettings
+
+TURN = Turn(task="the discount is taken twice")
+UNPRICED = "unheard-of-1"
+
+
+class Listener(Silent):
+    """Keeps each note with the number of calls that the host had seen by then."""
+
+    def __init__(self, host: BillingServer) -> None:
+        self.host = host
+        self.heard: list[tuple[str, int]] = []
+
+    def note(self, message: str) -> None:
+        """Keep it."""
+        self.heard.append((message, self.host.counts.requests))
+
+    def about(self, words: str) -> list[int]:
+        """How many calls had been made when these words were said."""
+        return [calls for message, calls in self.heard if words in message]
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[BillingServer]:
+    """A vendor with prices, reached by its name."""
+    with BillingServer() as running, vendor(running) as environ:
+        for name in ("HTTP_PROXY", "NO_PROXY"):
+            monkeypatch.setenv(name, environ[name])
+        yield running
+
+
+def settings(*, cap: str | None, judge: str = JUDGE, answerer: str = JUDGE, most: int = 800) -> Settings:
+    """Judge and answer at the vendor, under a cap on a turn."""
+    return Settings(
+        judge=JudgeSettings.model_validate({"model": f"openai:{judge}", "probe": False, "pack_size": 1}),
+        primary=PrimarySettings(model=f"openai:{answerer}", max_output_tokens=most),
+        openai=OpenAISettings(base_url=VENDOR, api_key=SecretStr("sk-test-0123456789abcdef")),
+        budget=BudgetSettings(max_usd=None if cap is None else Decimal(cap)),
+    )
+
+
+async def ask(shop: Path, chosen: Settings, listener: Listener, *, answer: bool = True) -> Answer:
+    """Run one turn."""
+    async with Pipeline.open(shop, chosen, observer=listener) as pipeline:
+        return await pipeline.ask(TURN, answer=answer)
+
+
+@pytest.mark.parametrize(("judge", "answerer"), [(UNPRICED, JUDGE), (JUDGE, UNPRICED)], ids=["judge", "answerer"])
+async def test_a_model_that_no_cap_can_hold_is_named_before_the_first_send(
+    shop: Path, host: BillingServer, judge: str, answerer: str
+) -> None:
+    """Under a cap a model without a price is told of while nothing is sent, and in the receipt."""
+    listener = Listener(host)
+    answer = await ask(shop, settings(cap="1", judge=judge, answerer=answerer), listener)
+    assert listener.about(f"{UNPRICED} at api.openai.com has no known price: no cap on dollars holds") == [0]
+    assert any("no known price" in warning for warning in answer.warnings)
+    assert host.counts.requests > 0
+
+
+async def test_without_a_cap_or_a_call_no_price_is_missed(shop: Path, host: BillingServer) -> None:
+    """Where nothing caps, or all is cached, nobody is told of prices."""
+    listener = Listener(host)
+    chosen = settings(cap=None, judge=UNPRICED)
+    await ask(shop, chosen, listener, answer=False)
+    capped = chosen.model_copy(update={"budget": BudgetSettings(max_usd=Decimal(1))})
+    await ask(shop, capped, listener, answer=False)
+    assert listener.about("price") == []
+
+
+async def test_that_judging_leaves_no_room_for_the_answer_is_foretold(shop: Path, host: BillingServer) -> None:
+    """Judging fits and the answer at its most does not: that is said before the first send, with the cap that binds."""
+    listener = Listener(host)
+    answer = await ask(shop, settings(cap="0.05", most=30_000), listener)
+    assert listener.about("above the cap of $0.05 on a turn (--max-usd): there may be no room for the answer") == [0]
+    assert answer.exit_code == 4 and answer.answer is None
+
+
+async def test_what_fits_is_not_talked_about(shop: Path, host: BillingServer) -> None:
+    """A turn within its caps says nothing of them."""
+    listener = Listener(host)
+    answer = await ask(shop, settings(cap="1"), listener)
+    assert answer.exit_code == 0 and listener.about("cap") == [] and not any("cap" in said for said in answer.warnings)
+
+
+@pytest.mark.parametrize("cap", ["0", "0.003", "0.01", "0.03"])
+async def test_a_turn_short_of_dollars_names_one_amount_and_it_is_enough(
+    shop: Path, host: BillingServer, cap: str
+) -> None:
+    """Whatever was left undone, one command finishes the turn with its answer, and no other is named."""
+    short = settings(cap=cap, most=3_000)
+    answer = await ask(shop, short, Listener(host))
+    assert answer.exit_code == 4
+    said = "\n".join((*answer.warnings, *(absent.detail for absent in answer.unjudged.sample)))
+    ((turn, enough),) = re.findall(r"xscore continue (\S+) --max-usd (\S+)`", said)
+    assert "--max-usd" not in said.replace(f"--max-usd {enough}`", "").replace("(--max-usd)", "")
+    assert "failed" not in said and turn == answer.turn_id
+    async with Pipeline.open(shop, settings(cap=enough, most=3_000)) as pipeline:
+        whole = await pipeline.resume(turn)
+    assert (whole.exit_code, whole.coverage.unjudged, whole.answer is None) == (0, 0, False)

@@ -1,0 +1,214 @@
+"""A replay: nothing is sent, no key is needed, and what was paid for is found."""
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from tests.pipeline.conftest import settings_for
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.scoring import table
+from xscore.errors import UsageError
+from xscore.memory.latest_judge import latest_judge
+from xscore.pipeline.build import Pipeline
+from xscore.records import Answer, Cause, Silent, Turn
+from xscore.settings import (
+    AnthropicSettings,
+    EmbeddingSettings,
+    JudgeSettings,
+    OpenAISettings,
+    PrimarySettings,
+    Settings,
+)
+
+TASK = Turn(task="The discount of total is taken twice; take it once.")
+OTHER = Turn(task="Where does the cart ask for its sum?")
+SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80}
+KEY = SecretStr("sk-0123456789")
+
+
+class Asks(Silent):
+    """Someone is there who could be asked, and must not be."""
+
+    can_confirm = True
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, message: str) -> None:
+        """Keep it."""
+        self.notes.append(message)
+
+    def confirm(self, estimate: object) -> bool:
+        """Fail: there is nothing to agree to."""
+        raise AssertionError("a replay asked for a price")
+
+
+@pytest.fixture
+def no_socket(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Make any connection an error, loopback as well."""
+
+    def refuse(self: socket.socket, address: object) -> None:
+        raise AssertionError(f"a replay reached for {address!r}")
+
+    for way in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, way, refuse)
+    yield
+
+
+def replaying(settings: Settings) -> Settings:
+    """The same settings, sending nothing."""
+    return settings.model_copy(update={"judge": settings.judge.model_copy(update={"replay": True})})
+
+
+def chosen(answer: Answer) -> list[tuple[str, float, str]]:
+    """What a turn kept, with scores and reasons, in order."""
+    return [(memory.id, memory.score, memory.reason) for memory in answer.selected]
+
+
+async def test_a_cached_turn_is_replayed_as_it_was_paid(
+    shop: Path, server: OpenAIServer, request: pytest.FixtureRequest
+) -> None:
+    """The very same selection, at no call, with no socket opened and no desk; the bundle stands for the answer."""
+    server.score = table(SCORES)
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        paid = await pipeline.ask(TASK, answer=False)
+    request.getfixturevalue("no_socket")
+    async with Pipeline.open(shop, replaying(settings_for(server)), observer=Asks()) as pipeline:
+
+        def no_desk(turn_id: str) -> object:
+            raise AssertionError("a replay opened a desk")
+
+        pipeline.parts = replace(pipeline.parts, open_desk=no_desk)  # type: ignore[arg-type]  # it is never entered
+        again = await pipeline.ask(TASK)
+    assert chosen(again) == chosen(paid) and len(chosen(paid)) == 2
+    assert again.exit_code == 0 and again.coverage.cached == paid.coverage.candidates
+    assert again.answer is None and again.primary is None and again.bundle and "def total" in again.bundle
+
+
+async def test_what_the_cache_lacks_is_unjudged_and_can_be_continued(shop: Path, server: OpenAIServer) -> None:
+    """An edited memory has no score in a replay, which says so and ends with 1; `continue` judges it for money."""
+    server.score = table(SCORES)
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        await pipeline.ask(TASK, answer=False)
+    (shop / "README.md").write_text("# Shop\n\nSells other things.\n")
+    server.reset()
+    async with Pipeline.open(shop, replaying(settings_for(server)), observer=Asks()) as pipeline:
+        replayed = await pipeline.ask(TASK)
+    unjudged = replayed.coverage.unjudged
+    assert server.counts.requests == 0
+    assert replayed.exit_code == 1 and replayed.unjudged.by_cause == {"replay": unjudged} and unjudged > 0
+    assert all(absent.cause == Cause.REPLAY and absent.detail for absent in replayed.unjudged.sample)
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        whole = await pipeline.resume(replayed.turn_id, answer=False)
+    assert whole.coverage.judged == unjudged and whole.exit_code == 0
+
+
+async def test_nothing_of_it_in_the_cache_ends_with_3(shop: Path, server: OpenAIServer) -> None:
+    """A replay of what nobody asked has judged nothing, as a turn whose host is away."""
+    async with Pipeline.open(shop, replaying(settings_for(server))) as pipeline:
+        answer = await pipeline.ask(OTHER)
+    assert answer.exit_code == 3 and server.counts.requests == 0
+    assert answer.coverage.unjudged == answer.coverage.candidates
+
+
+@pytest.mark.parametrize("vendor", ["openai:gpt-6-luna", "anthropic:claude-haiku-5-5"])
+async def test_the_judge_keeps_its_seat_without_its_key(shop: Path, vendor: str) -> None:
+    """Named or not, the identity without a key is that with one: the same judgments are found."""
+    named = JudgeSettings(model=vendor)
+    with_key = Settings(judge=named, openai=OpenAISettings(api_key=KEY), anthropic=AnthropicSettings(api_key=KEY))
+    async with Pipeline.open(shop, with_key) as pipeline:
+        paid = pipeline.parts.judge.identity
+    async with Pipeline.open(shop, replaying(Settings(judge=named))) as pipeline:
+        assert pipeline.parts.judge.identity == paid
+        assert pipeline.parts.answerer is None
+
+
+async def test_a_key_tells_which_default_judges(shop: Path) -> None:
+    """With a key for Anthropic alone, a replay goes by the judge that a paid turn would have."""
+    settings = replaying(Settings(anthropic=AnthropicSettings(api_key=KEY)))
+    async with Pipeline.open(shop, settings) as pipeline:
+        assert pipeline.parts.judge.identity.model == "claude-haiku-5-5"
+        assert not any("no judge is named" in said for said in pipeline.parts.warnings)
+
+
+async def test_without_name_and_key_it_is_the_judge_that_judged_last(shop: Path, tmp_path: Path) -> None:
+    """The newest turn with judgments tells; a later replay that found none does not change that."""
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"rules": [{"entity": "total", "score": 0.9}]}))
+    paid = Settings(judge=JudgeSettings(model=f"scripted:{script}"))
+    async with Pipeline.open(shop, paid) as pipeline:
+        first = await pipeline.ask(TASK, answer=False)
+    async with Pipeline.open(shop, replaying(Settings(judge=JudgeSettings(model="openai:gpt-9")))) as pipeline:
+        assert (await pipeline.ask(TASK)).exit_code == 3
+        assert latest_judge(pipeline.store.connection) == f"scripted:{script}"
+    async with Pipeline.open(shop, replaying(Settings())) as pipeline:
+        again = await pipeline.ask(TASK)
+    assert chosen(again) == chosen(first) and again.exit_code == 0
+    assert any(f"scripted:{script}, which judged here last" in said for said in again.warnings)
+
+
+async def test_an_empty_store_is_replayed_by_the_default(shop: Path) -> None:
+    """Where nobody has judged yet, the judge is the default, and the replay says so."""
+    async with Pipeline.open(shop, replaying(Settings())) as pipeline:
+        answer = await pipeline.ask(TASK)
+    assert answer.judge.model == "gpt-6-luna" and answer.exit_code == 3
+    assert any("the default" in said for said in answer.warnings)
+
+
+async def test_the_lexical_judge_judges_in_a_replay(shop: Path, no_socket: None) -> None:
+    """It sends nothing, so there is nothing to replay; a host that makes vectors is not asked either."""
+    settings = Settings(
+        judge=JudgeSettings(model="lexical"),
+        embedding=EmbeddingSettings(model="openai:embed-1", base_url="http://127.0.0.1:9/v1"),
+    )
+    async with Pipeline.open(shop, replaying(settings)) as pipeline:
+        answer = await pipeline.ask(TASK)
+    assert answer.exit_code == 0 and answer.coverage.unjudged == 0 and answer.selected
+
+
+async def test_a_replay_drops_named_answerers(shop: Path) -> None:
+    """A named answering model without a key is no error: it is not asked."""
+    settings = replaying(Settings(primary=PrimarySettings(model="anthropic:claude-sonnet-5-5")))
+    async with Pipeline.open(shop, settings) as pipeline:
+        assert pipeline.parts.answerer is None
+
+
+async def test_a_probe_is_refused_in_a_replay(shop: Path, server: OpenAIServer) -> None:
+    """Whatever would send is stopped at the one door that all calls go through."""
+    async with Pipeline.open(shop, replaying(settings_for(server))) as pipeline:
+        with pytest.raises(UsageError, match="replay sends nothing"):
+            await pipeline.doctor(probe=True)
+    assert server.counts.requests == 0
+
+
+async def test_an_estimate_needs_no_key_in_a_replay(shop: Path) -> None:
+    """What a paid turn would take is told without its key, and whose estimate it is."""
+    watch = Asks()
+    async with Pipeline.open(shop, replaying(Settings()), observer=watch) as pipeline:
+        found = await pipeline.estimate(TASK)
+    assert found.judge.to_judge == found.judge.candidates > 0 and found.judge.calls > 0
+    assert found.judge.cost_usd is not None and found.judge.cost_usd > 0
+    assert any("it is openai:gpt-6-luna, the default" in note for note in watch.notes)
+
+
+def test_no_sdk_is_needed(shop: Path, own_home: Path) -> None:
+    """On a machine where no vendor's SDK can be imported a replay works, unjudged as it is."""
+    program = (
+        "import sys\n"
+        "for name in ('openai', 'anthropic', 'aiohttp', 'httpx'): sys.modules[name] = None\n"
+        "from xscore.cli.main import run\n"
+        "sys.argv = ['xscore', 'ask', 'why?', '--replay', '--judge', 'anthropic:claude-haiku-5-5', '--json']\n"
+        "run()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=shop, capture_output=True, text=True, check=False, timeout=60
+    )
+    body = json.loads(done.stdout)
+    assert done.returncode == 3 and body["unjudged"]["by_cause"] == {"replay": body["coverage"]["candidates"]}

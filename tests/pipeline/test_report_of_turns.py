@@ -1,0 +1,60 @@
+"""The report against the receipts of real turns: what was told at each turn is what the ledger adds up to."""
+
+import time
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+from tests.pipeline.conftest import settings_for
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.scoring import table
+from xscore.cost_reports.report import LedgerOf, report
+from xscore.pipeline.build import Pipeline
+from xscore.records import Answer, Turn
+from xscore.records.cost_report import Asked, CostReport
+
+TASK = Turn(task="The discount of total is taken twice; take it once.")
+
+
+async def turns_of(shop: Path, server: OpenAIServer, *tasks: Turn) -> tuple[list[Answer], CostReport]:
+    """Ask in turn, then report over all of it."""
+    server.score = table({"shop/prices.py::total": 95, "shop/prices.py::discount": 66})
+    async with Pipeline.open(shop, settings_for(server)) as pipeline:
+        answers = [await pipeline.ask(task) for task in tasks]
+        connection = pipeline.store.connection
+        found = report([LedgerOf(str(shop), connection)], Asked(by="turn", details=1), now=time.time())
+    return answers, found
+
+
+async def test_the_report_is_the_sum_of_the_receipts(shop: Path, server: OpenAIServer) -> None:
+    """Candidates, kept, calls, tokens and dollars of three turns, one of them cached, are those of their receipts."""
+    answers, found = await turns_of(shop, server, TASK, TASK, replace(TASK, task="Where is the cart filled?"))
+    usages = [stage for each in answers for stage in (each.judge_usage, each.primary_usage, each.probe_usage) if stage]
+    assert found.turns_by_state == {"done": 3}
+    assert found.coverage.candidates == sum(each.coverage.candidates for each in answers)
+    assert found.coverage.cached == sum(each.coverage.cached for each in answers) > 0
+    assert found.turns_cached == 1
+    assert found.kept == sum(len(each.selected) for each in answers)
+    assert found.spent.calls == sum(usage.calls for usage in usages)
+    assert found.spent.attempts == sum(usage.attempts for usage in usages)
+    assert found.spent.usage.input_tokens == sum(usage.usage.input_tokens for usage in usages)
+    assert found.spent.usage.output_tokens == sum(usage.usage.output_tokens for usage in usages)
+    assert found.spent.cost_usd == sum((usage.cost_usd or Decimal(0) for usage in usages), Decimal(0))
+    assert sum(found.scores) == found.coverage.candidates
+    assert [group.name for group in found.groups] == [each.turn_id for each in reversed(answers)]
+
+
+async def test_what_the_newest_turn_chose_is_in_the_details(shop: Path, server: OpenAIServer) -> None:
+    """Details are the receipts' own memories, with scores, boosts and reasons."""
+    answers, found = await turns_of(shop, server, TASK)
+    assert found.details[0].turn_id == answers[0].turn_id
+    assert found.details[0].selected == answers[0].selected
+    assert found.details[0].near_misses == answers[0].near_misses
+
+
+async def test_times_of_live_and_cached_turns_stand_apart(shop: Path, server: OpenAIServer) -> None:
+    """The second, cached turn is a sample of its own kind, and no call of it is one."""
+    _, found = await turns_of(shop, server, TASK, TASK)
+    totals = {one.kind: one.count for one in found.timings if (one.of, one.stage) == ("turn", "total")}
+    assert totals == {"live": 1, "cached": 1}
+    assert sum(one.count for one in found.timings if one.of == "call") == found.spent.calls

@@ -1,0 +1,214 @@
+"""A receipt, stored and read back: the same page, and what is missing named."""
+
+import json
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import receipts
+from xscore.cli import answer_page
+from xscore.errors import StoreDamaged
+from xscore.pipeline.receipt import discreet, to_json
+from xscore.pipeline.stored_receipt import read
+from xscore.records import (
+    Answer,
+    Boost,
+    Coverage,
+    JudgeInfo,
+    Latency,
+    Layer,
+    LayerReport,
+    Plan,
+    PrimaryInfo,
+    RateLimits,
+    Routing,
+    Scope,
+    Selected,
+    SessionInfo,
+    StageUsage,
+    TaskType,
+    Traffic,
+    UnjudgedAccount,
+    UnjudgedSample,
+    Usage,
+)
+
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+counts = st.integers(0, 10**9)
+shares = st.integers(0, 10**6).map(lambda millionths: millionths / 10**6)
+seconds = st.integers(0, 10**9).map(lambda thousandths: thousandths / 1_000)
+dollars = st.none() | st.decimals(0, 10_000, places=9)
+usages = st.builds(Usage, **{field.name: counts for field in fields(Usage)})
+stages = st.builds(StageUsage, calls=counts, attempts=counts, usage=usages, cost_usd=dollars, estimated=st.booleans())
+boosts = st.builds(Boost, words, shares, words)
+memories = st.builds(
+    Selected,
+    id=words,
+    layer=st.sampled_from([str(layer) for layer in Layer]),
+    kind=words,
+    path=words,
+    entity=words,
+    start_line=counts,
+    end_line=counts,
+    language=words,
+    raw_score=shares,
+    boosts=st.lists(boosts, max_size=2).map(tuple),
+    score=shares,
+    reason=words,
+    cached=st.booleans(),
+    below_threshold=st.booleans(),
+    title=words,
+    is_stale=st.booleans(),
+)
+several = st.lists(memories, max_size=3).map(tuple)
+samples = st.lists(st.builds(UnjudgedSample, words, words, words, words, words), max_size=2).map(tuple)
+routings = st.builds(
+    Routing,
+    st.builds(Plan, st.sampled_from(TaskType), words, st.just({Layer.SESSION: 0.4, Layer.USER: 0.1})),
+    st.lists(st.builds(LayerReport, st.sampled_from(Layer), counts, seconds, st.booleans(), words), max_size=2).map(
+        tuple
+    ),
+)
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> Answer:
+    """Any receipt."""
+    judged, cached, carried, unjudged = (draw(st.integers(0, 5_000)) for _ in range(4))
+    return Answer(
+        turn_id=draw(words),
+        task=draw(words),
+        scope=Scope((draw(words),), (), (draw(words),)),
+        threshold=draw(shares),
+        top_k=draw(counts),
+        judge=JudgeInfo(
+            provider="openai",
+            model=draw(words),
+            host=draw(words),
+            prompt_version="1",
+            order="memory_first",
+            is_model=draw(st.booleans()),
+            saw=("task",),
+        ),
+        primary=draw(st.none() | st.just(PrimaryInfo("openai", "strong"))),
+        partial=unjudged > 0,
+        warnings=tuple(draw(st.lists(words, max_size=2))),
+        coverage=Coverage(judged + cached + carried + unjudged, judged, cached, carried, unjudged),
+        unjudged=UnjudgedAccount({"deadline": unjudged} if unjudged else {}, draw(samples)),
+        selected=draw(several),
+        near_misses=draw(several),
+        answer=draw(st.none() | words),
+        bundle=None,
+        judge_usage=draw(stages),
+        primary_usage=draw(st.none() | stages),
+        latency=Latency(judge=draw(seconds), total=draw(seconds)),
+        probe_usage=draw(st.none() | stages),
+        embed_usage=draw(st.none() | stages),
+        routing=draw(st.none() | routings),
+        traffic=Traffic(limits=RateLimits(requests_per_minute=draw(st.none() | counts))),
+        session=draw(
+            st.none()
+            | st.just(SessionInfo(thread="s_1", branch="main", resumed=True, last_task="before", last_updated=1.5))
+        ),
+        checkpoint=draw(words),
+        continues=draw(words),
+        excluded_files=draw(counts),
+    )
+
+
+def page(answer: Answer) -> str:
+    """Everything that the page shows of a receipt."""
+    parts = (
+        answer_page.selection,
+        answer_page.near_misses,
+        answer_page.unjudged,
+        answer_page.traffic,
+        answer_page.routing,
+        answer_page.cost_line,
+    )
+    return "\n".join(part(answer) for part in parts)
+
+
+def stored(answer: Answer) -> dict[str, Any]:
+    """The JSON that the store keeps of an answer."""
+    body = json.loads(json.dumps(to_json(discreet(answer)), ensure_ascii=False))
+    assert isinstance(body, dict)
+    return body
+
+
+def an_answer() -> Answer:
+    """One plain receipt."""
+    return replace(receipts.ANSWER, answer="so")
+
+
+@settings(deadline=None)  # the first example builds the reader
+@given(answers())
+def test_a_stored_receipt_gives_the_same_page_and_the_same_json(answer: Answer) -> None:
+    """Whatever a receipt holds: stored and read back it shows the same page, and renders as the same object."""
+    kept = discreet(answer)
+    back = read(json.dumps(stored(answer), ensure_ascii=False))
+    assert back.answer == kept
+    assert page(back.answer) == page(kept)
+    assert json.loads(json.dumps(to_json(back.answer))) == back.body == stored(answer)
+    assert back.lacks == ()
+
+
+def test_what_a_later_version_added_is_kept_in_the_object_and_passed_over_on_the_page() -> None:
+    """An unknown field stands in the body and changes nothing of the record."""
+    body = {**stored(an_answer()), "mood": {"of": "the judge"}}
+    body["judge"]["temperature"] = 0.1
+    back = read(json.dumps(body))
+    assert back.answer == an_answer()
+    assert back.body["mood"] == {"of": "the judge"} and back.body["judge"]["temperature"] == 0.1
+
+
+def test_what_an_earlier_version_did_not_write_is_named() -> None:
+    """A field that came later takes its default, and is told of by its public name."""
+    body = stored(an_answer())
+    del body["traffic"], body["usage"]["judge"]["cache_write_1h_tokens"], body["latency_s"]["cache"]
+    back = read(json.dumps(body))
+    assert back.answer == an_answer()
+    assert set(back.lacks) == {"traffic", "usage.judge.cache_write_1h_tokens", "latency_s.cache"}
+
+
+def test_what_every_receipt_has_is_missed_by_name() -> None:
+    """A torn receipt is refused, and what it lacks is named; nothing is made up in its place."""
+    body = stored(an_answer())
+    del body["coverage"], body["judge"]["model"], body["usage"]["judge"]
+    with pytest.raises(StoreDamaged) as caught:
+        read(json.dumps(body))
+    assert all(name in caught.value.message for name in ("coverage", "judge.model", "usage.judge"))
+    assert "--json" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"threshold": "0.7"}, "threshold"),
+        ({"warnings": "none"}, "warnings"),
+        ({"coverage": {"candidates": 3, "judged": 1, "cached": 1, "carried": 0, "unjudged": 0}}, "add up"),
+        ({"latency_s": {"total": True}}, "latency_s.total"),
+        ({"usage": {"judge": {"calls": 1.5}}}, "usage.judge.calls"),
+        ({"usage": []}, "usage.judge"),
+    ],
+)
+def test_a_value_of_another_kind_is_damage(change: dict[str, Any], named: str) -> None:
+    """Text for a number, a sum that does not add up: refused by name."""
+    with pytest.raises(StoreDamaged, match=named):
+        read(json.dumps({**stored(an_answer()), **change}))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '"x"', "null", "NaN", '{"threshold": NaN}', "[" * 100_000])
+def test_what_is_no_object_is_torn(text: str) -> None:
+    """Half a text, a list, not a number: one clear error."""
+    with pytest.raises(StoreDamaged, match="torn"):
+        read(text)
+
+
+def test_an_erased_answer_is_not_an_answer_that_never_was() -> None:
+    """Erasing leaves an empty text, a turn without an answer none."""
+    assert read(json.dumps({**stored(an_answer()), "answer": ""})).is_erased
+    assert not read(json.dumps(stored(replace(an_answer(), answer=None)))).is_erased

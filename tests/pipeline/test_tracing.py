@@ -1,0 +1,252 @@
+"""Turns as spans, taken with the SDK's own in-memory exporter."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode, get_tracer
+
+from tests.pipeline.conftest import settings_for
+from tests.pipeline.test_turn import priced
+from tests.servers.faults import Fault
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.scoring import table
+from xscore.errors import ProviderError
+from xscore.pipeline.build import Pipeline
+from xscore.records import Scope, Turn
+from xscore.settings import Settings
+from xscore.telemetry.conventions import SCHEMA_URL
+from xscore.telemetry.spans import Traces
+
+TASK = Turn(task="The discount of total is taken twice; take it once.")
+LIVE = ["xscore index", "xscore pool", "xscore cache", "xscore judge", "xscore select", "xscore primary"]
+
+
+class Taken:
+    """A provider of tracers whose spans stay in memory."""
+
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.provider = TracerProvider(shutdown_on_exit=False)
+        self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.traces = Traces(self.provider)
+
+    @property
+    def spans(self) -> Sequence[ReadableSpan]:
+        """All that ended, in the order they began."""
+        return sorted(self.exporter.get_finished_spans(), key=lambda span: span.start_time or 0)
+
+    def named(self, name: str) -> ReadableSpan:
+        """The one span of this name."""
+        (found,) = [span for span in self.spans if span.name == name]
+        return found
+
+    def below(self, above: ReadableSpan) -> list[ReadableSpan]:
+        """The spans whose parent this one is."""
+        assert above.context is not None
+        return [span for span in self.spans if span.parent and span.parent.span_id == above.context.span_id]
+
+
+@pytest.fixture
+def taken() -> Taken:
+    """Spans in memory."""
+    return Taken()
+
+
+def told(span: ReadableSpan) -> dict[str, object]:
+    """The attributes of a span."""
+    return dict(span.attributes or {})
+
+
+def failed_stages(taken: Taken) -> dict[str, str | None]:
+    """The stages that ended in an error -> which."""
+    stages = taken.below(taken.named("xscore ask"))
+    return {span.name: span.status.description for span in stages if span.status.status_code is StatusCode.ERROR}
+
+
+async def test_a_turn_is_a_span_over_its_stages_and_they_over_their_calls(
+    shop: Path, server: OpenAIServer, taken: Taken
+) -> None:
+    """One trace: the turn, six stages below it in order, each call below the stage that made it."""
+    server.score = table({"shop/prices.py::total": 95})
+    async with Pipeline.open(shop, settings_for(server, pack_size=2), tracing=taken.traces) as pipeline:
+        answer = await pipeline.ask(TASK)
+    turn = taken.named("xscore ask")
+    assert [span.name for span in taken.below(turn)] == LIVE
+    judging, answering = taken.below(taken.named("xscore judge")), taken.below(taken.named("xscore primary"))
+    assert len(judging) == answer.judge_usage.attempts > 1
+    assert {span.name for span in judging} == {"chat judge-2"}
+    assert [span.name for span in answering] == ["chat strong-1"]
+    assert all(span.kind is SpanKind.CLIENT for span in (*judging, *answering))
+    assert len({span.context.trace_id for span in taken.spans if span.context}) == 1
+    assert all((turn.start_time or 0) <= (span.start_time or 0) for span in taken.spans)
+    assert all((span.end_time or 0) <= (turn.end_time or 0) for span in taken.spans)
+    assert all(span.status.status_code is StatusCode.UNSET for span in taken.spans)
+    assert turn.instrumentation_scope is not None and turn.instrumentation_scope.schema_url == SCHEMA_URL
+
+
+async def test_spans_say_what_the_receipt_says(shop: Path, server: OpenAIServer, taken: Taken) -> None:
+    """Coverage, kept, dollars and tokens of the spans are those of the receipt."""
+    server.score = table({"shop/prices.py::total": 95})
+    async with Pipeline.open(shop, settings_for(server, pack_size=2), tracing=taken.traces) as pipeline:
+        answer = await pipeline.ask(TASK)
+    turn = told(taken.named("xscore ask"))
+    assert turn["xscore.turn.id"] == answer.turn_id
+    assert turn["gen_ai.conversation.id"] == (answer.session.thread if answer.session else "")
+    assert turn["xscore.coverage.candidates"] == turn["xscore.coverage.judged"] == answer.coverage.candidates
+    assert turn["xscore.kept"] == len(answer.selected) == 1
+    assert turn["xscore.cost_usd"] == 0.0 and turn["xscore.exit_code"] == 0
+    calls = [told(span) for span in taken.below(taken.named("xscore judge"))]
+    assert sum(int(str(call["gen_ai.usage.input_tokens"])) for call in calls) == answer.judge_usage.usage.input_tokens
+    assert sum(int(str(call["xscore.candidates"])) for call in calls) == answer.coverage.judged
+    name, _, port = server.url.partition("//")[2].partition("/")[0].partition(":")
+    assert {(call["server.address"], call["server.port"]) for call in calls} == {(name, int(port))}
+    assert {call["gen_ai.provider.name"] for call in calls} == {"openai"}
+    assert {call["gen_ai.operation.name"] for call in calls} == {"chat"}
+
+
+async def test_a_turn_out_of_the_cache_has_no_calls(shop: Path, server: OpenAIServer, taken: Taken) -> None:
+    """A repeated turn is a trace of its own, of stages alone."""
+    async with Pipeline.open(shop, settings_for(server), tracing=taken.traces) as pipeline:
+        await pipeline.ask(TASK, answer=False)
+        taken.exporter.clear()
+        again = await pipeline.context(TASK)
+    turn = taken.named("xscore context")
+    assert told(turn)["xscore.coverage.cached"] == again.coverage.candidates
+    assert told(turn)["xscore.calls"] == 0
+    assert {span.name for span in taken.spans} == {"xscore context", *LIVE[:-1]}
+
+
+async def test_no_text_is_in_any_span(shop: Path, server: OpenAIServer, taken: Taken) -> None:
+    """Words planted in the task, a path, a memory, a reason, an error and the answer are in no exported span."""
+    words = ("platypus", "quokka", "wombat", "numbat", "bilby", "potoroo")
+    (shop / "quokka.py").write_text('def wombat() -> None:\n    """A bilby."""\n')
+    server.answer = "numbat"
+    server.score = table({"quokka.py::wombat": 95})
+    asked = Turn(task="Where is the platypus?", errors="potoroo: line 3", scope=Scope(paths=("quokka.py", "shop/")))
+    async with Pipeline.open(shop, settings_for(server), tracing=taken.traces) as pipeline:
+        answer = await pipeline.ask(replace(asked, file="quokka.py"))
+    assert answer.answer == "numbat" and answer.selected[0].path == "quokka.py"
+    assert len(taken.spans) >= 9
+    for span in taken.spans:
+        written = f"{span.to_json()} {span.resource.to_json()}"
+        assert not [word for word in (*words, str(shop), "shop/") if word in written]
+
+
+async def test_a_script_is_not_named_by_its_path(shop: Path, tmp_path: Path, taken: Taken) -> None:
+    """The model of a scripted judge is a file; its path is in no span."""
+    script = tmp_path / "secret-plan.json"
+    script.write_text('{"default": 0.9}')
+    chosen = {"judge": {"model": f"scripted:{script}", "probe": False}, "primary": {"model": f"scripted:{script}"}}
+    async with Pipeline.open(shop, Settings.model_validate(chosen), tracing=taken.traces) as pipeline:
+        await pipeline.ask(TASK)
+    assert told(taken.named("xscore ask"))["xscore.judge"] == "scripted:script"
+    assert "chat script" in {span.name for span in taken.spans}
+    assert "secret-plan" not in "".join(span.to_json() for span in taken.spans)
+
+
+async def test_failed_attempts_are_spans_with_an_error(shop: Path, server: OpenAIServer, taken: Taken) -> None:
+    """A 429 that was retried is an ended span with its kind; the turn itself ended well."""
+    server.misbehave(Fault.RATE_LIMITED, times=1)
+    async with Pipeline.open(shop, settings_for(server), tracing=taken.traces) as pipeline:
+        answer = await pipeline.ask(TASK, answer=False)
+    calls = taken.below(taken.named("xscore judge"))
+    failed = [span for span in calls if span.status.status_code is StatusCode.ERROR]
+    assert [told(span)["error.type"] for span in failed] == ["rate_limited"]
+    assert len(calls) == answer.judge_usage.attempts
+    assert taken.named("xscore ask").status.status_code is StatusCode.UNSET
+
+
+async def test_a_turn_without_a_receipt_is_a_span_with_an_error(shop: Path, server: OpenAIServer, taken: Taken) -> None:
+    """A turn whose host refuses the key raises as ever, and its turn and last stage end in that error."""
+    server.misbehave(Fault.WRONG_KEY, times=99)
+    async with Pipeline.open(shop, settings_for(server, probe=True), tracing=taken.traces) as pipeline:
+        with pytest.raises(ProviderError) as caught:
+            await pipeline.ask(TASK)
+    for name in ("xscore ask", "xscore judge"):
+        span = taken.named(name)
+        assert span.status.status_code is StatusCode.ERROR and span.end_time
+        assert told(span)["error.type"] == span.status.description == caught.value.kind
+    assert told(taken.named("xscore ask")).get("xscore.kept") is None
+
+
+async def test_an_answer_that_failed_is_an_error_of_its_stage(shop: Path, server: OpenAIServer, taken: Taken) -> None:
+    """Exit 7: the turn and the stage of the answer end in an error; the judging does not."""
+    async with Pipeline.open(shop, settings_for(server), tracing=taken.traces) as pipeline:
+        await pipeline.ask(TASK, answer=False)
+        taken.exporter.clear()
+        server.misbehave(Fault.WRONG_KEY, times=99)
+        answer = await pipeline.ask(TASK)
+    assert answer.exit_code == 7
+    assert told(taken.named("xscore ask"))["error.type"] == "answer_failed"
+    assert failed_stages(taken) == {"xscore primary": "answer_failed"}
+
+
+async def test_a_turn_that_was_interrupted_is_a_span_with_an_error(
+    shop: Path, server: OpenAIServer, taken: Taken
+) -> None:
+    """Ctrl-C ends in a receipt and in spans that have all ended; the turn's says why."""
+    server.latency_s = 0.3
+    settings = settings_for(server, pack_size=1, concurrency=2)
+    async with Pipeline.open(shop, settings, tracing=taken.traces) as pipeline:
+        work = asyncio.create_task(pipeline.ask(TASK))
+        while server.counts.requests < 3:  # noqa: ASYNC110  the server counts in a thread of its own
+            await asyncio.sleep(0.01)
+        work.cancel()
+        answer = await work
+    assert answer.exit_code == 130
+    assert told(taken.named("xscore ask"))["error.type"] == "interrupted"
+    assert failed_stages(taken) == {"xscore judge": "interrupted"}
+    assert all(span.end_time for span in taken.spans)
+
+
+async def test_a_turn_that_judged_nothing_ended_in_its_judging(shop: Path, server: OpenAIServer, taken: Taken) -> None:
+    """Exit 3: the stage that left every candidate unjudged is marked, and no other."""
+    async with Pipeline.open(shop, settings_for(server, replay=True), tracing=taken.traces) as pipeline:
+        answer = await pipeline.ask(TASK)
+    assert answer.exit_code == 3
+    assert failed_stages(taken) == {"xscore judge": "nothing_judged"}
+
+
+async def test_a_turn_that_ran_into_its_budget_ended_in_its_judging(
+    shop: Path, server: OpenAIServer, taken: Taken
+) -> None:
+    """Exit 4: the stage whose calls the cap came before is marked, and no other."""
+    settings = settings_for(server, max_usd="0.05", pack_size=1)
+    async with Pipeline.open(shop, settings, tracing=taken.traces) as opened, priced(opened, "0.01") as pipeline:
+        answer = await pipeline.ask(TASK, answer=False)
+    assert answer.exit_code == 4
+    assert failed_stages(taken) == {"xscore judge": "budget"}
+
+
+async def test_a_turn_that_was_interrupted_while_it_was_answered(
+    shop: Path, server: OpenAIServer, taken: Taken
+) -> None:
+    """The judging was done by then: the stage of the answer is marked, and no other."""
+    async with Pipeline.open(shop, settings_for(server), tracing=taken.traces) as pipeline:
+        await pipeline.ask(TASK, answer=False)
+        taken.exporter.clear()
+        server.latency_s = 5
+        before = server.counts.requests
+        work = asyncio.create_task(pipeline.ask(TASK))
+        while server.counts.requests == before:  # noqa: ASYNC110  the server counts in a thread of its own
+            await asyncio.sleep(0.01)
+        work.cancel()
+        answer = await work
+    assert answer.exit_code == 130
+    assert failed_stages(taken) == {"xscore primary": "interrupted"}
+
+
+async def test_a_turn_stands_below_the_span_of_the_program_around_it(shop: Path, server: OpenAIServer) -> None:
+    """A program's own trace goes on through a turn."""
+    taken = Taken()
+    tracer = get_tracer("program", tracer_provider=taken.provider)
+    with tracer.start_as_current_span("program"):
+        async with Pipeline.open(shop, settings_for(server), tracing=Traces(taken.provider)) as pipeline:
+            await pipeline.ask(TASK, answer=False)
+    assert [span.name for span in taken.below(taken.named("program"))] == ["xscore ask"]

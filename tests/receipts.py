@@ -1,0 +1,44 @@
+"""A plain receipt and a chosen memory; a test replaces what it is about."""
+
+from decimal import Decimal
+
+from xscore.records import Answer, Coverage, JudgeInfo, Latency, Scope, Selected, StageUsage, UnjudgedAccount
+
+CHOSEN = Selected(
+    id="m_1",
+    layer="graph",
+    kind="function",
+    path="a.py",
+    entity="f",
+    start_line=1,
+    end_line=2,
+    language="python",
+    raw_score=0.9,
+    boosts=(),
+    score=0.9,
+    reason="",
+    cached=False,
+    below_threshold=False,
+)
+ANSWER = Answer(
+    turn_id="t_1",
+    task="x",
+    scope=Scope(),
+    threshold=0.7,
+    top_k=15,
+    judge=JudgeInfo(
+        provider="openai", model="m", host="h", prompt_version="1", order="memory_first", is_model=True, saw=("task",)
+    ),
+    primary=None,
+    partial=False,
+    warnings=(),
+    coverage=Coverage(3, 1, 2, 0, 0),
+    unjudged=UnjudgedAccount({}, ()),
+    selected=(),
+    near_misses=(),
+    answer=None,
+    bundle=None,
+    judge_usage=StageUsage(calls=1, attempts=1, cost_usd=Decimal("0.000000001")),
+    primary_usage=None,
+    latency=Latency(total=1.5),
+)

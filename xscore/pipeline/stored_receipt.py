@@ -1,0 +1,155 @@
+"""A stored receipt's JSON back to the record it was made of: the other way of `receipt.to_json`.
+
+It is read strictly: a value of another type, or a field that every receipt has had, is damage, and is named. What an
+earlier version did not write yet takes its default, and is named too; what a later one added is passed over. Nothing
+is made up. The bundle, the session's last task and the exit code are not in it, nor words about the user's own
+memories (`receipt.discreet`).
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from functools import cache
+from typing import Any, get_args, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from xscore.errors import BrokenReceipt, StoreDamaged
+from xscore.records import Answer, StageUsage
+
+_HINT = "`--json` shows what is there of it; the store's other turns are as they were."
+_FAULTS_SHOWN = 5
+_STAGES = ("judge", "primary", "probe", "embed")
+_NOT_STORED = frozenset({"bundle", "exit_code"})
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReceipt:
+    """A receipt as the store has it."""
+
+    answer: Answer
+    body: Mapping[str, Any]
+    """As it stands there, with whatever a later version added."""
+    lacks: tuple[str, ...]
+    """Fields, as `docs/json.md` names them, that it was written without."""
+
+    @property
+    def is_erased(self) -> bool:
+        """Whether there was an answer, and it was erased."""
+        return self.answer.answer == ""
+
+
+def body_of(text: str) -> dict[str, Any]:
+    """Read a stored receipt as far as it is an object. Raises StoreDamaged."""
+    try:
+        body = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise StoreDamaged(f"the receipt is torn: {error}", hint=_HINT) from error
+    if not isinstance(body, dict):
+        raise StoreDamaged("the receipt is torn: it is no object", hint=_HINT)
+    return body
+
+
+def read(text: str) -> StoredReceipt:
+    """Read a stored receipt. Raises StoreDamaged, which names what is missing or wrong."""
+    body = body_of(text)
+    values = _as_record(body)
+    try:
+        answer = _adapter().validate_json(json.dumps(values), strict=True)
+    except ValidationError as error:
+        raise StoreDamaged(f"the receipt is not whole: {_faults(error)}", hint=_HINT) from error
+    except BrokenReceipt as error:
+        raise StoreDamaged(f"the receipt is damaged: {error.message}", hint=_HINT) from error
+    return StoredReceipt(answer, body, tuple(_lacks(Answer, values)))
+
+
+@cache
+def _adapter() -> TypeAdapter[Answer]:
+    return TypeAdapter(Answer)
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no number")
+
+
+def _as_record(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Put what the JSON arranges in its own way where the record has it."""
+    values = {name: value for name, value in body.items() if name not in {"usage", "latency_s", *_NOT_STORED}}
+    usage = body.get("usage")
+    for stage in _STAGES:
+        if isinstance(usage, dict) and stage in usage:
+            values[f"{stage}_usage"] = _stage(usage[stage])
+    if "latency_s" in body:
+        values["latency"] = body["latency_s"]
+    return {**values, "bundle": None}
+
+
+def _stage(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    own = {field.name for field in fields(StageUsage)}
+    return {
+        **{name: inner for name, inner in value.items() if name in own},
+        "usage": {name: inner for name, inner in value.items() if name not in own},
+    }
+
+
+def _lacks(kind: Any, values: Any, where: str = "") -> Iterator[str]:
+    """Name the fields of a record that its values lack, through all that it holds."""
+    if isinstance(values, list):
+        for name in dict.fromkeys(name for value in values for name in _lacks(kind, value, where)):
+            yield name
+        return
+    if not isinstance(values, dict):
+        return
+    hints = _hints(kind)
+    for field in fields(kind):
+        name = f"{where}{field.name}"
+        if field.name in values:
+            inner = _record_in(hints[field.name])
+            if inner is not None:
+                yield from _lacks(inner, values[field.name], f"{name}.")
+        elif _has_default(field) and name not in _NOT_STORED:
+            yield _public(name)
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _record_in(hint: Any) -> Any:
+    """Find the record that a field holds: itself, one or none, or a tuple of them."""
+    if is_dataclass(hint):
+        return hint
+    return next((arg for arg in get_args(hint) if is_dataclass(arg)), None)
+
+
+def _has_default(field: Field[Any]) -> bool:
+    return field.default is not MISSING or field.default_factory is not MISSING
+
+
+def _faults(error: ValidationError) -> str:
+    """Name what is missing, then what is wrong, by the names of `docs/json.md`."""
+    found = error.errors(include_url=False, include_input=False)
+    missing = [_place(one["loc"]) for one in found if one["type"] == "missing"]
+    wrong = [f"{_place(one['loc'])}: {one['msg'].lower()}" for one in found if one["type"] != "missing"]
+    said = wrong[:_FAULTS_SHOWN]
+    if missing:
+        more = "…" if len(missing) > _FAULTS_SHOWN else ""
+        said.insert(0, f"it lacks {', '.join(missing[:_FAULTS_SHOWN])}{more}")
+    return "; ".join(said)
+
+
+def _place(parts: tuple[int | str, ...]) -> str:
+    return _public(".".join(map(str, parts)))
+
+
+def _public(name: str) -> str:
+    """Write a place in the record as the JSON has it: `judge_usage.usage.calls` is `usage.judge.calls`."""
+    head, dot, rest = name.partition(".")
+    if head == "latency":
+        return f"latency_s{dot}{rest}"
+    if head.endswith("_usage"):
+        return f"usage.{head.removesuffix('_usage')}{dot}{rest.removeprefix('usage.')}"
+    return name
