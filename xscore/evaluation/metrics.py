@@ -2,13 +2,19 @@
 
 A memory matches a gold entity when the paths are equal and either the names are equal (and the lines overlap, where
 both have lines) or each covers at least half of the other's lines, so that another tool's cut of the same function
-counts. One gold entity is matched once; a second memory for it is a miss. Calibration of scores is not measured here.
+counts. A gold of a path alone is matched by any memory of that file. One gold entity is matched once; a second memory
+for it is a miss. What is named is looked for first, so that a path alone takes nothing away from it. Calibration is the
+share of gold at each height of the scores: of a judge whose scores can be trusted it rises with them.
 """
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from xscore.records import Candidate
+from xscore.records.selection import DUST
 
 _OVERLOAD = re.compile(r"#\d+$")
 
@@ -27,11 +33,48 @@ class Place:
     end: int = 0
 
 
+def place(candidate: Candidate) -> Place:
+    """Return a candidate as what can be compared with gold."""
+    return Place(candidate.path, candidate.entity, candidate.start_line, candidate.end_line)
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Scores from `low` to `high`, the upper end belonging to the last bin alone, and the gold among them."""
+
+    low: float
+    high: float
+    memories: int
+    gold: int
+
+
+class Scored(NamedTuple):
+    """One judged memory."""
+
+    score: float
+    """In 0..1."""
+    is_gold: bool
+
+
+def reliability(scored: Iterable[Scored], *, bins: int = 10) -> tuple[Bin, ...]:
+    """Count memories and gold at each height."""
+    memories, gold = [0] * bins, [0] * bins
+    for score, is_gold in scored:
+        at = min(int(score * bins + DUST), bins - 1)
+        memories[at] += 1
+        gold[at] += is_gold
+    return tuple(Bin(at / bins, (at + 1) / bins, memories[at], gold[at]) for at in range(bins))
+
+
 def hits(ranked: Sequence[Place], gold: Sequence[Place]) -> list[int | None]:
     """Return, for each ranked place, the gold place that it newly matches, or None."""
-    free = dict(enumerate(gold))
+    free = dict(sorted(enumerate(gold), key=lambda numbered: _is_a_path_alone(numbered[1])))
+    paths = {_portable(wanted.path) for wanted in gold}
     found: list[int | None] = []
     for place in ranked:
+        if _portable(place.path) not in paths:
+            found.append(None)
+            continue
         hit = next((index for index, wanted in free.items() if matches(place, wanted)), None)
         if hit is not None:
             del free[hit]
@@ -39,10 +82,18 @@ def hits(ranked: Sequence[Place], gold: Sequence[Place]) -> list[int | None]:
     return found
 
 
+def are_gold(places: Sequence[Place], gold: Sequence[Place]) -> list[bool]:
+    """Return of each place whether any gold place is the same entity, however often it is found."""
+    paths = {_portable(wanted.path) for wanted in gold}
+    return [_portable(place.path) in paths and any(matches(place, wanted) for wanted in gold) for place in places]
+
+
 def matches(place: Place, gold: Place) -> bool:
     """Whether both are the same entity, by name or by lines."""
-    if place.path.removeprefix("./") != gold.path.removeprefix("./"):
+    if _portable(place.path) != _portable(gold.path):
         return False
+    if _is_a_path_alone(gold):
+        return True
     shared = min(place.end, gold.end) - max(place.start, gold.start) + 1 if place.start and gold.start else None
     if place.name and _plain(place.name) == _plain(gold.name):
         return shared is None or shared > 0
@@ -74,6 +125,14 @@ def ndcg_at(found: Hits, gold: int, *, k: int) -> float:
     gain = sum(_discount(rank) for rank, hit in enumerate(found[:k], start=1) if hit is not None)
     best = sum(_discount(rank) for rank in range(1, min(k, gold) + 1))
     return gain / best if best else 0.0
+
+
+def _is_a_path_alone(gold: Place) -> bool:
+    return not (gold.name or gold.start)
+
+
+def _portable(path: str) -> str:
+    return path.removeprefix("./")
 
 
 def _discount(rank: int) -> float:

@@ -1,0 +1,78 @@
+"""Questions about the shop, and what it takes to put them to a judge at a price."""
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+from xscore.evaluation.metrics import Place
+from xscore.evaluation.qrels import Case, Questions
+from xscore.evaluation.quality import Evaluation
+from xscore.evaluation.run import run
+from xscore.pipeline.build import Pipeline
+from xscore.pipeline.desk import open_desk
+from xscore.pipeline.parts import Desk, Parts
+from xscore.records import Estimate, Silent
+from xscore.settings import Settings
+
+TOTAL, DISCOUNT = Place("shop/prices.py", "total"), Place("shop/prices.py", "discount")
+QUESTIONS = Questions(
+    (
+        Case("twice", "The discount of total is taken twice; take it once.", (TOTAL, DISCOUNT)),
+        Case("cart", "Where does the cart ask for its sum?", (Place("shop/cart.py", "Cart.checkout"), TOTAL)),
+    ),
+    "digest-of-the-file",
+)
+SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80}
+
+
+class Counts(Silent):
+    """Someone who can be asked; keeps the estimates."""
+
+    can_confirm = True
+
+    def __init__(self, *, agrees: bool) -> None:
+        self.agrees = agrees
+        self.estimates: list[Estimate] = []
+
+    def confirm(self, estimate: Estimate) -> bool:
+        """Answer as told."""
+        self.estimates.append(estimate)
+        return self.agrees
+
+
+class Hears(Silent):
+    """Waits for a stage."""
+
+    def __init__(self, stage: str) -> None:
+        self.awaited = stage
+        self.heard = asyncio.Event()
+
+    def stage(self, name: str) -> None:
+        """Tell whoever waits."""
+        if name == self.awaited:
+            self.heard.set()
+
+
+def priced(parts: Parts, usd_a_call: str) -> Parts:
+    """The same at a host where every call has a price; under another cap what the real parts make of it."""
+    under = parts.capped_at
+    assert under is not None
+
+    def desk(turn_id: str) -> AbstractAsyncContextManager[Desk]:
+        price = Decimal(usd_a_call)
+        return open_desk(parts.store, parts.settings, answerer=None, turn_id=turn_id, price_of=lambda *_: price)
+
+    return replace(parts, open_desk=desk, capped_at=lambda max_usd: priced(under(max_usd), usd_a_call))
+
+
+async def evaluated(shop: Path, settings: Settings, questions: Questions = QUESTIONS) -> Evaluation:
+    """Evaluate in a pipeline of its own."""
+    async with Pipeline.open(shop, settings) as pipeline:
+        return await run(pipeline.parts, questions)
+
+
+def rows(pipeline: Pipeline, query: str) -> list[tuple[object, ...]]:
+    """Read the store."""
+    return pipeline.store.connection.execute(query).fetchall()
