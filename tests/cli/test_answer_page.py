@@ -2,22 +2,20 @@
 
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import click
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from tests import receipts
 from xscore.cli import answer_page
 from xscore.records import (
-    Answer,
     Boost,
     ConcurrencyStep,
     Coverage,
-    JudgeInfo,
     Latency,
     RateLimits,
-    Scope,
-    Selected,
     StageUsage,
     Traffic,
     UnjudgedAccount,
@@ -25,40 +23,25 @@ from xscore.records import (
     Usage,
 )
 
-WRITE = Selected(
-    id="m_1",
-    layer="graph",
+WRITE = replace(
+    receipts.CHOSEN,
     kind="method",
     path="xscore/cache/judgments.py",
     entity="Judgments.write",
     start_line=41,
     end_line=77,
-    language="python",
     raw_score=0.83,
     boosts=(Boost("dependency", 0.10, "called by JudgmentWriter.write"),),
     score=0.93,
     reason="writes a judgment in one transaction",
-    cached=False,
-    below_threshold=False,
 )
 MISS = replace(WRITE, id="m_2", entity="Judgments.known", raw_score=0.64, boosts=(), score=0.64, reason="")
-ANSWER = Answer(
-    turn_id="t_1",
+ANSWER = replace(
+    receipts.ANSWER,
     task="where is a judgment written?",
-    scope=Scope(),
-    threshold=0.7,
-    top_k=15,
-    judge=JudgeInfo(
-        provider="openai", model="m", host="h", prompt_version="1", order="memory_first", is_model=True, saw=("task",)
-    ),
-    primary=None,
-    partial=False,
-    warnings=(),
     coverage=Coverage(812, 41, 771, 0, 0),
-    unjudged=UnjudgedAccount({}, ()),
     selected=(WRITE,),
     near_misses=(MISS,),
-    answer=None,
     bundle="",
     judge_usage=StageUsage(
         calls=41,
@@ -66,7 +49,6 @@ ANSWER = Answer(
         usage=Usage(input_tokens=98_000, cached_input_tokens=61_000, output_tokens=4_000),
         cost_usd=Decimal("0.0114"),
     ),
-    primary_usage=None,
     latency=Latency(total=3.21),
 )
 
@@ -91,6 +73,37 @@ def test_unpriced_is_not_free() -> None:
     assert "no model judged · $0 · 3.2 s" in answer_page.cost_line(lexical)
 
 
+def line_of(**usage: Any) -> str:
+    """Return the cost line of a turn whose judging is changed so."""
+    return click.unstyle(answer_page.cost_line(replace(ANSWER, judge_usage=replace(ANSWER.judge_usage, **usage))))
+
+
+def test_the_line_of_a_turn_names_tokens_by_kind() -> None:
+    """Input, of it cached and written; output, of it reasoning; a kind without tokens is not named."""
+    used = Usage(
+        input_tokens=98_000,
+        cached_input_tokens=61_000,
+        cache_write_tokens=20_000,
+        cache_write_1h_tokens=20_000,
+        output_tokens=4_000,
+        reasoning_tokens=1_200,
+    )
+    assert line_of(usage=used) == (
+        "kept 1 of 812 · 41 calls · 771 cached · 98k in (61k prefix-cached, 20k written) / 4k out (1.2k reasoning)"
+        " · $0.011 · 3.2 s · turn t_1"
+    )
+    assert "· 5 in / 3 out · $0.011 ·" in line_of(usage=Usage(input_tokens=5, output_tokens=3))
+
+
+def test_only_what_no_host_counted_is_marked_as_an_estimate() -> None:
+    """The dollars of counted tokens have no `~`; one call that may have been charged, or was not counted, gives it."""
+    assert " · $0.011 · " in line_of()
+    assert " · ~$0.011 · " in line_of(estimated=True)
+    probe = StageUsage(calls=1, attempts=1, cost_usd=Decimal("0.001"), estimated=True)
+    assert "~$0.012" in answer_page.cost_line(replace(ANSWER, probe_usage=probe))
+    assert " · $0 · " in line_of(cost_usd=Decimal(0), estimated=True)
+
+
 def test_nothing_chosen() -> None:
     """Nothing above the threshold is said plainly, with the nearest and with ways on."""
     page = answer_page.selection(replace(ANSWER, selected=()))
@@ -112,6 +125,7 @@ def test_unjudged_are_counted_by_cause() -> None:
         ANSWER, coverage=Coverage(812, 31, 771, 0, 10), unjudged=UnjudgedAccount({"refused": 2, "budget": 8}, ())
     )
     assert "10 candidates of 812 unjudged (8 budget, 2 refused)" in answer_page.unjudged(partial)
+    assert f"`xscore continue {partial.turn_id}` judges the rest" in answer_page.unjudged(partial)
     assert answer_page.unjudged(ANSWER) == ""
 
 
@@ -149,10 +163,12 @@ def test_traffic_is_told_in_lines() -> None:
 
 
 def test_a_probe_is_in_the_sum() -> None:
-    """What it took to find out about the host is in the calls and dollars of the turn."""
+    """What it took to find out about the host, and to embed, is in the calls and dollars of the turn."""
     probe = StageUsage(calls=1, attempts=1, usage=Usage(input_tokens=600, output_tokens=20), cost_usd=Decimal("0.5"))
     with_probe = click.unstyle(answer_page.cost_line(replace(ANSWER, probe_usage=probe)))
     assert f"{ANSWER.judge_usage.calls + 1} calls" in with_probe and "$0.5" in with_probe
+    embedded = click.unstyle(answer_page.cost_line(replace(ANSWER, embed_usage=probe)))
+    assert embedded == with_probe
 
 
 def test_hostile_names_are_harmless() -> None:

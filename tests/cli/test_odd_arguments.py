@@ -114,3 +114,21 @@ def test_a_name_that_is_not_utf8_can_be_asked_for(xscore: Run, shop: Path, scrip
     done = xscore("ask", TASK, "--path", os.fsdecode(b"b\xff*"), *scripted, "--json", cwd=shop)
     assert json.loads(done.stdout)["coverage"]["candidates"] == 1
     assert xscore("explain", os.fsdecode(b"b\xff.py::odd"), cwd=shop).returncode == 0
+
+
+def test_a_key_where_an_option_should_be_is_not_repeated(xscore: Run, shop: Path) -> None:
+    """A task that begins with `-` is refused without showing what it holds."""
+    body = "MIIEpAIBAAKCAQEA7v3kq1Zr0b2XhD" * 4
+    done = xscore("ask", f"-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----", cwd=shop)
+    assert done.returncode == 2 and body not in done.stderr, done.stderr
+    assert "No such option" in done.stderr and "Usage:" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["ask", "estimate"])
+@pytest.mark.parametrize("cap", ["1e999999", "1e999999999999", "1000001"])
+def test_a_cap_no_one_can_mean_is_a_usage_error(
+    xscore: Run, shop: Path, scripted: tuple[str, ...], command: str, cap: str
+) -> None:
+    """Its digits are never written out, and no turn is begun."""
+    done = xscore(command, TASK, *scripted, "--max-usd", cap, cwd=shop)
+    assert done.returncode == 2 and "max_usd" in done.stderr, done.stderr

@@ -5,8 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click import BadParameter
 
-from xscore.cli.options import KEEPING, OVERRIDES, Flags
+from xscore.cli.options import KEEPING, OVERRIDES, Flags, Stretch
 from xscore.errors import UsageError
 from xscore.settings import all_names, load
 
@@ -34,6 +35,22 @@ def test_flags_not_given_change_nothing() -> None:
     """Without flags every setting keeps its default."""
     loaded = load(repo_root=None, user_file=None, environ={}, flags=flags(**dict.fromkeys(KEEPING)).overrides)
     assert set(loaded.origins.values()) == {"default"}
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [("30s", 30), ("90m", 5_400), ("2min", 120), ("24h", 86_400), (" 7 d ", 604_800), ("2w", 1_209_600)],
+)
+def test_a_stretch_of_time(given: str, seconds: int) -> None:
+    """Whole numbers of seconds, minutes, hours, days, weeks."""
+    assert Stretch().convert(given, None, None) == seconds
+
+
+@pytest.mark.parametrize("given", ["", "7", "d", "0d", "-1d", "1.5h", "1y", "9999999s", "٣d", "1h30m"])
+def test_no_stretch_of_time(given: str) -> None:
+    """Nothing, no unit, zero, fractions and other units are refused with examples."""
+    with pytest.raises(BadParameter, match="Write 30s, 90m, 24h, 7d or 2w"):
+        Stretch().convert(given, None, None)
 
 
 def test_no_git() -> None:

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pytest
 
-from xscore.cli.figures import best_so_far, standing
+from xscore.cli.judging_words import best_so_far, standing
 from xscore.cli.progress import Watch
 from xscore.cli.terminal import Terminal
 from xscore.records import Leader, Progress
@@ -75,7 +75,7 @@ def on_a_terminal(*, quiet: bool = False, environ: dict[str, str] | None = None)
 
 def test_standing() -> None:
     """Judged, cached, unjudged, rate, dollars and time left, in one line."""
-    assert standing(HALF) == "522 of 812 · 120 judged · 400 cached · 2 unjudged · 12/s · ~$0.004 · 24 s left"
+    assert standing(HALF) == "522 of 812 · 120 judged · 400 cached · 2 unjudged · 12/s · ~$0.0042 · 24 s left"
 
 
 @pytest.mark.parametrize("early", [replace(HALF, judged=1), replace(HALF, judged=400, calls=0)], ids=["first", "free"])

@@ -6,10 +6,11 @@ It shows every figure that `--json` has in short; it computes none but sums.
 from decimal import Decimal
 from itertools import islice
 
-from xscore.cli.figures import counted, dollars, limits_in_words, place, seconds, tokens
-from xscore.cli.safe_text import one_line
+from xscore.cli.judging_words import limits_in_words
 from xscore.cli.terminal import bold, faint
-from xscore.records import Answer, Selected, StageUsage
+from xscore.records import Answer, Cause, Selected, StageUsage, Usage
+from xscore.safe_text import one_line
+from xscore.wording import counted, dollars, place, seconds, share, tokens
 
 MISSES_SHOWN = 3
 DETAILS_SHOWN = 3
@@ -53,11 +54,14 @@ def unjudged(answer: Answer) -> str:
     if not answer.coverage.unjudged:
         return ""
     causes = ", ".join(f"{count:,} {cause}" for cause, count in sorted(answer.unjudged.by_cause.items()))
-    details = dict.fromkeys(one_line(absent.detail) for absent in answer.unjudged.sample if absent.detail)
+    is_told = any("`xscore continue" in warning for warning in answer.warnings)
+    others = [absent.detail for absent in answer.unjudged.sample if absent.cause != Cause.BUDGET or not is_told]
+    details = dict.fromkeys(one_line(detail) for detail in others if detail)
+    way_on = "." if is_told else f"; `xscore continue {answer.turn_id}` judges the rest."
     return "\n".join(
         [
-            f"{counted(answer.coverage.unjudged, 'candidate')} of {answer.coverage.candidates:,} unjudged ({causes});"
-            " `xscore continue` judges the rest.",
+            f"{counted(answer.coverage.unjudged, 'candidate')} of {answer.coverage.candidates:,} unjudged"
+            f" ({causes}){way_on}",
             *(f"      {detail}" for detail in islice(details, DETAILS_SHOWN)),
         ]
     )
@@ -84,8 +88,8 @@ def routing(answer: Answer) -> str:
     plan = routed.plan
     lines = [f"task type: {plan.task_type} ({one_line(plan.because)})"]
     for layer in sorted(routed.layers, key=lambda one: -one.fetch_ms):
-        share = (
-            f"at most {plan.ceilings[layer.layer]:.0%} of the bundle"
+        ceiling = (
+            f"at most {share(plan.ceilings[layer.layer], 1)} of the bundle"
             if layer.layer in plan.ceilings
             else "what the others leave"
         )
@@ -96,14 +100,19 @@ def routing(answer: Answer) -> str:
             if layer.is_late
             else ""
         )
-        lines.append(f"  {layer.layer:<10} {layer.memories:>7,} memories  {layer.fetch_ms:>7.1f} ms  {share}{remark}")
+        lines.append(f"  {layer.layer:<10} {layer.memories:>7,} memories  {layer.fetch_ms:>7.1f} ms  {ceiling}{remark}")
     return "\n".join(lines)
 
 
 def cost_line(answer: Answer) -> str:
-    """Sum the turn up in one line: kept, calls, cached, tokens, dollars, seconds, turn."""
+    """Sum the turn up in one line: kept, calls, cached, tokens by kind, dollars, seconds, turn.
+
+    `~` stands before dollars only where a host did not say what it counted; one unpriced call makes the turn unpriced.
+    """
     parts = [f"kept {len(answer.selected)} of {answer.coverage.candidates:,}"]
-    stages = [stage for stage in (answer.probe_usage, answer.judge_usage, answer.primary_usage) if stage]
+    stages = [
+        stage for stage in (answer.probe_usage, answer.embed_usage, answer.judge_usage, answer.primary_usage) if stage
+    ]
     calls = sum(stage.calls for stage in stages)
     if answer.judge.is_model or calls:
         parts.append(counted(calls, "call"))
@@ -113,18 +122,23 @@ def cost_line(answer: Answer) -> str:
     if not answer.judge.is_model:
         parts.append("lexical, no model judged")
     parts.extend(_tokens(stages))
-    parts += [dollars(_sum(stages)), seconds(answer.latency.total), f"turn {answer.turn_id}"]
+    cost = dollars(_sum(stages), estimated=any(stage.estimated for stage in stages))
+    parts += [cost, seconds(answer.latency.total), f"turn {answer.turn_id}"]
     return faint(" · ".join(parts))
 
 
 def _tokens(stages: list[StageUsage]) -> list[str]:
-    taken = sum(stage.usage.input_tokens for stage in stages)
-    cached = sum(stage.usage.cached_input_tokens for stage in stages)
-    given = sum(stage.usage.output_tokens for stage in stages)
-    if not taken and not given:
+    used = sum((stage.usage for stage in stages), Usage())
+    if not used.input_tokens and not used.output_tokens:
         return []
-    share = f" ({tokens(cached)} cached)" if cached else ""
-    return [f"{tokens(taken)} in{share} / {tokens(given)} out"]
+    of_input = _parts((used.cached_input_tokens, "prefix-cached"), (used.cache_write_tokens, "written"))
+    of_output = _parts((used.reasoning_tokens, "reasoning"))
+    return [f"{tokens(used.input_tokens)} in{of_input} / {tokens(used.output_tokens)} out{of_output}"]
+
+
+def _parts(*counts: tuple[int, str]) -> str:
+    shown = [f"{tokens(count)} {kind}" for count, kind in counts if count]
+    return f" ({', '.join(shown)})" if shown else ""
 
 
 def _sum(stages: list[StageUsage]) -> Decimal | None:

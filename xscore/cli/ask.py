@@ -14,6 +14,7 @@ from xscore.cli.options import (
     MOMENT,
     OUTPUT,
     PERSONA,
+    REPLAY,
     RESULT,
     ROUTING,
     SCOPE,
@@ -37,7 +38,7 @@ ANSWER = {
 
 @click.command()
 @click.argument("task")
-@options(MOMENT, SESSION, PERSONA, SCOPE, KEEPING, MODELS, JUDGING, LIMITS, ANSWER, ROUTING, RESULT, OUTPUT)
+@options(MOMENT, SESSION, PERSONA, SCOPE, KEEPING, MODELS, JUDGING, LIMITS, ANSWER, REPLAY, ROUTING, RESULT, OUTPUT)
 def ask(task: str, flags: Flags) -> int:
     """Judge every memory of this repository against TASK, then answer once with what matters.
 
@@ -54,7 +55,8 @@ def ask(task: str, flags: Flags) -> int:
     answer = in_pipeline(
         lambda open_: open_.ask(turn, answer=wants_answer, all_scores=flags.all_scores, started=BEGAN), settings, watch
     )
-    return show(answer, terminal, "".join(watch.streamed), wants_answer=wants_answer)
+    replays = settings.settings.judge.replay
+    return show(answer, terminal, "".join(watch.streamed), wants_answer=wants_answer and not replays)
 
 
 def show(answer: Answer, terminal: Terminal, streamed: str, *, wants_answer: bool) -> int:

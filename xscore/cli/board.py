@@ -10,7 +10,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from xscore.cli.figures import best_so_far, standing
+from xscore.cli.judging_words import best_so_far, standing
 from xscore.records import Progress
 
 FRAMES_PER_SECOND = 8

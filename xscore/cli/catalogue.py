@@ -21,6 +21,12 @@ COMMANDS: dict[str, Entry] = {
     "index": Entry("xscore.cli.index", "index", "Bring the memories of a repository up to date."),
     "explain": Entry("xscore.cli.explain", "explain", "Why a memory was or was not chosen, in numbers and words."),
     "estimate": Entry("xscore.cli.estimate", "estimate", "Calls, tokens, dollars and minutes of TASK, nothing sent."),
+    "eval": Entry(
+        "xscore.cli.evaluate", "evaluate", "How well the judge finds what it should: recall, precision, dollars."
+    ),
+    "turns": Entry("xscore.cli.turns", "turns", "Past turns, newest first: state, judge, kept, dollars, seconds."),
+    "turn": Entry("xscore.cli.turn", "turn", "One past turn: show replays its receipt."),
+    "report": Entry("xscore.cli.report", "report", "Dollars, tokens, time and coverage, in tables or a page; a gate."),
     "status": Entry("xscore.cli.status", "status", "What the store of this repository holds."),
     "doctor": Entry("xscore.cli.doctor", "doctor", "Check keys, hosts, store and settings; --probe makes one call."),
     "memory": Entry("xscore.cli.memory", "memory", "What is remembered beside code: list, add, change, erase, learn."),

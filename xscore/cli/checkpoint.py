@@ -9,10 +9,10 @@ import click
 
 from xscore.cli.opening import in_store, read_settings
 from xscore.cli.options import OUTPUT, Flags, options
-from xscore.cli.safe_text import one_line, visible
 from xscore.cli.session_words import ago, place_of, tasks
 from xscore.cli.terminal import echo, print_json
 from xscore.errors import NothingMatched
+from xscore.safe_text import one_line, visible
 
 if TYPE_CHECKING:
     from xscore.memory.store import Store

@@ -7,10 +7,10 @@ import click
 
 from xscore.cli.opening import read_settings
 from xscore.cli.options import OUTPUT, Flags, options
-from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import echo, print_json
 from xscore.pipeline.receipt import SCHEMA
 from xscore.records import Setting
+from xscore.safe_text import one_line
 
 if TYPE_CHECKING:
     from xscore.settings import Loaded

@@ -13,6 +13,7 @@ from xscore.cli.options import (
     MODELS,
     MOMENT,
     OUTPUT,
+    REPLAY,
     RESULT,
     ROUTING,
     SCOPE,
@@ -46,7 +47,7 @@ JUDGE = {"judge": MODELS["judge"]}
 
 @click.command()
 @click.argument("task")
-@options(MOMENT, SESSION, SCOPE, KEEPING, BUNDLE, JUDGE, JUDGING, LIMITS, EXPLAINING, ROUTING, RESULT, OUTPUT)
+@options(MOMENT, SESSION, SCOPE, KEEPING, BUNDLE, JUDGE, JUDGING, LIMITS, EXPLAINING, REPLAY, ROUTING, RESULT, OUTPUT)
 def context(task: str, flags: Flags) -> int:
     """Print the chosen context for TASK, and nothing else, on standard output.
 

@@ -6,10 +6,10 @@ from xscore.cli.failures import EXIT_CODES
 from xscore.cli.opening import in_pipeline, read_settings
 from xscore.cli.options import MODELS, OUTPUT, Flags, options
 from xscore.cli.progress import Watch
-from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import bold, echo, print_json
 from xscore.pipeline.receipt import to_json
 from xscore.records import Diagnosis
+from xscore.safe_text import one_line
 
 TO_MEND = 3
 assert TO_MEND in EXIT_CODES

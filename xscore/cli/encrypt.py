@@ -11,9 +11,9 @@ import click
 
 from xscore.cli.opening import read_settings
 from xscore.cli.options import OUTPUT, Flags, options
-from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import echo, print_json
 from xscore.errors import UsageError
+from xscore.safe_text import one_line
 
 if TYPE_CHECKING:
     from xscore.memory.encryption import Conversion

@@ -2,14 +2,14 @@
 
 import click
 
-from xscore.cli.figures import place
 from xscore.cli.opening import in_pipeline, read_settings
 from xscore.cli.options import OUTPUT, Flags, as_listed, options
 from xscore.cli.progress import Watch
-from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import bold, echo, print_json
 from xscore.pipeline.receipt import to_json
 from xscore.records import Explanation
+from xscore.safe_text import one_line
+from xscore.wording import place
 
 
 @click.command()
@@ -24,7 +24,10 @@ def explain(memory: str, turn: str, flags: Flags) -> None:
     terminal = flags.terminal
     watch = Watch(terminal)
     found = in_pipeline(
-        lambda open_: open_.explain(as_listed(memory), turn_id=as_listed(turn)), read_settings(flags), watch
+        lambda open_: open_.explain(as_listed(memory), turn_id=as_listed(turn)),
+        read_settings(flags),
+        watch,
+        make=False,
     )
     if terminal.as_json:
         print_json(to_json(found))

@@ -10,17 +10,17 @@ Errors of our own bring their code (`XscoreError.exit_code`); click's are 2. Und
 stdout. Anything else is a bug: one line, and the traceback under `--verbose`.
 """
 
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import click
 
-from xscore.cli.safe_text import visible
 from xscore.cli.terminal import let_go, print_json, tell_people
 from xscore.errors import UsageError, XscoreError
+from xscore.safe_text import visible
 
 EXIT_CODES: dict[int, str] = {
     0: "done",
@@ -88,8 +88,11 @@ class _Report:
         """Report a command line that click refused."""
         context = error.ctx if isinstance(error, click.UsageError) else None
         if not self.as_json:
-            with suppress(OSError):
-                error.show()
+            from xscore.memory.secrets.redact import redact
+
+            words = io.StringIO()
+            error.show(words)  # it repeats what was typed, be it a key
+            tell_people(visible(redact(words.getvalue()).text).rstrip())
             return error.exit_code
         return self.tell(
             error.exit_code, "usage", error.format_message(), f"See `{context.command_path} --help`." if context else ""

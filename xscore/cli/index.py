@@ -4,15 +4,15 @@ from pathlib import Path
 
 import click
 
-from xscore.cli.figures import counted, seconds
 from xscore.cli.opening import in_pipeline, read_settings
 from xscore.cli.options import MOMENT, OUTPUT, Flags, options
 from xscore.cli.progress import Watch
-from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import echo, print_json
 from xscore.errors import UsageError
 from xscore.pipeline.receipt import to_json
 from xscore.records import IndexReport
+from xscore.safe_text import one_line
+from xscore.wording import counted, seconds
 
 GIT = {"no_git": MOMENT["no_git"]}
 

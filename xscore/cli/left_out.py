@@ -7,8 +7,8 @@ holds other marks too, as one that was redacted before, kinds cannot be told apa
 import re
 from collections import Counter
 
-from xscore.cli.figures import counted
 from xscore.records import Memory
+from xscore.wording import counted
 
 _MARK = re.compile(r"<(SECRET|PII):(\w+)>")
 _WORDS = {

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.figures import counted
 from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
-from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import bold, echo, faint, print_json
+from xscore.safe_text import one_line
+from xscore.wording import counted
 
 if TYPE_CHECKING:
     from xscore.memory.audit import Audit, Finding

@@ -2,14 +2,14 @@
 
 import click
 
-from xscore.cli.figures import counted
 from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
-from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import echo, print_json
 from xscore.learning.actions import SCOPES, Action, Consolidation
 from xscore.learning.consolidate import consolidate as put_in_order
 from xscore.pipeline.receipt import to_json
+from xscore.safe_text import one_line
+from xscore.wording import counted
 
 
 @click.command()

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.figures import counted
 from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
-from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import Terminal, echo, print_json
 from xscore.errors import NothingMatched
+from xscore.safe_text import one_line
+from xscore.wording import counted
 
 if TYPE_CHECKING:
     from xscore.memory.erasure import Erasure

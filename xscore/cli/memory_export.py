@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.figures import counted
 from xscore.cli.memory_choice import CHOICE, choice_of, is_narrow
 from xscore.cli.opening import in_store
 from xscore.cli.options import FILE, OUTPUT, Flags, options
@@ -14,6 +13,7 @@ from xscore.cli.private_file import write_private
 from xscore.cli.terminal import Terminal, print_json
 from xscore.errors import UsageError
 from xscore.records import Layer
+from xscore.wording import counted
 
 if TYPE_CHECKING:
     from xscore.memory.lookup import Choice

@@ -4,10 +4,10 @@ import click
 
 from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
-from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import echo, print_json
 from xscore.learning.feedback import Signal, give_feedback
 from xscore.pipeline.receipt import to_json
+from xscore.safe_text import one_line
 
 GIVEN = (Signal.ACCEPT, Signal.REJECT, Signal.OVERRIDE)
 """Signals that a person gives; adoption is seen."""

@@ -6,11 +6,11 @@ import click
 
 from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
-from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import echo, print_json
 from xscore.errors import NothingMatched, UsageError
 from xscore.learning import suggestions
 from xscore.pipeline.receipt import SCHEMA
+from xscore.safe_text import one_line
 
 if TYPE_CHECKING:
     from xscore.memory.store import Store

@@ -6,13 +6,13 @@ Every character of a memory passes `safe_text`, since it may have come from anyw
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from xscore.cli.figures import counted, place
 from xscore.cli.left_out import left_out
-from xscore.cli.safe_text import one_line, visible
 from xscore.cli.session_words import ago
 from xscore.cli.terminal import Terminal, bold, echo, faint, print_json
 from xscore.pipeline.receipt import SCHEMA, Json, plain
 from xscore.records import Became, Citation, Layer, Memory, Remembered, Source, Status
+from xscore.safe_text import one_line, visible
+from xscore.wording import counted, place
 
 if TYPE_CHECKING:
     from xscore.memory.store import Store

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.figures import size
 from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.session_words import ago
 from xscore.cli.terminal import echo, print_json
+from xscore.wording import size
 
 if TYPE_CHECKING:
     from xscore.memory.store import Store

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.figures import counted
 from xscore.cli.memory_choice import NARROWING, choice_of
 from xscore.cli.memory_delete import DRY_RUN, VERIFY, erase_and_tell
 from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.errors import NothingMatched, UsageError
+from xscore.wording import counted
 
 if TYPE_CHECKING:
     from xscore.memory.store import Store

@@ -39,15 +39,21 @@ def in_pipeline(
     watch: Watch,
     *,
     start: Path = Path(),
+    make: bool = True,
 ) -> T:
-    """Open the pipeline around `start`, do the work, close it; Ctrl-C cancels the work, a second one ends all."""
+    """Open the pipeline around `start`, do the work, close it; Ctrl-C cancels the work, a second one ends all.
+
+    make: false, for a command that only reads, makes no store; that there is none is said.
+    """
     from xscore.cli.interrupt import run_interruptible
     from xscore.pipeline.build import Pipeline
 
     async def inside() -> T:
-        async with Pipeline.open(start, settings, observer=watch) as pipeline:
+        async with Pipeline.open(start, settings, observer=watch, make=make) as pipeline:
             return await work(pipeline)
 
+    if not make:
+        _say_where_none_is(start, watch.note)
     for warning in settings.warnings:
         watch.note(warning)
     try:
@@ -56,19 +62,32 @@ def in_pipeline(
         watch.close()
 
 
-def in_store(work: "Callable[[Store], T]", flags: Flags, *, start: Path = Path()) -> T:
+def in_store(work: "Callable[[Store], T]", flags: Flags, *, start: Path = Path(), make: bool = True) -> T:
     """Open the store around `start` alone, do the work, close it: for commands that need no model and no index.
 
+    make: false, for a command that only reads, makes no store; that there is none is said.
     The settings that rule what is remembered are the store's own: `store.settings`.
     """
     from xscore.memory.store import Store
     from xscore.paths import find_root, user_data_dir
 
     chosen = read_settings(flags, start=start).settings
+    if not make:
+        _say_where_none_is(start, flags.terminal.note)
     with Store.open(
         find_root(start.resolve()),
         user_data_dir=user_data_dir(chosen.store.user_data_dir),
         trust_it=chosen.store.trust,
+        make=make,
         settings=chosen.memory,
     ) as store:
         return work(store)
+
+
+def _say_where_none_is(start: Path, say: Callable[[str], None]) -> None:
+    from xscore.memory.trust import has_store
+    from xscore.paths import find_root
+
+    root = find_root(start.resolve())
+    if not has_store(root.store_dir):
+        say(f"there is no store here yet ({root.path}); `xscore index` or a first turn makes one")

@@ -40,11 +40,25 @@ OVERRIDES: dict[str, tuple[str, ...]] = {
     "persona": ("session.persona",),
     "task_type": ("routing.task_type",),
     "strict": ("routing.strict",),
+    "replay": ("judge.replay",),
 }
 """Flag -> settings it overrides. `--threshold` speaks of whichever judge is at work."""
 
 COUNT = click.IntRange(min=1)
 FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+class Stretch(click.ParamType[float]):
+    """How far back from now, in seconds: `30s`, `90m`, `24h`, `7d`, `2w`."""
+
+    name = "stretch"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        found = _STRETCH.fullmatch(str(value).strip())
+        if found is None or not int(found[1]):
+            self.fail(f"{value!r} is no stretch of time. Write 30s, 90m, 24h, 7d or 2w.", param, ctx)
+        return float(int(found[1]) * _SECONDS[found[2]])
 
 
 class Time(click.ParamType[float]):
@@ -61,7 +75,8 @@ class Time(click.ParamType[float]):
 
 
 _TIME = re.compile(r"(\d{1,7}(?:\.\d{1,3})?) ?(s|m|min|h)?")
-_SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0}
+_STRETCH = re.compile(r"([0-9]{1,6}) ?(s|m|min|h|d|w)")
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 OUTPUT: dict[str, Option] = {
     "as_json": click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, errors included."),
@@ -138,6 +153,14 @@ MODELS: dict[str, Option] = {
     "judge": click.option("--judge", metavar="SPEC", help="Who judges: provider:model, lexical, or scripted:FILE."),
     "model": click.option("--model", metavar="SPEC", help="Who answers: provider:model, or scripted:FILE."),
 }
+REPLAY: dict[str, Option] = {
+    "replay": click.option(
+        "--replay",
+        is_flag=True,
+        default=None,
+        help="Send nothing and need no key: what is not in the cache is unjudged.",
+    )
+}
 JUDGING: dict[str, Option] = {
     "pack_size": click.option(
         "--pack-size", metavar="N", type=click.IntRange(1, 60), help="Memories a prompt; 1: one prompt each."
@@ -202,6 +225,11 @@ class Flags:
         path = self.given.get("all_scores")
         return path if isinstance(path, Path) else None
 
+    @property
+    def scope(self) -> Scope:
+        """What the pool is narrowed to."""
+        return Scope(tuple(map(as_listed, self.given["path"])), tuple(self.given["kind"]), tuple(self.given["layer"]))
+
     def turn(self, task: str) -> Turn:
         """Build the turn; reads the task and the errors from files or stdin where asked to."""
         errors: str | None = self.given["errors"]
@@ -216,9 +244,7 @@ class Flags:
             recent=tuple(self.given["recent"]),
             fresh=bool(self.given.get("fresh")),
             checkpoint=self.given.get("checkpoint") or "",
-            scope=Scope(
-                tuple(map(as_listed, self.given["path"])), tuple(self.given["kind"]), tuple(self.given["layer"])
-            ),
+            scope=self.scope,
         )
 
 

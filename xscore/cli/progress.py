@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.figures import best_so_far, binding, counted, dollars, seconds, standing
-from xscore.cli.safe_text import one_line
+from xscore.cli.judging_words import best_so_far, binding, standing, total
 from xscore.cli.session_words import taken_up
-from xscore.cli.terminal import Terminal
+from xscore.cli.terminal import Terminal, tell_people
 from xscore.records import Estimate, JudgeEstimate, Progress, SessionInfo
+from xscore.safe_text import one_line
+from xscore.wording import counted, seconds
 
 if TYPE_CHECKING:
     from xscore.cli.board import Board
@@ -33,15 +34,23 @@ class Watch:
     """The observer of one command; `close` is called before anything else is printed."""
 
     def __init__(
-        self, terminal: Terminal, *, agreed: bool = False, streams: bool = False, hurries: bool = False
+        self,
+        terminal: Terminal,
+        *,
+        agreed: bool = False,
+        streams: bool = False,
+        hurries: bool = False,
+        called: str = "This turn",
     ) -> None:
         """agreed: do not ask before a costly turn. streams: write the answer to stdout as it arrives.
 
         hurries: the turn has a deadline, so whoever reads a log wants the best so far in it.
+        called: what it is that takes so many calls and dollars, where the user is asked.
         """
         self._terminal = terminal
         self._agreed = agreed
         self._streams = streams
+        self._called = called
         self._tells_best = terminal.verbose or hurries
         self._board: Board | None = None
         self._last_line = time.monotonic()
@@ -102,7 +111,7 @@ class Watch:
         if not self.can_confirm:
             return True
         self.close()
-        return _asked(estimate)
+        return _asked(estimate, self._called)
 
     def close(self) -> None:
         """Take the board away and give the terminal back."""
@@ -118,7 +127,7 @@ class Watch:
         return self._board
 
 
-def _asked(estimate: Estimate) -> bool:
+def _asked(estimate: Estimate, called: str) -> bool:
     """Put calls, dollars, minutes and host before the user; an empty answer is a no. Raises KeyboardInterrupt."""
     import signal
 
@@ -128,11 +137,18 @@ def _asked(estimate: Estimate) -> bool:
     )
     sent = counted(judge.to_judge, "memory", "memories") if judge.calls else "the chosen memories"
     calls = judge.calls + (1 if estimate.primary else 0)
-    click.echo(
-        f"This turn takes about {counted(calls, 'call')}, {dollars(estimate.cost_usd)}, {seconds(judge.seconds)},"
-        f" and sends {sent} to {one_line(', '.join(hosts))}.",
-        err=True,
+    tell_people(
+        f"{called} takes about {counted(calls, 'call')}, {total(estimate)}, {seconds(judge.seconds)},"
+        f" and sends {sent} to {one_line(', '.join(hosts))}."
     )
+    if estimate.cost_usd is None and estimate.caps:
+        tell_people("A model has no known price: no cap on dollars holds its calls.")
+    if estimate.binding:
+        from xscore.cost_reports.cap_words import about_left_of
+
+    for cap in estimate.binding:
+        will = "will" if judge.cost_usd is not None and judge.cost_usd > cap.left_usd else "may"
+        tell_people(f"It {will} not be finished: {about_left_of(cap)}.")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return click.confirm("Go on?", default=False, err=True)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.figures import counted
 from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
-from xscore.cli.safe_text import visible
 from xscore.cli.session_words import ago, listed, place_of, quoted, tasks
 from xscore.cli.terminal import Terminal, echo, print_json
 from xscore.errors import NothingMatched, UsageError
+from xscore.safe_text import visible
+from xscore.wording import counted
 
 if TYPE_CHECKING:
     from xscore.learning.closing import Closed

@@ -1,8 +1,8 @@
 """Working sessions in words: what was worked on, where, and how long ago. It prints nothing."""
 
-from xscore.cli.figures import counted
-from xscore.cli.safe_text import one_line
 from xscore.records import SessionInfo, WorkingSession
+from xscore.safe_text import one_line
+from xscore.wording import counted
 
 TASK_CHARS = 72
 _UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from xscore.cli.figures import counted, size
 from xscore.cli.memory_delete import DRY_RUN, erase_and_tell
 from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
-from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import Terminal, echo, print_json
 from xscore.errors import NothingMatched, UsageError
+from xscore.safe_text import one_line
 from xscore.sessions.formats import FORMATS
+from xscore.wording import counted, size
 
 if TYPE_CHECKING:
     from xscore.memory.store import Store

@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.figures import dollars, size
 from xscore.cli.index import by_count
 from xscore.cli.opening import in_pipeline, read_settings
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.progress import Watch
-from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import echo, print_json
 from xscore.pipeline.receipt import to_json
 from xscore.records import StoreStatus
+from xscore.safe_text import one_line
+from xscore.wording import dollars, size
 
 if TYPE_CHECKING:
     from xscore.pipeline.build import Pipeline
@@ -24,7 +24,7 @@ def status(flags: Flags) -> None:
     """Show what the store of this repository holds: files, memories, judgments, turns, dollars spent."""
     terminal = flags.terminal
     watch = Watch(terminal)
-    found = in_pipeline(_status, read_settings(flags), watch)
+    found = in_pipeline(_status, read_settings(flags), watch, make=False)
     if terminal.as_json:
         print_json(to_json(found))
     else:
@@ -37,7 +37,7 @@ async def _status(pipeline: "Pipeline") -> StoreStatus:
 
 def page(found: StoreStatus) -> str:
     """Show counts by layer, kind, language and relation, and what was spent."""
-    trusted = "" if found.trusted else " (not trusted)"
+    trusted = " (not there yet)" if not found.bytes else "" if found.trusted else " (not trusted)"
     lines = [
         f"root       {one_line(found.root)}",
         f"store      {one_line(found.store)}  {size(found.bytes)}{trusted}",
@@ -49,7 +49,7 @@ def page(found: StoreStatus) -> str:
         f"edges      {by_count(found.edges)}",
         f"judgments  {found.judgments:,}",
         f"turns      {found.turns:,}" + (f", last {found.last_turn}" if found.last_turn else ""),
-        f"spent      {dollars(found.spent_usd)}",
+        f"spent      {dollars(found.spent_usd, estimated=found.spent_estimated)}",
     ]
     if not found.files:
         lines.append("\nNothing is indexed yet: run `xscore index`.")

@@ -5,15 +5,20 @@ how loudly something is said, never what.
 """
 
 import os
+import re
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TextIO
 
 import click
 
-from xscore.cli.safe_text import json_text, one_line, visible
 from xscore.errors import UsageError
+from xscore.safe_text import json_text, one_line, visible
+
+_LABEL = re.compile(r" *\S+ {2,}| +")
+"""What stands before the words of a line: a label and its gap, or an indent."""
 
 
 def print_json(value: object) -> None:
@@ -72,20 +77,105 @@ def faint(text: str) -> str:
     return click.style(text, dim=True) if _may_colour() else text
 
 
+def columns() -> int:
+    """Columns that a page may have: those of the terminal, or of `COLUMNS`."""
+    return shutil.get_terminal_size().columns
+
+
+def columns_of_reader() -> int | None:
+    """Columns of the terminal that reads stdout; None where it is a pipe or file, which gets whole lines."""
+    return columns() if sys.stdout.isatty() else None
+
+
+def width_of(line: str) -> int:
+    """Return the columns that a line takes; wide characters take two."""
+    if line.isascii():
+        return len(line)
+    from rich.cells import cell_len
+
+    return cell_len(line)
+
+
+def wrapped(text: str, width: int | None) -> str:
+    """Break lines that take more columns: between figures (` · `) where there are some, else between words.
+
+    What goes on stands below the words after a label, or two columns in. None: nothing is broken; nor is a word.
+    """
+    return text if width is None else "\n".join(_broken(line, width) for line in text.split("\n"))
+
+
+def _broken(line: str, width: int) -> str:
+    plain = click.unstyle(line)
+    if width_of(plain) <= width:
+        return line
+    label = _LABEL.match(plain)
+    indent = " " * (len(label[0]) if label and len(label[0]) <= width // 3 else 2)
+    start = len(line) - len(line.lstrip(" "))
+    first, *others = _pieces(line[start:], width - len(indent))
+    lines = [line[:start] + first]
+    for piece in others:
+        longer = f"{lines[-1]} {piece}"
+        if width_of(click.unstyle(longer)) <= width:
+            lines[-1] = longer
+        elif piece:
+            lines.append(indent + piece)
+    return "\n".join(lines)
+
+
+def _pieces(line: str, room: int) -> Iterator[str]:
+    """Yield what is not to be torn apart: a figure with its point, or each word where it is wider than the room."""
+    *figures, last = line.split(" · ")
+    for figure in [*(f"{figure} ·" for figure in figures), last]:
+        if figures and width_of(click.unstyle(figure)) <= room:
+            yield figure
+        else:
+            yield from figure.split(" ")
+
+
+def cut(line: str, width: int | None) -> str:
+    """Cut the end off a line that takes more columns. None: it is not cut."""
+    if width is None or width_of(line) <= width:
+        return line
+    from rich.cells import set_cell_size
+
+    return set_cell_size(line, max(width - 1, 0)).rstrip() + "…"
+
+
+def cut_middle(line: str, width: int) -> str:
+    """Cut the middle out of a line that takes more columns: names differ at both ends."""
+    if width_of(line) <= width:
+        return line
+    from rich.cells import set_cell_size
+
+    head, tail = set_cell_size(line, max(width // 2 - 1, 0)), set_cell_size(line[::-1], width - width // 2)
+    return f"{head}…{tail[::-1]}"
+
+
 def text_for_stdout(text: str) -> str:
     """Escape control characters where a terminal would obey them."""
     return visible(text) if sys.stdout.isatty() else text
 
 
+def _columns_of(stream: TextIO) -> int | None:
+    """Columns of the terminal behind a stream, or of `COLUMNS`; None: it is none."""
+    if not stream.isatty():
+        return None
+    try:
+        return int(os.environ.get("COLUMNS", "")) or columns()
+    except ValueError:
+        return os.get_terminal_size(stream.fileno()).columns or columns()
+
+
 def echo(text: str) -> None:
     """Write a block made for people to stdout; colours go when stdout is no terminal."""
+    text = wrapped(text, _columns_of(sys.stdout))
     _write(text + "\n" if sys.stdout.isatty() and _may_colour() else click.unstyle(text) + "\n")
 
 
 def tell_people(text: str, *, color: bool | None = None) -> None:
     """Write to stderr; a reader who left, or a full disk there, changes nothing of the work or its result."""
     try:
-        click.echo(text, err=True, color=color)
+        click.echo(wrapped(text, _columns_of(sys.stderr)), err=True, color=color)
     except OSError:
         let_go(sys.stderr)
 

@@ -11,10 +11,10 @@ import click
 from xscore.cli.opening import in_pipeline, read_settings
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.progress import Watch
-from xscore.cli.safe_text import one_line
 from xscore.cli.terminal import Terminal, echo, print_json
 from xscore.errors import UsageError
 from xscore.pipeline.receipt import SCHEMA
+from xscore.safe_text import one_line
 
 if TYPE_CHECKING:
     from xscore.memory.trust import Rebuilt

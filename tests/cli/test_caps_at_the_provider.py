@@ -1,0 +1,153 @@
+"""What is spent under the caps, asserted at the host that is paid: the whole program, in processes of its own."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.conftest import MakeRepo
+from tests.servers.billing import BillingServer, vendor
+
+MEMORIES, MANY = 150, 500
+DAY, REPOSITORY = "XSCORE_BUDGET_MAX_USD_DAY", "XSCORE_BUDGET_MAX_USD_REPOSITORY"
+TURN = "XSCORE_BUDGET_MAX_USD"
+ONE_EACH = ("--pack-size", "1", "--concurrency", "64")
+WIDE = {TURN: "100"}
+
+
+@pytest.fixture
+def shelf(make_repo: MakeRepo) -> Path:
+    """A repository of many small memories, so that many calls are made."""
+    return make_repo({"shop/prices.py": functions(MEMORIES)})
+
+
+def functions(count: int) -> str:
+    """So many small functions."""
+    return "\n\n".join(
+        f'def price_{number}(amount: int) -> int:\n    """Price number {number}."""\n    return amount * {number}\n'
+        for number in range(count)
+    )
+
+
+@pytest.fixture
+def host() -> Iterator[BillingServer]:
+    """A vendor who takes a moment for each call, so that many are in flight at once."""
+    with BillingServer(latency_s=0.15, keep_bodies=False) as running:
+        yield running
+
+
+@pytest.fixture
+def priced(host: BillingServer) -> Iterator[Mapping[str, str]]:
+    """The environment in which that vendor is called, with no cap but what a test adds, and no probe before."""
+    with vendor(host) as environ:
+        yield {**environ, "XSCORE_JUDGE_PROBE": "false"}
+
+
+def begin(task: str, cwd: Path, home: Path, environ: Mapping[str, str]) -> subprocess.Popen[str]:
+    """Begin a turn in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "xscore", "context", task, "--json", *ONE_EACH],
+        cwd=cwd,
+        env={**os.environ, "HOME": str(home), **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def way_on(said: str) -> list[str]:
+    """Return the one command that a turn short of dollars names."""
+    (command,) = re.findall(r"`xscore (continue t_\w+ --max-usd [0-9.]+)`", said)
+    return str(command).split()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Look again and again, for half a minute at most."""
+    end = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def receipt(out: str) -> dict[str, Any]:
+    """Read what `--json` printed."""
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_sixty_four_in_flight_stay_under_the_turns_cap(
+    xscore: Run, make_repo: MakeRepo, host: BillingServer, priced: Mapping[str, str]
+) -> None:
+    """The host is paid at most the cap; what it judged is kept, exit 4, and the command that goes on is printed."""
+    shelf = make_repo({"shop/prices.py": functions(MANY)})
+    host.latency_s = 0.4
+    capped = {**priced, TURN: "0.45"}
+    done = xscore("context", "prices of the shop", *ONE_EACH, cwd=shelf, environ=capped)
+    assert done.returncode == 4, done.stderr
+    assert Decimal("0.43") < host.charged <= Decimal("0.45")
+    assert host.counts.peak_in_flight >= 32
+    assert "of the turn's $0.45 are left" in done.stderr
+    assert done.stderr.count("xscore continue") == 1
+    paid, judged = host.charged, sum(host.counts.judgments.values())
+    again = xscore(*way_on(done.stderr), "--no-answer", "--json", *ONE_EACH, cwd=shelf, environ=capped)
+    assert again.returncode == 0, again.stderr
+    coverage = receipt(again.stdout)["coverage"]
+    assert (coverage["carried"], coverage["unjudged"]) == (judged, 0)
+    assert host.charged > paid
+    assert set(host.counts.judgments.values()) == {1}
+
+
+@pytest.mark.parametrize(("span", "word"), [(DAY, "day"), (REPOSITORY, "repository")])
+def test_two_processes_share_a_cap(
+    shelf: Path,
+    own_home: Path,
+    xscore: Run,
+    host: BillingServer,
+    priced: Mapping[str, str],
+    span: str,
+    word: str,
+) -> None:
+    """Two turns at once, of 64 calls each, and a third after them: together the host is paid at most the cap."""
+    xscore("index", cwd=shelf)
+    capped = {**priced, **WIDE, span: "0.12"}
+    running = [begin(task, shelf, own_home, capped) for task in ("prices of the shop", "numbers of the amount")]
+    ended = [process.communicate(timeout=60) for process in running]
+    assert [process.returncode for process in running] == [4, 4], ended
+    assert Decimal("0.08") < host.charged <= Decimal("0.12")
+    third = xscore("context", "a third task", *ONE_EACH, cwd=shelf, environ=capped)
+    assert third.returncode == 4
+    assert f"of the {word}'s $0.12" in third.stderr
+    assert f"raise budget.max_usd_{word} to $" in third.stderr and third.stderr.count("`xscore continue t_") == 1
+    assert host.charged <= Decimal("0.12")
+    estimated = receipt(xscore("estimate", "a third task", "--json", cwd=shelf, environ=capped).stdout)
+    left = {cap["of"]: cap for cap in estimated["caps"]}
+    assert left[word]["cap_usd"] == "0.12"
+    assert Decimal(left[word]["left_usd"]) == Decimal("0.12") - host.charged
+
+
+def test_what_a_killed_process_had_set_aside_comes_back(
+    shelf: Path, own_home: Path, xscore: Run, host: BillingServer, priced: Mapping[str, str]
+) -> None:
+    """After SIGKILL the next turn has all of the day that was not charged, and no more."""
+    host.latency_s = 2.0
+    capped = {**priced, **WIDE, DAY: "0.12"}
+    killed = begin("prices of the shop", shelf, own_home, capped)
+    wait_until(lambda: host.counts.in_flight >= 8)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.communicate(timeout=20)
+    wait_until(lambda: not host.counts.in_flight)
+    host.latency_s = 0.1
+    done = xscore("context", "numbers of the amount", "--json", *ONE_EACH, cwd=shelf, environ=capped)
+    assert done.returncode == 4, done.stderr
+    spent = Decimal(receipt(done.stdout)["usage"]["judge"]["cost_usd"])
+    assert Decimal("0.10") < spent <= Decimal("0.12")

@@ -1,0 +1,161 @@
+"""The question before a costly turn, on a terminal and off it."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.conftest import MakeRepo
+from tests.pipeline.conftest import FILES
+from tests.servers.billing import BillingServer, vendor
+
+TASK = "the discount is taken twice"
+CHEAP = {"XSCORE_BUDGET_CONFIRM_USD": "0.0001"}
+QUESTION = b"Go on? [y/N]"
+CTRL_C = b"\x03"
+PATIENCE_S = 40
+
+
+@pytest.fixture
+def shop(make_repo: MakeRepo) -> Path:
+    """A small repository."""
+    return make_repo(FILES)
+
+
+@pytest.fixture
+def host() -> Iterator[BillingServer]:
+    """A vendor with prices."""
+    with BillingServer() as running:
+        yield running
+
+
+@pytest.fixture
+def priced(host: BillingServer, own_home: Path) -> Iterator[Mapping[str, str]]:
+    """The environment in which it is called."""
+    with vendor(host) as environ:
+        yield {**environ, "HOME": str(own_home)}
+
+
+@dataclass(frozen=True)
+class Dialogue:
+    """What a terminal showed, and how the program ended."""
+
+    seen: str
+    code: int
+    sent_before_the_answer: int
+
+
+def talk(
+    arguments: list[str], cwd: Path, environ: Mapping[str, str], host: BillingServer, *, answer: bytes
+) -> Dialogue:
+    """Run the program on a terminal; type the answer when it asks.
+
+    `\\x03` is a press of Ctrl-C, pressed again each second:
+    one in the instant before Python reads is seen after it.
+    """
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "xscore", *arguments],
+        cwd=cwd,
+        env={**os.environ, **environ, "TERM": "xterm", "COLUMNS": "160"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    seen, asked, end = b"", -1, time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        if not select.select([ours], [], [], 1.0)[0]:
+            if asked >= 0 and answer == CTRL_C:
+                process.send_signal(signal.SIGINT)
+            continue
+        try:
+            piece = os.read(ours, 65_536)
+        except OSError:  # the program has left the terminal
+            break
+        seen += piece
+        if asked < 0 and QUESTION in seen:
+            asked = host.counts.requests
+            if answer != CTRL_C:
+                os.write(ours, answer)
+    os.close(ours)
+    return Dialogue(seen.decode(), process.wait(timeout=10), asked)
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 2), (b"\n", 2), (CTRL_C, 130)], ids=["no", "empty", "ctrl-c"])
+def test_nothing_is_sent_unless_the_user_agrees(
+    shop: Path, host: BillingServer, priced: Mapping[str, str], answer: bytes, code: int
+) -> None:
+    """Above the limit calls, dollars and host stand before the question; no, Enter and Ctrl-C send nothing."""
+    ended = talk(["ask", TASK], shop, {**priced, **CHEAP}, host, answer=answer)
+    assert ended.code == code, ended.seen
+    assert "This turn takes about" in ended.seen and "api.openai.com" in ended.seen and "$" in ended.seen
+    assert host.counts.requests == 0
+
+
+def test_a_yes_goes_on(shop: Path, host: BillingServer, priced: Mapping[str, str]) -> None:
+    """The question comes before the first call, and the turn goes on after it."""
+    ended = talk(["ask", TASK], shop, {**priced, **CHEAP}, host, answer=b"y\n")
+    assert ended.code == 0, ended.seen
+    assert ended.sent_before_the_answer == 0 < host.counts.answering_requests
+
+
+def test_the_question_names_the_caps_that_would_bind(
+    shop: Path, host: BillingServer, priced: Mapping[str, str]
+) -> None:
+    """Who is asked is told as well what is left of a cap below the estimate, and not of one above it."""
+    caps = {"XSCORE_BUDGET_MAX_USD_DAY": "0.001", "XSCORE_BUDGET_MAX_USD_REPOSITORY": "50"}
+    ended = talk(["ask", TASK], shop, {**priced, **CHEAP, **caps}, host, answer=b"n\n")
+    assert "It will not be finished: $0.0010 of the day's $0.001 are left." in ended.seen
+    assert "repository's" not in ended.seen
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ"),
+    [(["ask", TASK, "--yes"], CHEAP), (["ask", TASK], {"XSCORE_BUDGET_CONFIRM_USD": "5"})],
+    ids=["yes", "below the limit"],
+)
+def test_no_question_where_it_was_answered(
+    shop: Path, host: BillingServer, priced: Mapping[str, str], arguments: list[str], environ: Mapping[str, str]
+) -> None:
+    """`--yes`, or an estimate below the limit: the turn runs without a question."""
+    ended = talk(arguments, shop, {**priced, **environ}, host, answer=b"n\n")
+    assert ended.code == 0, ended.seen
+    assert "Go on?" not in ended.seen and host.counts.answering_requests == 1
+
+
+def test_without_a_terminal_there_is_no_question(
+    xscore: Run, shop: Path, host: BillingServer, priced: Mapping[str, str]
+) -> None:
+    """A script is not asked: its cap holds instead."""
+    done = xscore("ask", TASK, cwd=shop, environ={**priced, **CHEAP})
+    assert done.returncode == 0, done.stderr
+    assert "Go on?" not in done.stderr and host.counts.answering_requests == 1
+
+
+def test_an_answer_that_no_cap_has_room_for(
+    xscore: Run, shop: Path, host: BillingServer, priced: Mapping[str, str]
+) -> None:
+    """All was judged and the answering call was refused: exit 4, what was judged is kept, and how to go on is said."""
+    environ = {**priced, "XSCORE_BUDGET_MAX_USD": "0.02", "XSCORE_PRIMARY_MAX_OUTPUT_TOKENS": "30000"}
+    done = xscore("ask", TASK, cwd=shop, environ=environ)
+    assert done.returncode == 4, done.stderr
+    assert "answering call failed" not in done.stderr and "the budget leaves no answer" in done.stderr
+    (command,) = re.findall(r"`xscore (continue t_\w+ --max-usd [0-9.]+)`", done.stderr)
+    assert host.counts.answering_requests == 0 < host.counts.judging_requests
+    judged = sum(host.counts.judgments.values())
+    again = xscore(*command.split(), cwd=shop, environ=environ)
+    assert again.returncode == 0, again.stderr
+    assert host.counts.answering_requests == 1
+    assert sum(host.counts.judgments.values()) == judged

@@ -1,0 +1,74 @@
+"""Commands that only read, where nothing was ever indexed or asked: they say so, and leave the disk as it is."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.conftest import MakeRepo
+
+READING = (
+    (("report",), 0),
+    (("report", "--markdown"), 0),
+    (("turns",), 0),
+    (("status",), 0),
+    (("turn", "show", "latest"), 1),
+    (("explain", "shop.py::total"), 1),
+    (("report", "--turn", "latest"), 1),
+)
+SOURCE = {"shop.py": "def total(lines):\n    return sum(lines)\n"}
+
+
+def everything(*folders: Path) -> set[Path]:
+    """All files and folders there are."""
+    return {path for folder in folders for path in folder.rglob("*") if ".git" not in path.parts}
+
+
+@pytest.mark.parametrize(("arguments", "code"), READING, ids=[" ".join(given) for given, _ in READING])
+@pytest.mark.parametrize("is_repository", [True, False], ids=["repository", "folder"])
+def test_a_reading_command_makes_no_store(
+    arguments: tuple[str, ...],
+    code: int,
+    is_repository: bool,
+    inside: Run,
+    make_repo: MakeRepo,
+    tmp_path: Path,
+    own_home: Path,
+) -> None:
+    """It tells once that there is none and what makes one, ends as over an empty store, and writes no file anywhere."""
+    folder = make_repo(SOURCE) if is_repository else tmp_path / "empty"
+    folder.mkdir(exist_ok=True)
+    before = everything(folder, own_home)
+    ran = inside(*arguments, cwd=folder)
+    assert (ran.returncode, ran.stderr.count("there is no store here yet")) == (code, 1), ran.stderr
+    assert "`xscore index`" in ran.stderr
+    assert everything(folder, own_home) == before
+
+
+@pytest.mark.parametrize("command", ["report", "turns", "status"])
+def test_a_program_gets_what_an_empty_store_gives(command: str, inside: Run, make_repo: MakeRepo) -> None:
+    """The object without a store has the fields of the one with an empty store."""
+    folder = make_repo(SOURCE)
+    without = json.loads(inside(command, "--json", cwd=folder).stdout)
+    assert inside("index", cwd=folder).returncode == 0
+    assert without.keys() == json.loads(inside(command, "--json", cwd=folder).stdout).keys()
+
+
+def test_a_gate_without_a_store_leaves_none_behind(inside: Run, make_repo: MakeRepo, tmp_path: Path) -> None:
+    """A page and a check read an empty ledger: the page is what is written, and it alone."""
+    folder = make_repo(SOURCE)
+    assert inside("report", "--html", str(tmp_path / "page.html"), cwd=folder).returncode == 0
+    assert (tmp_path / "page.html").exists()
+    inside("report", "--check", cwd=folder)
+    assert not (folder / ".xscore").exists()
+
+
+def test_a_link_in_the_place_of_a_store_is_refused_all_the_same(
+    inside: Run, make_repo: MakeRepo, tmp_path: Path
+) -> None:
+    """That a command only reads opens no way around the links that are followed nowhere."""
+    folder = make_repo(SOURCE)
+    (folder / ".xscore").symlink_to(tmp_path / "nowhere")
+    assert inside("report", cwd=folder).returncode == 6
+    assert not (tmp_path / "nowhere").exists()

@@ -1,0 +1,86 @@
+"""Foreign text in Markdown: it is shown as it is, and nothing comes of it. Rendered by a real renderer."""
+
+import html
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from tests.cost_reports.gate_reports import EVALUATION, made
+from xscore.cli.report_markdown import escaped, markdown
+from xscore.records.cost_report import Group, Spent
+from xscore.safe_text import one_line
+
+NO_WIDTH = "\u200b"
+MADE_OF_PLAIN_TEXT = re.compile(
+    r"@[a-z0-9]|#[0-9]|\bgh-[0-9]|://|\bwww\.[a-z0-9]|\b(?:mailto|xmpp):[a-z0-9]", re.IGNORECASE
+)
+"""What GitHub makes a mention, a reference or a link of, wherever it stands in a finished page."""
+PIECES = (
+    *("@octocat", "@org/team", "#12", "GH-7", "org/repo#3", "https://x.example/p.png", "www.x.example", "a@b.example"),
+    *(
+        "![x](https://x.example/p.png)",
+        "[x](javascript:0)",
+        "<img src=https://x.example>",
+        "<!--",
+        "&lt;",
+        "mailto:a@b",
+    ),
+    *("|", "`", "``", "*", "**", "_", "~~", "\\", "$x$", "$", "![", "](", "\n", "\r", " ", "word", "é", "表", "\u200d"),
+)
+TEXTS = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
+
+
+def rendered(text: str) -> str:
+    """HTML as GitHub's dialect makes it, tables and strike-through included."""
+    page: str = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(text)
+    return page
+
+
+def shown(page: str) -> str:
+    """What is read in a page."""
+    return html.unescape(re.sub(r"<[^>]*>", "", page))
+
+
+@given(TEXTS)
+def test_any_text_is_shown_as_it_is_and_nothing_comes_of_it(text: str) -> None:
+    """In a cell of a table it is one cell without a tag, holds the same characters, and mentions nobody."""
+    page = rendered(f"| a | b |\n|---|---|\n| x{escaped(text)}x | end |")
+    (cell, _) = re.findall(r"<td>(.*?)</td>", page, re.DOTALL)
+    assert "<" not in cell
+    assert shown(cell).replace(NO_WIDTH, "") == f"x{one_line(text)}x"
+    assert MADE_OF_PLAIN_TEXT.search(shown(cell)) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["@octocat", "fix #12", "GH-12", "see https://x.example", "www.x.example", "a@b.example"]
+)
+def test_what_would_mention_or_link_does_so_without_the_escape(text: str) -> None:
+    """The check above would notice: plain, each of these is a mention, a reference or a link."""
+    assert MADE_OF_PLAIN_TEXT.search(text)
+    assert MADE_OF_PLAIN_TEXT.search(escaped(text).replace("\\", "")) is None
+
+
+def test_a_report_of_hostile_names_is_a_report() -> None:
+    """Names of models, judges and repositories that are markup leave a page of tables alone."""
+    name = "![x](https://x.example/p.png) | @octocat <b>"
+    report = made(
+        by_model=(Group(name=name, turns=1, spent=Spent()),),
+        turn_id=name,
+        unjudged_by_cause={name: 10},
+        warnings=(f"{name}\n# head",),
+        evaluations=(replace(EVALUATION, judge=name),),
+    )
+    page = rendered(markdown(report))
+    tags = set(re.findall(r"<([a-z0-9]+)", page))
+    assert tags <= {"h2", "table", "thead", "tbody", "tr", "th", "td", "p", "blockquote"}
+    assert MADE_OF_PLAIN_TEXT.search(shown(page)) is None
+    assert shown(page).replace(NO_WIDTH, "").count(name) == 5
+
+
+def test_a_long_name_is_cut() -> None:
+    """Whatever a name holds, it does not fill the page."""
+    assert len(escaped("a" * 10_000)) == 481

@@ -1,0 +1,130 @@
+"""Where `xscore report` writes to: what is refused, and that nothing is written or printed before that."""
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.conftest import MakeRepo
+from xscore.cli.report_outputs import check, write_whole
+from xscore.errors import UsageError
+
+SOURCE = "def total(lines):\n    return sum(lines)\n"
+
+
+@pytest.fixture
+def shop(make_repo: MakeRepo, inside: Run) -> Path:
+    """A repository of one function, asked about once in words that a terminal would obey."""
+    made = make_repo({"shop.py": SOURCE})
+    assert inside("context", "the total \x1b[31m", "--judge", "lexical", cwd=made).returncode == 0
+    return made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--csv", "-", "--parquet", "-"], "--parquet is not written to stdout"),
+        (["--csv", "a.csv", "--parquet", "no/such/b.parquet"], "there is no such folder"),
+        (["--html", "a.html", "--csv", "shop.py"], "shop.py is there and was not written by --csv"),
+        (["--html", "shop.py"], "was not written by --html"),
+        (["--parquet", "shop.py"], "was not written by --parquet"),
+        (["--html", ""], "--html names no file"),
+        (["--csv", ""], "--csv names no file"),
+        (["--check", "--baseline", ""], "--baseline names no file"),
+        (["--update-baseline", "--baseline", "-"], "--baseline is not written to stdout"),
+        (["--html", "x", "--csv", "x"], "--html and --csv name the same file"),
+        (["--html", "x", "--parquet", "folder/../x"], "name the same file"),
+        (["--html", "x", "--parquet", "link/x"], "name the same file"),
+        (["--html", "x", "--check", "--baseline", "./x"], "--html and --baseline name the same file"),
+        (["--html", "-", "--csv", "-"], "want stdout"),
+        (["--html", "-", "--markdown"], "want stdout"),
+        (["--html", ".xscore/page.html"], "lies in a store's folder"),
+        (["--update-baseline", "--baseline", ".xscore/b.json"], "lies in a store's folder"),
+        (["--update-baseline", "--baseline", "store/b.json"], "lies in a store's folder"),
+        (["--update-baseline", "--baseline", "store/new/b.json"], "lies in a store's folder"),
+        (["--html", "loop/a.html"], "cannot be written"),
+        (["--html", "a.html", "--check", "--baseline", "none.json"], "there is no baseline"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_cannot_be_written_is_refused_first(shop: Path, inside: Run, arguments: list[str], words: str) -> None:
+    """Exit 2 in words, nothing on stdout, and every file is as it was."""
+    (shop / "folder").mkdir()
+    (shop / "link").symlink_to(".")
+    (shop / "store").symlink_to(".xscore")
+    (shop / "loop").symlink_to("loop")
+    before = sorted(path.name for path in (*shop.iterdir(), *(shop / ".xscore").iterdir()))
+    ran = inside("report", *arguments, cwd=shop)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert words in ran.stderr
+    assert (shop / "shop.py").read_text() == SOURCE
+    assert sorted(path.name for path in (*shop.iterdir(), *(shop / ".xscore").iterdir())) == before
+
+
+def test_what_was_written_earlier_is_replaced(shop: Path, inside: Run) -> None:
+    """Each output may be written again in its place, as a script does every day; an empty file may be filled."""
+    every = ("--html", "p.html", "--csv", "t.csv", "--parquet", "t.parquet")
+    (shop / "p.html").touch()
+    for grouped in ((), ("--by", "model"), ()):
+        ran = inside("report", *every, *grouped, cwd=shop)
+        assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
+    for other in (("--html", "t.csv"), ("--csv", "p.html"), ("--parquet", "p.html")):
+        assert inside("report", *other, cwd=shop).returncode == 2
+
+
+def test_a_page_may_go_to_stdout(shop: Path, inside: Run) -> None:
+    """`--html -` prints the page that `--html FILE` writes, and no file is named `-`."""
+    ran = inside("report", "--html", "-", cwd=shop)
+    assert ran.returncode == 0
+    assert ran.stdout.startswith("<!doctype html>") and ran.stdout.endswith("</html>\n")
+    assert not (shop / "-").exists()
+
+
+def test_a_table_cannot_move_the_cursor(shop: Path, inside: Run, own_home: Path) -> None:
+    """On a terminal control characters of a task are shown; into a pipe its bytes go as they are."""
+    assert "\x1b[31m" in inside("report", "--csv", "-", cwd=shop).stdout
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "xscore", "report", "--csv", "-"]
+    done = subprocess.run(command, cwd=shop, env=os.environ | {"HOME": str(own_home)}, stdout=theirs, check=False)
+    os.close(theirs)
+    shown = os.read(ours, 65_536)
+    os.close(ours)
+    assert done.returncode == 0
+    assert b"\x1b" not in shown and b"\\x1b[31m" in shown
+
+
+def test_a_pipe_or_device_is_no_earlier_output(tmp_path: Path) -> None:
+    """What has no second name is written to as it is."""
+    check({"--html": Path("/dev/null")}, writes_baseline=False)
+    write_whole(Path("/dev/null"), b"x")
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_whole(tmp_path / "none" / "x", b"x")
+
+
+def test_a_turn_is_named_as_for_turn_show(shop: Path, inside: Run) -> None:
+    """By the beginning of its id; none such is 1, several are 2, and no name is none."""
+    whole = inside("turns", "--json", cwd=shop).stdout.split('"id": "')[1].split('"')[0]
+    for name in (whole, whole[:9], "latest"):
+        ran = inside("report", "--turn", name, "--csv", "-", cwd=shop)
+        assert ran.returncode == 0 and ran.stdout.splitlines()[1].startswith(whole)
+    inside("context", "another", "--judge", "lexical", cwd=shop)
+    for name, code in (("t_", 2), ("t_zzz", 1), ("", 1)):
+        assert inside("report", "--turn", name, cwd=shop).returncode == code
+        assert inside("turn", "show", name, cwd=shop).returncode == code
+
+
+def test_a_turn_of_another_repository_is_found(shop: Path, inside: Run, tmp_path: Path) -> None:
+    """With --repo a turn may lie in either ledger; the latest is that of the repository here."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "m.py").write_text(SOURCE)
+    inside("context", "elsewhere", "--judge", "lexical", cwd=other)
+    away = inside("turns", "--json", cwd=other).stdout.split('"id": "')[1].split('"')[0]
+    ran = inside("report", "--repo", str(other), "--turn", away[:12], "--csv", "-", cwd=shop)
+    assert ran.stdout.splitlines()[1].startswith(away)
+    latest = inside("report", "--repo", str(other), "--turn", "latest", "--csv", "-", cwd=shop)
+    assert "the total" in latest.stdout

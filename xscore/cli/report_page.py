@@ -1,0 +1,228 @@
+"""The report on a terminal: what a person wants to know in ten seconds, in columns that fit the window.
+
+Figures are rounded; `--json` has them exact. It computes none but shares.
+"""
+
+import re
+import textwrap
+from collections.abc import Sequence
+
+from xscore.cli.group_rows import cells_of, head_of, lines_of, task_of
+from xscore.cli.terminal import bold, cut, cut_middle, faint, width_of
+from xscore.cli.terminal import columns as terminal_columns
+from xscore.cost_reports.payment import otherwise, paid, paid_in_short
+from xscore.records.cost_report import CostReport, EvaluationLine, Group, Spent, Timing
+from xscore.safe_text import one_line
+from xscore.wording import counted, difference, fine_seconds, moment, share, tokens
+
+EMPTY = "The ledger holds nothing here yet: `xscore ask` makes the first turn."
+NOTHING = "Nothing lies in this stretch; without --last, --since and --until all is added up."
+GROUPS_SHOWN = 40
+EVALUATIONS_SHOWN = 5
+TIMED = ("time of", "stage", "", "samples", "p50", "p95", "p99")
+EVALUATED = ("evaluated", "judge", "questions", "k", "recall", "precision", "nDCG")
+_INDENT = 12
+_MOST_WIDTH = 120
+_ROOMY = 96
+"""Columns that a line of a turn takes; in fewer, its tokens from prefix caches are left out."""
+_FIRST_WORDS = 8
+"""Columns below which the beginning of a task says nothing."""
+_PARTS = re.compile(r"(?<=[,:·]) ")
+_TIED = "\u00a0"
+"""A line is broken between parts, never between a figure and its word."""
+_BARS = " ▁▂▃▄▅▆▇█"
+
+
+def page(report: CostReport) -> str:
+    """Return the report as a page; of an empty ledger, what to do."""
+    if not report.turns_by_state and not report.spent.attempts and not report.evaluations:
+        whole = report.since is None and report.until is None
+        return f"{heading(report)}\n{EMPTY if whole else NOTHING}"
+    width = min(terminal_columns(), _MOST_WIDTH)
+    parts = [
+        [heading(report)],
+        _summary(report, width),
+        _groups(report, report.by_model, "model", width),
+        _groups(report, report.groups, report.by, width) if report.by and report.by != "model" else [],
+        _table(TIMED, timing_rows(report.timings), words=3),
+        _table(EVALUATED, evaluation_rows(report.evaluations[:EVALUATIONS_SHOWN]), words=2),
+    ]
+    return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+
+def heading(report: CostReport) -> str:
+    """Which repositories, which stretch."""
+    where = ", ".join(map(one_line, report.repositories[:3]))
+    if len(report.repositories) > 3:
+        where += f" and {len(report.repositories) - 3} more"
+    return f"{bold(where)}  {faint(stretch(report))}"
+
+
+def stretch(report: CostReport) -> str:
+    """The stretch in words."""
+    if report.turn_id:
+        return f"turn {one_line(report.turn_id)}"
+    if report.since is None and report.until is None:
+        return "the whole ledger"
+    since = f"since {moment(report.since)}" if report.since is not None else ""
+    until = f"until {moment(report.until)}" if report.until is not None else ""
+    return f"{since} {until}".strip() + " UTC"
+
+
+def turns_in_words(report: CostReport) -> str:
+    """`12: 10 done, 2 partial · 4 made no judging call`."""
+    whole = sum(report.turns_by_state.values())
+    states = ", ".join(f"{count:,} {state}" for state, count in report.turns_by_state.items())
+    cached = f" · {report.turns_cached:,} made no judging call" if report.turns_cached else ""
+    return f"{whole:,}" + (f": {states}" if states else "") + cached
+
+
+def candidates_in_words(report: CostReport) -> str:
+    """How many were judged, cached, carried, and why the others were not."""
+    found = report.coverage
+    causes = ", ".join(f"{count:,} {one_line(cause)}" for cause, count in report.unjudged_by_cause.items())
+    return (
+        f"{found.candidates:,}: {found.judged:,} judged live, {found.cached:,} cached, {found.carried:,} carried,"
+        f" {found.unjudged:,} unjudged" + (f" ({causes})" if causes else "")
+    )
+
+
+def kept_in_words(report: CostReport) -> str:
+    """`15 · 4 scores less than 0.1 from the threshold`."""
+    if report.near is None:
+        return f"{report.kept:,}"
+    return f"{report.kept:,} · {counted(report.near, 'score')} less than 0.1 from the threshold"
+
+
+def calls_in_words(spent: Spent) -> str:
+    """Calls, attempts, 429s, failures."""
+    said = f"{spent.calls:,} answered"
+    if spent.attempts > spent.calls:
+        said += (
+            f" of {counted(spent.attempts, 'attempt')}: {spent.rate_limited:,} × 429, {spent.failed:,} failed otherwise"
+        )
+    return said + (f" · tokens of {spent.estimated:,} are our estimate" if spent.estimated else "")
+
+
+def tokens_in_words(report: CostReport) -> str:
+    """Tokens by kind, and the share of judging input that came from prefix caches."""
+    usage = report.spent.usage
+    parts = [f"{tokens(usage.input_tokens)} in", f"{tokens(usage.cached_input_tokens)} of it from prefix caches"]
+    if report.prefix_hit_rate is not None:
+        parts[1] += f" ({share(report.prefix_hit_rate, 1)} of the judging)"
+    if usage.cache_write_tokens:
+        parts.append(f"{tokens(usage.cache_write_tokens)} written to them")
+    parts.append(f"{tokens(usage.output_tokens)} out")
+    if usage.reasoning_tokens:
+        parts.append(f"{tokens(usage.reasoning_tokens)} of it reasoning")
+    return ", ".join(parts)
+
+
+def estimate_in_words(report: CostReport) -> str:
+    """By how much judging missed its estimate; empty where there was none."""
+    known = report.accuracy
+    if known is None:
+        return ""
+    pairs = [
+        ("calls", known.expected.calls, known.actual.calls),
+        ("tokens in", known.expected.input_tokens, known.actual.input_tokens),
+        ("tokens out", known.expected.output_tokens, known.actual.output_tokens),
+    ]
+    said = [f"{what} {difference(actual, expected)}" for what, expected, actual in pairs]
+    if known.expected.cost_usd is not None and known.actual.cost_usd is not None:
+        said.append(
+            f"dollars without prefix caching {difference(float(known.actual.cost_usd), float(known.expected.cost_usd))}"
+        )
+    return f"{', '.join(said)} (actual against estimate, {counted(known.turns, 'turn')})"
+
+
+def columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: int, width: int) -> list[str]:
+    """Set a table: the first `words` columns to the left, the others to the right; names are cut to fit."""
+    table = [list(head), *map(list, rows)]
+    widths = [max(width_of(row[place]) for row in table) for place in range(len(head))]
+    spare = width - sum(widths) - 2 * (len(head) - 1)
+    if spare < 0:
+        widths[0] = max(12, widths[0] + spare)
+    lines = []
+    for row in table:
+        names = [cut_middle(cell, widths[at]) for at, cell in enumerate(row[:words])]
+        cells = [name + " " * (widths[at] - width_of(name)) for at, name in enumerate(names)]
+        cells += [cell.rjust(widths[at + words]) for at, cell in enumerate(row[words:])]
+        lines.append("  ".join(cells).rstrip())
+    return [faint(lines[0]), *lines[1:]]
+
+
+def _summary(report: CostReport, width: int) -> list[str]:
+    other = " · ".join(f"{way.words} {way.name}" for way in otherwise(report.comparison))
+    said = [
+        ("turns", turns_in_words(report)),
+        ("candidates", candidates_in_words(report)),
+        ("kept", kept_in_words(report)),
+        ("scores", _histogram(report)),
+        ("calls", calls_in_words(report.spent)),
+        ("tokens", tokens_in_words(report)),
+        ("dollars", paid(report.spent)),
+        ("otherwise", other),
+        ("estimate", estimate_in_words(report)),
+    ]
+    return [line for name, words in said if words for line in _entry(name, words, width)]
+
+
+def _entry(name: str, words: str, width: int) -> list[str]:
+    whole = " ".join(part.replace(" ", _TIED) for part in _PARTS.split(words))
+    lines = textwrap.wrap(whole, max(40, width - _INDENT), break_long_words=False, break_on_hyphens=False)
+    return [f"{name if not at else '':<{_INDENT}}{line.replace(_TIED, ' ')}" for at, line in enumerate(lines)]
+
+
+def _histogram(report: CostReport) -> str:
+    """Scores from 0 to 1 as bars, the threshold between them."""
+    most = max(report.scores, default=0)
+    if not most or report.threshold is None:
+        return ""
+    bars = [_BARS[-(-count * (len(_BARS) - 1) // most)] for count in report.scores]
+    at = min(round(report.threshold * len(bars)), len(bars))
+    drawn = "".join(bars[:at]) + "|" + "".join(bars[at:])
+    return f"0 [{drawn.replace(' ', '.')}] 1, threshold {report.threshold:g} at |"
+
+
+def _groups(report: CostReport, found: Sequence[Group], by: str, width: int) -> list[str]:
+    if not found:
+        return []
+    shown, began, is_of_turns = found[:GROUPS_SHOWN], lines_of(report), by == "turn"
+    table = [head_of(by), *(cells_of(group, by, began, paid=paid_in_short) for group in shown)]
+    left_out = head_of(by).index("prefix-cached") if is_of_turns and width < _ROOMY else None
+    rows = [[one_line(cell) for at, cell in enumerate(row) if at != left_out] for row in table]
+    head, *lines = columns(rows[0], rows[1:], words=2 if is_of_turns else 1, width=width)
+    if is_of_turns:
+        lines = [_with_task(line, task_of(group, began), width) for line, group in zip(lines, shown, strict=True)]
+    more = [faint(f"and {len(found) - GROUPS_SHOWN:,} more")] if len(found) > GROUPS_SHOWN else []
+    return [head, *lines, *more]
+
+
+def _with_task(line: str, task: str, width: int) -> str:
+    """Put the first words of a task behind a line, as far as the window goes."""
+    spare = width - width_of(line) - 2
+    return f"{line}  {cut(task, spare)}" if task and spare >= _FIRST_WORDS else line
+
+
+def timing_rows(found: Sequence[Timing]) -> list[tuple[str, ...]]:
+    """Under `TIMED`, what each stage took."""
+    return [
+        (one.of, one.stage, one.kind, f"{one.count:,}", *map(fine_seconds, (one.p50_s, one.p95_s, one.p99_s)))
+        for one in found
+    ]
+
+
+def evaluation_rows(found: Sequence[EvaluationLine]) -> list[tuple[str, ...]]:
+    """Under `EVALUATED`, what was found each time."""
+    return [
+        (
+            *(moment(one.at), one_line(one.judge), f"{one.cases:,}", f"{one.k}"),
+            *(f"{share:.3f}" for share in (one.recall, one.precision, one.ndcg)),
+        )
+        for one in found
+    ]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: int) -> list[str]:
+    return columns(head, rows, words=words, width=_MOST_WIDTH) if rows else []
