@@ -1,0 +1,151 @@
+"""After the command: what it took, for the summary, for the page and for other steps; and each failed gate, annotated.
+
+Only this run's part of the ledger is reported. It holds no figure to anything itself: `xscore report --check` does, and
+`conclude` says what becomes of it. What others wrote calls nobody and leads nowhere, and each part is cut before it is
+put together, so that none is left open. Trade-off: the report is made twice, as JSON and as Markdown.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from action.conclude import GATE, lets_pass
+from action.program import environment, xscore
+from action.runner import annotate, fenced, given, is_true, own_file, set_output
+
+SUMMARY_BYTES = 1_000_000
+"""A step summary may have 1 MiB; more of it and the runner drops it all."""
+COMMENT_BYTES = 60_000
+"""GitHub takes a comment of 65,536 characters."""
+PRINTED_BYTES = 20_000
+"""Of what the command printed, so that a comment has room for the rest."""
+LEVEL_OF = {"gate failed: ": "error", "gate alert: ": "warning"}
+"""What `xscore report --check` says of a gate on stderr, a line each."""
+CUT = "\n\n… cut here: the page has the rest."
+ACTIVE = re.compile(
+    r"""
+    (?<![A-Za-z0-9])@(?=\w)        # a mention
+    | \#(?=\d) | \bGH-(?=\d)      # a reference to an issue
+    | :(?=\\?/) | \bwww(?=\\?\.)  # an address
+    | \](?=[(\[:]) | !(?=\[)      # a link, an image
+    | <(?=[\w/!?]) | &(?=[\w\#])  # HTML
+    """,
+    re.ASCII | re.IGNORECASE | re.VERBOSE,
+)
+"""What GitHub makes a mention, a reference, a link, an image or HTML of. It looks after backslashes are taken out."""
+CODE = " " * 4
+"""Before each line, since a fence could be left open where a text is cut, or be as long as the text."""
+NOTHING = "\u200b"
+"""A space of no width."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What `xscore report` said, and the files it went to."""
+
+    code: int
+    """What the check ended with; 0 without a baseline."""
+    found: dict[str, Any]
+    """The report; empty where there is none."""
+    markdown: str
+    told: str
+    """On stderr."""
+
+
+def main() -> int:
+    """Write summary, page and report; give `report`, `page`, `markdown`, `cost-usd`, `calls` and `gate`."""
+    page, report, markdown = own_file("xscore", ".html"), own_file("report", ".json"), own_file("report", ".md")
+    written = _write(page)
+    printed = as_it_was(Path(given("STDOUT")))
+    report.write_text(json.dumps(written.found), "utf-8")
+    markdown.write_text(together(written.markdown, printed, COMMENT_BYTES), "utf-8")
+    with Path(os.environ["GITHUB_STEP_SUMMARY"]).open("a", encoding="utf-8") as summary:
+        summary.write(together(written.markdown, printed, SUMMARY_BYTES))
+    annotate_gates(written.told, held=not lets_pass(int(given("EXIT_CODE")), lacks_key=is_true("LACKS_KEY")))
+    spent = written.found.get("spent", {})
+    set_output("report", str(report))
+    set_output("markdown", str(markdown))
+    set_output("page", str(page) if page.exists() else "")
+    set_output("cost-usd", str(spent.get("cost_usd", "")))
+    set_output("calls", str(spent.get("attempts", "")))
+    set_output("gate", str(written.code))
+    return 0
+
+
+def together(report: str, printed: str, most: int) -> str:
+    """Return the report, of which nothing is active, and what was printed, whole; at most so many bytes."""
+    return f"{bounded(passive(report).rstrip(), most - len(printed.encode()) - 2)}\n\n{printed}"
+
+
+def passive(markdown: str) -> str:
+    """Return it so that no name in it calls anyone, and nothing of others is a link, an image or HTML."""
+    return ACTIVE.sub(lambda found: f"{found[0]}{NOTHING}", markdown)
+
+
+def bounded(text: str, most: int) -> str:
+    """Return text of at most so many bytes of UTF-8, cut at the end of a line where it is longer."""
+    if len(text.encode()) <= most:
+        return text
+    kept = text.encode()[: most - len(CUT.encode())].decode("utf-8", "ignore")
+    return (kept.rpartition("\n")[0] or kept) + CUT
+
+
+def as_it_was(printed: Path) -> str:
+    """Return what the command printed, folded away and set as code: nothing in it is Markdown; empty: nothing."""
+    with printed.open(encoding="utf-8", errors="replace") as file:  # which makes a line end of each `\r`
+        text = file.read(PRINTED_BYTES + 1).strip()
+    if not text:
+        return ""
+    code = bounded(re.sub("^", CODE, text, flags=re.MULTILINE), PRINTED_BYTES)
+    return f"<details><summary>What the command printed</summary>\n\n{code}\n\n</details>\n"
+
+
+def annotate_gates(told: str, *, held: bool) -> None:
+    """One annotation for each line of stderr that tells of a gate; held: a failure is an error, else a warning."""
+    for line in told.splitlines():
+        for start, level in LEVEL_OF.items():
+            if line.startswith(start):
+                annotate(level if held else "warning", f"xscore: {start.rstrip(': ')}", line.removeprefix(start))
+
+
+def _write(page: Path) -> Written:
+    since = [f"--since={given('SINCE')}"]
+    check = ["--check", f"--baseline={given('BASELINE')}"] if given("BASELINE") else []
+    with fenced():
+        first = told = _xscore(*since, *check, f"--html={page}", "--json")
+        if told.returncode not in (0, GATE):  # no baseline to read, say: the figures are told all the same
+            print(_message(told.stdout), file=sys.stderr)
+            check = []
+            told = _xscore(*since, f"--html={page}", "--json")
+        shown = _xscore(*since, *check, "--markdown", "--quiet")
+        sys.stderr.write(first.stderr)
+    markdown = shown.stdout if shown.returncode in (0, GATE) else ""
+    return Written(first.returncode, _report(told), markdown, first.stderr)
+
+
+def _report(told: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    if told.returncode not in (0, GATE):
+        return {}
+    found: dict[str, Any] = json.loads(told.stdout)
+    return found
+
+
+def _message(text: str) -> str:
+    try:
+        return str(json.loads(text)["error"]["message"])
+    except (ValueError, KeyError, TypeError):  # no error of ours: as it stands
+        return text
+
+
+def _xscore(*arguments: str) -> subprocess.CompletedProcess[str]:
+    words = xscore("report", *arguments)
+    return subprocess.run(words, capture_output=True, text=True, env=environment(), check=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

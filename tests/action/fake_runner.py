@@ -1,0 +1,261 @@
+"""A runner for one composite action: reads `action.yml`, runs its shell under bash, keeps caches and artifacts.
+
+It is GitHub's in what the steps can see of it: files for outputs and summary, expressions, conditions, commands in the
+log, folders that expressions name as the host of a container does, a cancellation after which only `always()` runs.
+Steps that use an action of GitHub's are done here, as their manuals say. It knows no more of the expression language
+than this action uses.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.conftest import git
+
+ROOT = Path(__file__).parents[2]
+ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
+STEPS: list[dict[str, Any]] = ACTION["runs"]["steps"]
+REPOSITORY = "someone/shop"
+NOT_HERE = "/dev/null/of/the/host"
+"""Where an expression says that the machine's folders are; nobody can make it."""
+_TOKEN = re.compile(r"'[^']*'|&&|\|\||==|!=|[()]|[A-Za-z_][\w.-]*")
+_WORDS = {"&&": "and", "||": "or"}
+_COMMAND = re.compile(r"::([\w-]+)(?: title=([^:]*))?::(.*)")
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """What the runner shows beside the run."""
+
+    level: str
+    title: str
+    message: str
+
+
+@dataclass
+class Ran:
+    """How one use of the action went."""
+
+    code: int = 0
+    """Of the first step that failed."""
+    cancelled: bool = False
+    """While the command ran."""
+    log: str = ""
+    summary: str = ""
+    steps: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
+    """Of each step that ran, `outputs`."""
+    outputs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def annotations(self) -> list[Annotation]:
+        """What the runner takes from the log."""
+        return list(annotations(self.log))
+
+    def titles(self, level: str) -> list[str]:
+        """Return the titles of this level."""
+        return [one.title for one in self.annotations if one.level == level]
+
+
+@dataclass
+class Runner:
+    """One machine with a checkout, and what GitHub keeps for its repository."""
+
+    workspace: Path
+    temp: Path
+    environ: dict[str, str] = field(default_factory=dict)
+    """Of the step that uses the action: keys, settings."""
+    caches: dict[str, Path] = field(default_factory=dict)
+    artifacts: dict[str, str] = field(default_factory=dict)
+    api_url: str = "http://127.0.0.1:9"
+    really_installs: bool = False
+    cancel_when: Callable[[], bool] | None = None
+    """When somebody cancels the job, asked while the command runs."""
+
+    @property
+    def runner_temp(self) -> Path:
+        """What RUNNER_TEMP says, emptied before each job."""
+        return self.temp / "runner"
+
+    def use(
+        self,
+        inputs: Mapping[str, str],
+        *,
+        event_name: str = "push",
+        event: Mapping[str, Any] | None = None,
+        goes_on: bool = False,
+    ) -> Ran:
+        """Run the action once, in a job of its own; goes_on: in the job of the use before."""
+        ran = Ran()
+        if not goes_on:
+            shutil.rmtree(self.runner_temp, ignore_errors=True)
+            git(self.workspace, "clean", "-qffdx", "--", ".xscore")
+        self.runner_temp.mkdir(parents=True, exist_ok=True)
+        (self.temp / "event.json").write_text(json.dumps(event or {}))
+        context: dict[str, Any] = {
+            "github": {"action_path": f"{NOT_HERE}/action", "token": "t0ken"},
+            "runner": {"temp": f"{NOT_HERE}/temp"},
+            "steps": ran.steps,
+        }
+        defaults = {name: str(one.get("default", "")) for name, one in ACTION["inputs"].items()}
+        context["inputs"] = {name: interpolate(one, context) for name, one in defaults.items()} | dict(inputs)
+        for step in STEPS:
+            if self._is_due(step, context, failed=ran.code != 0 or ran.cancelled):
+                self._do(step, context, ran, event_name)
+        ran.outputs = {name: interpolate(one["value"], context) for name, one in ACTION["outputs"].items()}
+        return ran
+
+    def _is_due(self, step: dict[str, Any], context: dict[str, Any], *, failed: bool) -> bool:
+        condition = str(step.get("if", "true"))
+        if failed and "always()" not in condition:
+            return False
+        return condition == "true" or bool(value(condition.removeprefix("${{").removesuffix("}}"), context))
+
+    def _do(self, step: dict[str, Any], context: dict[str, Any], ran: Ran, event_name: str) -> None:
+        name = step["id"]
+        ran.steps[name] = {"outputs": {}}
+        if "uses" in step:
+            with_ = {key: interpolate(str(one), context) for key, one in step["with"].items()}
+            outputs = self._use(step["uses"].partition("@")[0], with_)
+        elif name == "install" and not self.really_installs:
+            outputs = {"xscore": str(Path(sys.executable).with_name("xscore")), "python": sys.executable}
+        else:
+            outputs = self._shell(step, context, ran, event_name)
+        ran.steps[name]["outputs"] = outputs
+
+    def _use(self, action: str, with_: dict[str, str]) -> dict[str, str]:
+        if action == "actions/cache/restore":
+            return self._restore(with_["path"], with_["restore-keys"].split("\n"))
+        if action == "actions/cache/save":
+            kept = self.temp / "caches" / with_["key"]
+            shutil.copytree(self.workspace / with_["path"], kept)
+            self.caches[with_["key"]] = kept
+            return {}
+        if action == "actions/upload-artifact":
+            page = Path(with_["path"])
+            self.artifacts[page.name] = page.read_text("utf-8")
+            return {}
+        raise AssertionError(f"{action} is not known here")
+
+    def _restore(self, path: str, prefixes: list[str]) -> dict[str, str]:
+        for prefix in prefixes:
+            for key in reversed(self.caches):
+                if key.startswith(prefix):
+                    shutil.copytree(self.caches[key], self.workspace / path)
+                    return {"cache-matched-key": key}
+        return {}
+
+    def _shell(self, step: dict[str, Any], context: dict[str, Any], ran: Ran, event_name: str) -> dict[str, str]:
+        script, output, summary = (self.temp / one for one in ("step.sh", "output", "summary"))
+        script.write_text(step["run"])
+        output.write_text("")
+        summary.write_text("")
+        words = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)]
+        environ = self._environment(step, context, event_name)
+        running = subprocess.Popen(
+            words, cwd=self.workspace, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        if step["id"] == "command":
+            ran.cancelled = self._is_interrupted(running)
+        log, _ = running.communicate(timeout=100)
+        ran.log += log.decode("utf-8", "replace")
+        ran.summary += summary.read_text("utf-8")
+        ran.code = ran.code or running.returncode
+        return dict(outputs_of(output.read_text("utf-8")))
+
+    def _is_interrupted(self, running: "subprocess.Popen[bytes]") -> bool:
+        """Interrupt the step as the runner does, once the time has come; whether it has before the step's end."""
+        while self.cancel_when and running.poll() is None:
+            if self.cancel_when():
+                running.send_signal(signal.SIGINT)
+                return True
+            time.sleep(0.01)
+        return False
+
+    def _environment(self, step: dict[str, Any], context: dict[str, Any], event_name: str) -> dict[str, str]:
+        """What a step sees: the machine's, the job's, GitHub's, its own."""
+        return {
+            **{name: one for name, one in os.environ.items() if name != "PYTHONPATH"},
+            **self.environ,
+            "GITHUB_ACTION_PATH": str(ROOT),
+            "GITHUB_API_URL": self.api_url,
+            "GITHUB_EVENT_NAME": event_name,
+            "GITHUB_EVENT_PATH": str(self.temp / "event.json"),
+            "GITHUB_JOB": "questions",
+            "GITHUB_OUTPUT": str(self.temp / "output"),
+            "GITHUB_REPOSITORY": REPOSITORY,
+            "GITHUB_RUN_ID": "77",
+            "GITHUB_SERVER_URL": "https://github.invalid",
+            "GITHUB_STEP_SUMMARY": str(self.temp / "summary"),
+            "GITHUB_WORKFLOW": "xscore",
+            "RUNNER_OS": "Linux",
+            "RUNNER_TEMP": str(self.runner_temp),
+            **{name: interpolate(str(one), context) for name, one in step.get("env", {}).items()},
+        }
+
+
+def interpolate(text: str, context: Mapping[str, Any]) -> str:
+    """Put the values of expressions into a text."""
+    return re.sub(r"\$\{\{(.*?)\}\}", lambda found: str(value(found[1], context)), text)
+
+
+def value(expression: str, context: Mapping[str, Any]) -> object:
+    """Return what an expression comes to; what is not there is an empty text."""
+    tokens = _TOKEN.findall(expression.replace("always()", "'yes'"))
+    assert "".join(tokens) == re.sub(r"\s", "", expression.replace("always()", "'yes'")), expression
+    words = [_WORDS.get(one, one) if one[0] in "'&|=!()" else repr(_look_up(one, context)) for one in tokens]
+    return eval(" ".join(words))
+
+
+def outputs_of(text: str) -> Iterator[tuple[str, str]]:
+    """Read a file of outputs, in both of its forms."""
+    lines = iter(text.splitlines())
+    for line in lines:
+        name, fence, end = line.partition("<<")
+        if fence:
+            held = []
+            for within in lines:
+                if within == end:
+                    break
+                held.append(within)
+            yield name, "\n".join(held)
+        elif line:
+            name, _, held_in_line = line.partition("=")
+            yield name, held_in_line
+
+
+def annotations(log: str) -> Iterator[Annotation]:
+    """Read the commands in a log, and none between `stop-commands` and its word."""
+    word = ""
+    for line in log.splitlines():
+        if word:
+            word = "" if line == f"::{word}::" else word
+            continue
+        found = _COMMAND.match(line)
+        if found and found[1] == "stop-commands":
+            word = found[3]
+        elif found:
+            yield Annotation(found[1], _plain(found[2] or ""), _plain(found[3]))
+
+
+def _plain(text: str) -> str:
+    for code, char in (("%3A", ":"), ("%2C", ","), ("%0D", "\r"), ("%0A", "\n"), ("%25", "%")):
+        text = text.replace(code, char)
+    return text
+
+
+def _look_up(name: str, context: Mapping[str, Any]) -> str:
+    found: Any = context
+    for part in name.split("."):
+        found = found.get(part, "") if isinstance(found, Mapping) else ""
+    return str(found)
