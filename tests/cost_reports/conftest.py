@@ -1,5 +1,8 @@
 """A database for a turn's dollars, and a second look at it."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -10,6 +13,8 @@ import pytest
 from xscore import database
 from xscore.cache.group_commit import GroupCommit
 from xscore.cost_reports.budget import TurnBudget
+from xscore.cost_reports.caps import Caps
+from xscore.processes import life
 
 
 @pytest.fixture
@@ -26,7 +31,19 @@ def reader(path: Path) -> Iterator[Connection]:
     opened.close()
 
 
+@pytest.fixture
+def dead() -> str:
+    """Give the name (`processes.life`) of a process that has ended."""
+    program = "from xscore.processes import life; print(life())"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def alive() -> str:
+    """Give the name of a process that is there beside this one: the one that started it."""
+    return f"{os.getppid()} {life().partition(' ')[2]}"
+
+
 def budget_of(commits: GroupCommit, cap: str | None = "1.00", **more: float) -> TurnBudget:
     """Make the budget of turn `t`."""
     clock = (lambda: more["now"]) if "now" in more else (lambda: 1000.0)
-    return TurnBudget(commits, turn_id="t", cap=None if cap is None else Decimal(cap), clock=clock)
+    return TurnBudget(commits, turn_id="t", caps=Caps(turn=None if cap is None else Decimal(cap)), clock=clock)

@@ -1,19 +1,18 @@
 """The cap of a turn."""
 
 import asyncio
-import os
-import subprocess
-import sys
 from decimal import Decimal
 from pathlib import Path
 from sqlite3 import Connection
 
 import pytest
 
-from tests.cost_reports.conftest import budget_of
+from tests.cost_reports.conftest import alive, budget_of
 from xscore.cache.group_commit import GroupCommit
-from xscore.cost_reports.budget import TurnBudget, charged
+from xscore.cost_reports.budget import TurnBudget
+from xscore.cost_reports.caps import Caps, charged
 from xscore.errors import BudgetExhausted, StoreDamaged
+from xscore.processes import life
 
 
 async def test_what_would_pass_the_cap_is_refused_before_it_is_sent(path: Path) -> None:
@@ -92,14 +91,14 @@ async def test_turns_have_budgets_of_their_own(path: Path) -> None:
     """The cap is per turn."""
     async with GroupCommit(path) as commits:
         await budget_of(commits).reserve(Decimal(1))
-        other = TurnBudget(commits, turn_id="t2", cap=Decimal(1))
+        other = TurnBudget(commits, turn_id="t2", caps=Caps(turn=Decimal(1)))
         assert await other.reserve(Decimal(1))
 
 
 async def test_no_cap_and_no_price(path: Path, reader: Connection) -> None:
     """Without a cap nothing is refused; an unpriced call counts as nothing, as loopback does; a cap of 0 allows it."""
     async with GroupCommit(path) as commits:
-        free = budget_of(commits, None)
+        free = TurnBudget(commits, turn_id="free", caps=Caps())
         await free.settle(await free.reserve(Decimal(10**6)), Decimal(10**6))
         strict = budget_of(commits, "0")
         await strict.settle(await strict.reserve(None), None)
@@ -109,19 +108,15 @@ async def test_no_cap_and_no_price(path: Path, reader: Connection) -> None:
     assert charged(reader, "t") == 0
 
 
-@pytest.fixture
-def dead_pid() -> int:
-    """Give the number of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-c", "pass"])
-    process.wait()
-    return process.pid
-
-
-async def test_reservations_of_the_dead_are_taken_back(path: Path, reader: Connection, dead_pid: int) -> None:
-    """What a killed process had set aside is free again; what a living one has is not, until its lease runs out."""
-    living = os.getppid()
-    rows = [("a", "t", dead_pid, 2000.0, "0.5"), ("b", "t", living, 2000.0, "0.3"), ("c", "t", living, 900.0, "0.2")]
-    reader.executemany("INSERT INTO reservation VALUES (?, ?, ?, ?, ?)", rows)
+async def test_reservations_of_the_dead_are_taken_back(path: Path, reader: Connection, dead: str) -> None:
+    """What a killed process had set aside is free again; what a living one has is not; of others the lease says."""
+    living, elsewhere = alive(), "7 1 boot another-host"
+    rows = [
+        ("a", "t", dead, 2000.0, 5 * 10**11),
+        ("b", "t", living, 2000.0, 3 * 10**11),
+        ("c", "t", elsewhere, 900.0, 10**11),
+    ]
+    reader.executemany("INSERT INTO reservation (id, turn_id, life, leased_until, amount) VALUES (?, ?, ?, ?, ?)", rows)
     async with GroupCommit(path) as commits:
         budget = budget_of(commits, now=1000.0)
         await budget.reserve(Decimal("0.7"))
@@ -141,11 +136,15 @@ async def test_a_lease_taken_back_is_still_charged_when_it_settles(path: Path, r
     assert charged(reader, "t") == Decimal("0.4")
 
 
-@pytest.mark.parametrize("amount", ["abc", "NaN", "-5", "Infinity"])
-@pytest.mark.parametrize("entry", ["spending VALUES ('t', ?)", "reservation VALUES ('a', 't', {pid}, 2000.0, ?)"])
-async def test_an_amount_that_makes_no_sense_is_damage(path: Path, reader: Connection, entry: str, amount: str) -> None:
+@pytest.mark.parametrize("amount", ["abc", 0.5, -5, float("inf")])
+@pytest.mark.parametrize(
+    "entry", ["spending VALUES ('t', ?)", "reservation VALUES ('a', 't', '', '{life}', 2000.0, ?)"]
+)
+async def test_an_amount_that_makes_no_sense_is_damage(
+    path: Path, reader: Connection, entry: str, amount: object
+) -> None:
     """Where the store does not tell what a turn has cost or set aside, nothing more is spent."""
-    reader.execute(f"INSERT INTO {entry.format(pid=os.getpid())}", (amount,))
+    reader.execute(f"INSERT INTO {entry.format(life=life())}", (amount,))
     with pytest.raises(StoreDamaged, match="makes no sense"):
         async with GroupCommit(path) as commits:
             await budget_of(commits).reserve(Decimal("0.01"))

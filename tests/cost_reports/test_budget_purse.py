@@ -12,19 +12,22 @@ import pytest
 from tests.cost_reports.conftest import budget_of
 from xscore import database
 from xscore.cache.group_commit import GroupCommit
-from xscore.cost_reports.budget import TurnBudget, charged
+from xscore.cost_reports.budget import TurnBudget
+from xscore.cost_reports.caps import Caps, charged
 from xscore.errors import BudgetExhausted
+from xscore.money import dollars
 
 SPENDING = """
 import asyncio, decimal, pathlib, sys
 from xscore.cache.group_commit import GroupCommit
 from xscore.cost_reports.budget import TurnBudget
+from xscore.cost_reports.caps import Caps
 from xscore.errors import BudgetExhausted
 
 async def main():
     sent = 0
     async with GroupCommit(pathlib.Path(sys.argv[1])) as commits:
-        budget = TurnBudget(commits, turn_id="t", cap=decimal.Decimal("1.00"))
+        budget = TurnBudget(commits, turn_id="t", caps=Caps(turn=decimal.Decimal("1.00")))
         async def work():
             nonlocal sent
             while True:
@@ -48,8 +51,8 @@ async def test_far_from_the_cap_some_calls_worth_is_set_aside_at_once(path: Path
         budget = budget_of(commits)
         reservations = [await budget.reserve(Decimal("0.001")) for _ in range(40)]
         assert commits.commits <= 3
-        (held,) = reader.execute("SELECT amount_usd FROM reservation").fetchall()
-        assert Decimal("0.040") <= Decimal(held[0]) <= Decimal("0.060")
+        (held,) = reader.execute("SELECT amount FROM reservation").fetchall()
+        assert Decimal("0.040") <= dollars(held[0]) <= Decimal("0.060")
         for reservation in reservations:
             await budget.settle(reservation, Decimal("0.0004"))
         await commits.caught_up()
@@ -63,7 +66,7 @@ async def test_what_was_taken_back_is_not_lent(path: Path, reader: Connection) -
         budget = budget_of(commits)
         first, second = await budget.reserve(Decimal("0.01")), await budget.reserve(Decimal("0.01"))
         reader.execute("DELETE FROM reservation")
-        reader.execute("INSERT INTO spending VALUES ('t', '0.97')")
+        reader.execute("INSERT INTO spending VALUES ('t', 970000000000)")
         await budget.settle(first, Decimal("0.01"))
         await commits.caught_up()
         third = await budget.reserve(Decimal("0.02"))
@@ -79,7 +82,7 @@ async def test_a_purse_is_renewed_long_before_its_lease_ends(path: Path, reader:
     """A call is lent only what stays set aside for longer than the call may take."""
     now = [1000.0]
     async with GroupCommit(path) as commits:
-        budget = TurnBudget(commits, turn_id="t", cap=Decimal(1), clock=lambda: now[0], lease_s=100)
+        budget = TurnBudget(commits, turn_id="t", caps=Caps(turn=Decimal(1)), clock=lambda: now[0], lease_s=100)
         first = await budget.reserve(Decimal("0.001"))
         now[0] += 60
         second = await budget.reserve(Decimal("0.001"))

@@ -1,7 +1,7 @@
 """The ledger of calls."""
 
-import time
 from collections.abc import Iterator
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from sqlite3 import Connection
@@ -12,7 +12,7 @@ import pytest
 from xscore import database
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.writer import JudgmentWriter
-from xscore.cost_reports.ledger import Ledger, chars_per_token, spent, stage_usage, total
+from xscore.cost_reports.ledger import Ledger, chars_per_token, is_estimated, spent, stage_usage, total
 from xscore.errors import StoreDamaged
 from xscore.pipeline.tab import Tab
 from xscore.records import CallRecord, JudgeIdentity, Judgment, Stage, StageUsage, Usage
@@ -166,24 +166,62 @@ async def test_a_stored_ratio_that_cannot_be_is_not_believed(path: Path, reader:
             assert learned(reader) is None
 
 
-async def test_recording_costs_the_caller_little(path: Path) -> None:
-    """Recording a call takes at most 20 µs of CPU, commits excluded, scaled to an anchor of this very run."""
+async def test_calls_that_come_together_are_written_together(path: Path, reader: Connection) -> None:
+    """Hundreds of records take a few commits, and each model's ratio is written once for all of them."""
+    changes: list[int] = []
     async with GroupCommit(path) as commits:
-        ledger, records = Ledger(commits), [call(number) for number in range(3_000)]
-        start = time.thread_time()
-        for record in records:
-            ledger.record(record)
-        each = (time.thread_time() - start) / len(records)
-        start = time.thread_time()
-        total = 0
-        for number in range(1_000_000):
-            total += number
-        anchor = time.thread_time() - start
-    assert each <= 20e-6 * max(1.0, anchor / 0.030), f"{each * 1e6:.1f} µs"
+        ledger = Ledger(commits)
+        await commits.submit(lambda connection: changes.append(connection.total_changes))
+        for number in range(500):
+            ledger.record(call(number, chars=300))
+        await commits.submit(lambda connection: changes.append(connection.total_changes))
+        assert commits.commits <= 50
+    assert changes[1] - changes[0] - 500 <= commits.commits
+    assert stage_usage(reader, "t_1", Stage.JUDGE).calls == 500
 
 
-@pytest.mark.parametrize("cost", ["0.\x002", "abc", "NaN", "sNaN", "Infinity", "-5"])
-def test_a_cost_that_is_no_amount_is_damage(cost: str) -> None:
+async def test_ratios_learned_together_are_those_learned_one_by_one(path: Path, tmp_path: Path) -> None:
+    """Fading does not depend on how calls happen to be grouped, nor on other models' calls between them."""
+    records = [call(number, chars=200 + number, host="ab"[number % 3 == 0]) for number in range(60)]
+    found = []
+    for place, step in ((path, 60), (tmp_path / "other.db", 1)):
+        async with GroupCommit(place) as commits:
+            for start in range(0, 60, step):
+                for record in records[start : start + step]:
+                    Ledger(commits).record(record)
+                await committed(commits)
+        with closing(database.connect(place)) as opened:
+            found.append([learned(opened, host=host) for host in "ab"])
+    assert found[0] == pytest.approx(found[1])
+    assert None not in found[0] and found[0][0] != found[0][1]
+
+
+@pytest.mark.parametrize("cost", ["0.2", b"1", 0.5, float("inf"), -5])
+def test_a_cost_that_is_no_amount_is_damage(cost: Any) -> None:
     """A sum of money is exact, or not given at all."""
     with pytest.raises(StoreDamaged, match="a cost makes no sense"):
-        total(["0.1", cost])
+        total([1, cost])
+
+
+async def test_the_whole_store_is_added_up_in_one_question(path: Path, reader: Connection) -> None:
+    """Nothing spent is $0; many large amounts overflow nothing; an estimate among them is told."""
+    assert (spent(reader), is_estimated(reader)) == (Decimal(0), False)
+    async with GroupCommit(path) as commits:
+        ledger = Ledger(commits)
+        for number in range(3):
+            ledger.record(call(number, cost_usd=Decimal("9000000.000000000001")))
+        await committed(commits)
+        assert (spent(reader), is_estimated(reader)) == (Decimal("27000000.000000000003"), False)
+        ledger.record(call(3, cost_usd=Decimal(0), estimated=True))
+    assert (spent(reader), is_estimated(reader)) == (Decimal("27000000.000000000003"), True)
+
+
+@pytest.mark.parametrize("cost", ["lost", "", -1, 0.5, b"1"])
+async def test_a_damaged_cost_is_not_added_up(path: Path, reader: Connection, cost: Any) -> None:
+    """One row that is no amount makes the whole sum damage, not a smaller sum."""
+    async with GroupCommit(path) as commits:
+        Ledger(commits).record(call(1))
+        Ledger(commits).record(call(2))
+    reader.execute("UPDATE call SET cost = ? WHERE id = 'c_2'", (cost,))
+    with pytest.raises(StoreDamaged, match="a cost makes no sense"):
+        spent(reader)

@@ -1,7 +1,6 @@
 """Whether keeping a prefix pays, and the gaps that decide it."""
 
 import sqlite3
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,7 +81,7 @@ def add_turn(connection: sqlite3.Connection, number: int, at: float, calls: int 
         (f"t_{number}", at),
     )
     connection.executemany(
-        "INSERT INTO call VALUES (?, ?, ?, ?, ?, ?, ?, 0.5, ?, 20, 1, 0, 0, 1, 0, '0', 0)",
+        "INSERT INTO call VALUES (?, ?, ?, ?, ?, ?, ?, 0.5, ?, 20, 1, 0, 0, 0, 1, 0, 0, NULL, NULL, NULL, 0)",
         [
             (
                 f"c_{number}_{n}",
@@ -119,18 +118,12 @@ def test_gaps_are_between_turns_that_sent_something(connection: sqlite3.Connecti
 
 
 def test_a_large_ledger_is_asked_by_its_indexes(connection: sqlite3.Connection) -> None:
-    """Over 100,000 calls, half of them of another judge, the look costs less than 2 % of the CPU of reading them."""
+    """Among as many calls of another judge, no table of calls is read from end to end."""
     connection.execute("BEGIN")
-    for number in range(400):
-        add_turn(connection, number, NOW - 400 * 60 + number * 60, calls=250, model="m" if number % 2 else "other")
+    for number in range(60):
+        add_turn(connection, number, NOW - 60 * 60 + number * 60, calls=5, model="m" if number % 2 else "other")
     connection.execute("COMMIT")
-    started = time.process_time()
-    assert len(connection.execute("SELECT * FROM call").fetchall()) == 100_000
-    all_s, started = time.process_time() - started, time.process_time()
-    for _ in range(10):
-        assert gaps(connection) == (60.0, *[120.0] * 19)
-    look_s = (time.process_time() - started) / 10
-    assert look_s < 0.02 * all_s
+    assert gaps(connection) == (60.0, *[120.0] * 19)
     plan = connection.execute(f"EXPLAIN QUERY PLAN {_query()}", (NOW, TURNS_LOOKED_AT, *"abcd", 20)).fetchall()
     assert all("SCAN call" not in str(row) for row in plan)
 

@@ -11,7 +11,7 @@ from xscore.providers.pack_reading import shown_memories
 from xscore.providers.reply_schema import SCHEMA_NAME, reply_schema
 from xscore.records import Kind, Turn
 from xscore.scorer.codebook import CODEBOOK
-from xscore.scorer.draft import FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
+from xscore.scorer.draft import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
 from xscore.scorer.packs import profile
 from xscore.scorer.parse import read
 
@@ -65,4 +65,4 @@ def test_the_figures_are_those_of_the_code() -> None:
     assert ", ".join(f"`{code}`" for code in CODEBOOK[:5]) in PAGE
     for limits in (profile(), profile(cache_floor=4_096)):
         assert f"{limits.tokens:,}" in PAGE and str(limits.size) in PAGE
-    assert (FRAME_TOKENS, SCORE_TOKENS, REASON_TOKENS) == (40, 8, 32)
+    assert (MOST_FRAME_TOKENS, SCORE_TOKENS, REASON_TOKENS) == (40, 8, 32)

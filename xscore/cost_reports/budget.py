@@ -1,39 +1,44 @@
 """The dollars of a turn: an upper bound of each call is set aside in the store before it is sent.
 
-What is set aside plus what is charged never passes the cap, over all tasks and processes that work on the turn. A call
-that ended without telling its price stays charged at its bound. What a process had set aside is taken back when it
-died, or when its lease ran out. So that not every call waits for the disk, a process sets some calls' worth aside at
-once and lends it out; near the cap it takes no more than the next call needs, and there a call waits for those of its
-own process in flight, which mostly cost less than their bound, before it is refused. Trade-off: it does not wait for
-those of another process, nor for what another holds ready, at most a sixteenth of what was left.
+What is set aside plus what is charged never passes any of the caps (`caps`), over all tasks and processes that share
+the store. A call that ended without telling its price stays charged at its bound, and each on the day on which its
+dollars were set aside. What a process had set aside is taken back when it died; of one in another container its lease
+alone tells. So that not every call waits for the disk, a process sets some calls' worth aside at once and lends it out;
+near a cap it takes no more than the next call needs, and there a call waits for those of its own process in flight,
+which mostly cost less than their bound, before it is refused. Without a cap nothing is set aside, and what was spent is
+entered all the same, so that a cap set later knows of it. Trade-off: it does not wait for the calls of another process,
+nor for what another holds ready, at most a sixteenth of what was left.
 """
 
-import os
 import secrets
 import sqlite3
 import time
 from asyncio import CancelledError, Event, Lock
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from decimal import Decimal
+from dataclasses import dataclass, field, replace
+from decimal import ROUND_UP, Decimal
 from functools import partial
 from sqlite3 import Connection
 from typing import NamedTuple
 
+from xscore import money
 from xscore.cache.group_commit import GroupCommit
-from xscore.cost_reports.ledger import dollars
+from xscore.cost_reports import caps as spans
+from xscore.cost_reports.caps import NOTHING, REPOSITORY, Caps
 from xscore.database import making_sense
 from xscore.errors import BudgetExhausted, StoreError
-from xscore.processes import is_alive
+from xscore.processes import life
+from xscore.records import CapLeft
+from xscore.utc_days import DAY_S, day_of
 
 LEASE_S = 3_600.0
-"""Half of it is longer than any call's deadline: a lease runs out only under a process that is gone or stuck."""
+"""Half of it is longer than any call's deadline."""
 AHEAD = 16
 """So many calls' worth is set aside beyond what the next call needs,"""
 AHEAD_SHARE = 16
-"""but no more than this part of the calls that the cap still has room for."""
-NOTHING = Decimal(0)
+"""but no more than this part of the calls that the caps still have room for."""
+CENT = Decimal("0.01")
 
 
 @dataclass(slots=True)
@@ -41,6 +46,10 @@ class _Purse:
     """Dollars set aside in one row of the store."""
 
     leased_until: float
+    day: str
+    """UTC; all that is lent from it is charged on this day."""
+    number: float
+    """Of that day, which takes less time to compare."""
     row: str = field(default_factory=lambda: secrets.token_hex(8))
     room: Decimal = NOTHING
     """Not lent to a call."""
@@ -79,45 +88,48 @@ class _Fill:
     own: frozenset[str]
     """Rows of this process."""
     got: Decimal = NOTHING
-    left: Decimal = NOTHING
-    """Of the cap, before it."""
+    tightest: CapLeft | None = None
+    """The cap with the least room, before it."""
 
 
 class TurnBudget:
-    """The cap of one turn, shared through the store. `cap` None: nothing is capped."""
+    """What one turn may spend under all the caps, shared through the store."""
 
     def __init__(
         self,
         commits: GroupCommit,
         *,
         turn_id: str,
-        cap: Decimal | None,
+        caps: Caps,
         clock: Callable[[], float] = time.time,
         lease_s: float = LEASE_S,
     ) -> None:
+        """clock: Unix seconds; it tells the day, and when a lease has run out."""
         self._commits = commits
         self._turn_id = turn_id
-        self._cap = cap
+        self._caps = caps
         self._clock = clock
         self._lease_s = lease_s
-        self._purse = _Purse(clock() + lease_s)
+        self._life = life()
+        self._purse = self._new_purse()
         self._open: dict[str, tuple[_Purse, Decimal]] = {}
         self._reserved = 0
         self._line = Lock()
         self._settled = Event()
 
     async def reserve(self, usd: Decimal | None) -> str:
-        """Set aside an upper bound (None: unpriced, counts as nothing). Raises BudgetExhausted past the cap.
+        """Set aside an upper bound (None: unpriced, counts as nothing). Raises BudgetExhausted past a cap.
 
         What was bought so far is kept first: where it cannot be, StoreError is raised and nothing more is bought.
         """
         await self._commits.caught_up()
-        if self._cap is None or not usd:
+        if not usd:
             return ""
         async with self._line:
-            while not (self._is_held() and usd <= self._purse.room):
+            while not (self._is_held() and (usd <= self._purse.room or not self._caps.any)):
                 await self._more_for(usd)
-            self._purse.room -= usd
+            if self._caps.any:
+                self._purse.room -= usd
         self._purse.lent += 1
         self._reserved += 1
         name = f"{self._reserved:x}"
@@ -134,24 +146,33 @@ class TurnBudget:
             return
         purse, bound = self._open.pop(reservation)
         charge = bound if actual is None else actual
-        held = purse.room + bound
-        purse.room = max(NOTHING, held - charge)
         purse.lent -= 1
-        freed = held - purse.room + purse.surplus()
+        freed = NOTHING
+        if self._caps.any:
+            held = purse.room + bound
+            purse.room = max(NOTHING, held - charge)
+            freed = held - purse.room + purse.surplus()
         with suppress(StoreError, sqlite3.Error):
             self._commits.add(self._charge, _Charge(purse, charge, freed))
         self._settled.set()
         self._settled = Event()
 
+    def _new_purse(self) -> _Purse:
+        now = self._clock()
+        return _Purse(now + self._lease_s, day_of(now), now // DAY_S)
+
     def _is_held(self) -> bool:
-        """Whether what the purse holds will be set aside for as long as a call takes."""
-        return not self._purse.is_lost and self._clock() < self._purse.leased_until - self._lease_s / 2
+        """Whether what the purse holds will be set aside for as long as a call takes, and counts for today."""
+        purse, now = self._purse, self._clock()
+        is_leased = not self._caps.any or (not purse.is_lost and now < purse.leased_until - self._lease_s / 2)
+        return is_leased and purse.number == now // DAY_S
 
     async def _more_for(self, usd: Decimal) -> None:
         """Set more aside, or wait for a call in flight. Raises BudgetExhausted where there is none."""
         if not self._is_held():
-            self._purse.spare = NOTHING
-            self._purse = _Purse(self._clock() + self._lease_s)
+            self._renew()
+        if not self._caps.any:
+            return
         purse, settled = self._purse, self._settled
         own = frozenset(lender.row for lender, _ in self._open.values()) | {purse.row}
         fill = _Fill(purse, usd - purse.room, usd, own)
@@ -166,74 +187,81 @@ class TurnBudget:
         elif self._open or settled.is_set():
             await settled.wait()
         else:
-            raise BudgetExhausted(
-                f"the next call may cost ${usd}, and {self._rest(fill.left + purse.room)}",
-                hint="Raise --max-usd, or narrow the task; what was judged is kept and not paid again.",
-            )
+            assert fill.tightest is not None
+            raise _refusal(usd, fill.tightest, purse)
 
-    def _rest(self, left: Decimal) -> str:
-        """Say what is left; a host can charge more than the bound of a call, and so beyond the cap."""
-        if left < 0:
-            return f"the turn's ${self._cap} are spent, and ${-left} beyond"
-        return f"${left} of the turn's ${self._cap} are left"
+    def _renew(self) -> None:
+        """Begin another purse; what is not lent of the one before is given back, the rest by its calls in flight."""
+        before, self._purse = self._purse, self._new_purse()
+        before.spare = NOTHING
+        unlent = before.surplus()
+        if unlent:
+            self._commits.post(lambda connection: _take_from(connection, before, unlent))
 
     def _set_aside(self, fill: _Fill, connection: Connection) -> None:
-        assert self._cap is not None
-        row, leased_until = fill.purse.row, self._clock() + self._lease_s
-        held = self._held(fill.own, connection)
-        fill.left = self._cap - charged(connection, self._turn_id) - sum(held.values(), NOTHING)
-        if fill.needed > fill.left:
-            return
-        further = int((fill.left - fill.needed) / fill.call) // AHEAD_SHARE
-        fill.got = fill.needed + min(AHEAD, further) * fill.call
-        fill.purse.leased_until = leased_until
-        connection.execute(
-            "INSERT INTO reservation (id, turn_id, pid, leased_until, amount_usd) VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT (id) DO UPDATE SET leased_until = excluded.leased_until, amount_usd = excluded.amount_usd",
-            (row, self._turn_id, os.getpid(), leased_until, str(held.get(row, NOTHING) + fill.got)),
-        )
-
-    def _held(self, own: frozenset[str], connection: Connection) -> dict[str, Decimal]:
-        """Return what is set aside, by row; take back what the dead and the stuck had."""
-        rows = connection.execute(
-            "SELECT id, pid, leased_until, amount_usd FROM reservation WHERE turn_id = ?", (self._turn_id,)
-        ).fetchall()
-        others = [row for row in rows if row[0] not in own]  # of our own the clock, set forth, says nothing
-        living = {pid for pid in {row[1] for row in others} if is_alive(pid)}
-        now = self._clock()
-        gone = {name for name, pid, leased_until, _ in others if leased_until < now or pid not in living}
+        now, purse = self._clock(), fill.purse
+        held, gone = spans.aside(connection, own=fill.own, now=now)
         connection.executemany("DELETE FROM reservation WHERE id = ?", [(row,) for row in gone])
-        with making_sense("what is set aside"):
-            return {name: dollars(amount) for name, _, _, amount in rows if name not in gone}
+        found = spans.left(connection, self._caps, turn_id=self._turn_id, day=purse.day, set_aside=held)
+        fill.tightest = min(found, key=lambda cap: cap.left_usd)
+        if fill.needed > fill.tightest.left_usd:
+            return
+        further = int((fill.tightest.left_usd - fill.needed) / fill.call) // AHEAD_SHARE
+        fill.got = fill.needed + min(AHEAD, further) * fill.call
+        purse.leased_until = now + self._lease_s
+        before = sum((row.usd for row in held if row.row == purse.row), NOTHING)
+        connection.execute(
+            "INSERT INTO reservation (id, turn_id, day, life, leased_until, amount) VALUES (?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (id) DO UPDATE SET leased_until = excluded.leased_until, amount = excluded.amount",
+            (purse.row, self._turn_id, purse.day, self._life, purse.leased_until, money.picodollars(before + fill.got)),
+        )
 
     def _charge(self, charges: Sequence[_Charge], connection: Connection) -> None:
+        whole = {self._turn_id: NOTHING, REPOSITORY: NOTHING}
         for purse in {charge.purse.row: charge.purse for charge in charges}.values():
             own = [charge for charge in charges if charge.purse is purse]
-            _take_from(connection, purse, sum((charge.freed for charge in own), NOTHING))
-        whole = charged(connection, self._turn_id) + sum((charge.usd for charge in charges), NOTHING)
-        connection.execute(
-            "INSERT INTO spending (turn_id, spent_usd) VALUES (?, ?)"
-            " ON CONFLICT (turn_id) DO UPDATE SET spent_usd = excluded.spent_usd",
-            (self._turn_id, str(whole)),
-        )
+            if self._caps.any:
+                _take_from(connection, purse, sum((charge.freed for charge in own), NOTHING))
+            spent = sum((charge.usd for charge in own), NOTHING)
+            for span in (self._turn_id, purse.day, REPOSITORY):
+                whole[span] = whole.get(span, NOTHING) + spent
+        spans.charge(connection, whole, capped=self._capped(whole))
+
+    def _capped(self, names: Iterable[str]) -> frozenset[str]:
+        """Return which of these spans have a cap."""
+        caps, turn = self._caps, self._turn_id
+        of = {turn: caps.turn, REPOSITORY: caps.repository}
+        return frozenset(name for name in names if of.get(name, caps.day) is not None)
 
 
-def charged(connection: Connection, turn_id: str) -> Decimal:
-    """Return what the settled calls of a turn have cost. Raises StoreDamaged."""
-    row = connection.execute("SELECT spent_usd FROM spending WHERE turn_id = ?", (turn_id,)).fetchone()
-    with making_sense("what a turn has cost"):
-        return dollars(row[0]) if row else NOTHING
+def _refusal(usd: Decimal, cap: CapLeft, purse: _Purse) -> BudgetExhausted:
+    """Say which cap binds, what is left of it and how to go on."""
+    from xscore.cost_reports.cap_words import left_of  # for refusals alone
+
+    rest = left_of(replace(cap, left_usd=cap.left_usd + purse.room), day=purse.day)
+    return BudgetExhausted(f"the next call may cost ${usd:f}, and {rest}", hint=_way_on(cap, usd))
+
+
+def _way_on(cap: CapLeft, usd: Decimal) -> str:
+    """Name what to raise, and the command that goes on; each turn has a cap of its own, also one that goes on."""
+    match cap.of:
+        case "turn":
+            higher = max(2 * cap.cap_usd, 2 * usd).quantize(CENT, ROUND_UP)
+            return f"What was judged is kept; go on with `xscore continue --max-usd {higher:f}`, or narrow the task."
+        case "day":
+            return "Raise budget.max_usd_day, or wait for the next day (UTC); then go on with `xscore continue`."
+    return "Raise budget.max_usd_repository; then go on with `xscore continue`."
 
 
 def _take_from(connection: Connection, purse: _Purse, usd: Decimal) -> None:
     """Set so much less aside; a purse whose row is gone is lost."""
-    found = connection.execute("SELECT amount_usd FROM reservation WHERE id = ?", (purse.row,)).fetchone()
+    found = connection.execute("SELECT amount FROM reservation WHERE id = ?", (purse.row,)).fetchone()
     if found is None:
         purse.is_lost = True
         return
     with making_sense("what is set aside"):
-        left = dollars(found[0]) - usd
+        left = money.dollars(found[0]) - usd
     if left > 0:
-        connection.execute("UPDATE reservation SET amount_usd = ? WHERE id = ?", (str(left), purse.row))
+        connection.execute("UPDATE reservation SET amount = ? WHERE id = ?", (money.picodollars(left), purse.row))
     else:
         connection.execute("DELETE FROM reservation WHERE id = ?", (purse.row,))

@@ -1,14 +1,16 @@
 """The ledger: one row an attempt, and what the rows of a turn add up to.
 
 Rows go through the same writing thread as judgments and in front of them, so that a committed judgment never lacks the
-record of the call that paid for it; `record` itself only queues. Money is added as exact decimals. Trade-off: sums are
-made row by row in Python (SQLite has no decimals), some milliseconds for the thousands of calls of a turn.
+record of the call that paid for it; `record` itself only queues. Money is kept in picodollars (`money`), so that SQL
+adds it up exactly. Trade-off: a row holds what the call would have cost otherwise as well, at the prices of its day.
 """
 
 import sqlite3
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
+from operator import attrgetter
 
+from xscore import money
 from xscore.cache.group_commit import GroupCommit
 from xscore.database import making_sense
 from xscore.errors import StoreError
@@ -22,18 +24,26 @@ MAX_CHARS_PER_TOKEN = 8.0
 """Whole judging prompts in any language lie within (their mix takes 3.7): beyond, a host has misreported its usage."""
 _INSERT = """
     INSERT INTO call (id, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates,
-        input_tokens, cached_input_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost_usd, estimated)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        input_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens,
+        cost, cost_without_prefix_cache, cost_without_packs, cost_by_batch, estimated)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _LEARN = """
     INSERT INTO chars_per_token (provider, host, model, chars, tokens) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (provider, host, model) DO UPDATE
     SET chars = chars * ? + excluded.chars, tokens = tokens * ? + excluded.tokens
 """
+"""The last two: what is left of the past after as many calls as are added."""
 _RATIO = "SELECT chars / tokens FROM chars_per_token WHERE provider = ? AND host = ? AND model = ?"
+_SPENT = """
+    SELECT count(*) - count(cost), max(iif(cost < 0 OR typeof(cost) NOT IN ('integer', 'null'), cost, NULL)),
+        coalesce(sum(cost / 1000000), 0), coalesce(sum(cost % 1000000), 0)
+    FROM call
+"""
+"""In two sums, so that no number of rows overflows one."""
 _ROWS = """
-    SELECT outcome, cost_usd, estimated,
-        input_tokens, cached_input_tokens, cache_write_tokens, output_tokens, reasoning_tokens
+    SELECT outcome, cost, estimated, input_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens,
+        output_tokens, reasoning_tokens
     FROM call WHERE turn_id = ? AND stage = ?
 """
 
@@ -69,27 +79,27 @@ def stage_usage(connection: sqlite3.Connection, turn_id: str, stage: Stage) -> S
 
 
 def spent(connection: sqlite3.Connection) -> Decimal | None:
-    """Add up every call in the store; None as soon as one is unpriced."""
-    return total(row[0] for row in connection.execute("SELECT cost_usd FROM call").fetchall())
+    """Add up every call in the store; None as soon as one is unpriced. Raises StoreDamaged for what is no amount."""
+    unpriced, damaged, millions, rest = connection.execute(_SPENT).fetchone()
+    if damaged is not None:
+        total([damaged])
+    return None if unpriced else total([millions * 10**6 + rest])
 
 
-def total(costs: Iterable[str | None]) -> Decimal | None:
-    """Add decimal strings exactly; None as soon as one is unpriced."""
+def is_estimated(connection: sqlite3.Connection) -> bool:
+    """Whether the usage of some call in the store is our estimate."""
+    return bool(connection.execute("SELECT EXISTS (SELECT 1 FROM call WHERE estimated <> 0)").fetchone()[0])
+
+
+def total(costs: Iterable[int | None]) -> Decimal | None:
+    """Add picodollars; None as soon as one is unpriced. Raises StoreDamaged for what is no amount."""
     whole = Decimal(0)
     with making_sense("a cost"):
         for cost in costs:
             if cost is None:
                 return None
-            whole += dollars(cost)
+            whole += money.dollars(cost)
     return whole
-
-
-def dollars(stored: str) -> Decimal:
-    """Read an amount that only we write, within `making_sense`. Raises ValueError or ArithmeticError otherwise."""
-    amount = Decimal(stored)
-    if not amount.is_finite() or amount < 0:
-        raise ValueError(stored)
-    return amount
 
 
 def chars_per_token(connection: sqlite3.Connection, *, provider: str, host: str, model: str) -> float | None:
@@ -101,12 +111,24 @@ def chars_per_token(connection: sqlite3.Connection, *, provider: str, host: str,
     return float(row[0]) if row and _is_believable(row[0]) else None
 
 
-_USAGE = ("input_tokens", "cached_input_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
+_USAGE = (
+    "input_tokens",
+    "cached_input_tokens",
+    "cache_write_tokens",
+    "cache_write_1h_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+)
+_ATTRIBUTES = attrgetter(
+    *("id", "turn_id", "stage.value", "provider", "host", "model", "started_at", "duration_s", "outcome", "candidates"),
+    *(f"usage.{name}" for name in _USAGE),
+)
+"""The columns before the costs, as one call in C: a row is made of every call."""
 
 
 def _insert(calls: Sequence[CallRecord], connection: sqlite3.Connection) -> None:
     connection.executemany(_INSERT, map(_row, calls))
-    connection.executemany(_LEARN, [_lesson(call) for call in calls if _teaches(call)])
+    connection.executemany(_LEARN, _lessons(calls))
 
 
 def _teaches(call: CallRecord) -> bool:
@@ -118,17 +140,19 @@ def _is_believable(ratio: float | None) -> bool:
     return ratio is not None and MIN_CHARS_PER_TOKEN <= ratio <= MAX_CHARS_PER_TOKEN
 
 
-def _lesson(call: CallRecord) -> tuple[object, ...]:
-    return call.provider, call.host, call.model, call.chars, call.usage.input_tokens, _FADE, _FADE
+def _lessons(calls: Sequence[CallRecord]) -> list[tuple[object, ...]]:
+    """Add up what these calls teach of each model, one after the other, so that each model's row is written once."""
+    learned: dict[tuple[str, str, str], tuple[float, float, float]] = {}
+    for call in calls:
+        if _teaches(call):
+            key = call.provider, call.host, call.model
+            chars, tokens, left = learned.get(key, (0.0, 0.0, 1.0))
+            learned[key] = chars * _FADE + call.chars, tokens * _FADE + call.usage.input_tokens, left * _FADE
+    return [(*key, chars, tokens, left, left) for key, (chars, tokens, left) in learned.items()]
 
 
 def _row(call: CallRecord) -> tuple[object, ...]:
-    usage = call.usage
-    return (
-        *(call.id, call.turn_id, call.stage, call.provider, call.host, call.model, call.started_at),
-        *(call.duration_s, call.outcome, call.candidates),
-        *(usage.input_tokens, usage.cached_input_tokens, usage.cache_write_tokens),
-        *(usage.output_tokens, usage.reasoning_tokens),
-        None if call.cost_usd is None else str(call.cost_usd),
-        int(call.estimated),
-    )
+    otherwise = call.otherwise
+    costs = call.cost_usd, otherwise.without_prefix_cache, otherwise.without_packs, otherwise.by_batch
+    amounts = [None if usd is None else money.picodollars(usd) for usd in costs]
+    return (*_ATTRIBUTES(call), *amounts, int(call.estimated))

@@ -15,14 +15,15 @@ from xscore.scorer.packs import Pack, Profile
 from xscore.scorer.repair import Ask, Rung
 from xscore.scorer.split import Piece, pieces
 
-FRAME_TOKENS = 40
-"""The reply's braces and names."""
+MOST_FRAME_TOKENS = 40
+"""Most tokens of a reply's braces and names; `tokens.REPLY_FRAME` are usual."""
 SCORE_TOKENS = 8
-"""Most tokens of one score; about 5 are usual."""
+"""Most tokens of one score."""
+SCORE_USUAL_TOKENS = 5
 REASON_TOKENS = 32
 """Most tokens of one reason of 15 words, with its id."""
 LEAST_OUTPUT_TOKENS = 256
-ALONE_OUTPUT_TOKENS = 1_024
+LEAST_ALONE_TOKENS = 1_024
 """A memory on the last rung has room for a model that cannot help but think aloud."""
 EXPECTED_REASONS = 0.1
 """Share of memories that get a reason, rounded up: of 8,556 judged in trials, about 6 % scored 10 or more."""
@@ -45,6 +46,8 @@ class JudgeModel:
     """How long a host that charges for keeping a prefix is to keep that of a pack that lasts; 0: not at all."""
     timeout_s: float = 60.0
     chars_per_token: float = tokens.MIXED
+    reply_tokens: float | None = None
+    """Output tokens a memory, as its replies have shown; None: not known. For estimates alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +109,13 @@ class Drafts:
 
     def output_cap(self, ask: Ask) -> int:
         """Most tokens the reply may have: every id scored and explained, and what the model reasons before."""
-        reply = FRAME_TOKENS + (SCORE_TOKENS + REASON_TOKENS) * len(ask.pieces)
-        least = ALONE_OUTPUT_TOKENS if ask.rung is Rung.ALONE else LEAST_OUTPUT_TOKENS
+        reply = MOST_FRAME_TOKENS + (SCORE_TOKENS + REASON_TOKENS) * len(ask.pieces)
+        least = LEAST_ALONE_TOKENS if ask.rung is Rung.ALONE else LEAST_OUTPUT_TOKENS
         cap = max(least, reply) + self.model.reasoning_reserve
         return cap if self.model.max_output_tokens is None else min(cap, self.model.max_output_tokens)
 
     def expected_output(self, count: int) -> int:
-        """Tokens that a reply about `count` memories is likely to have, without reasoning."""
+        """Tokens that a reply about `count` memories is likely to have; without reasoning, unless replies showed it."""
         share = 1.0 if self.reasons_from <= 0 else EXPECTED_REASONS
-        return round(12 + 5 * count + share * REASON_TOKENS * count)
+        each = self.model.reply_tokens or SCORE_USUAL_TOKENS + share * REASON_TOKENS
+        return round(tokens.REPLY_FRAME + each * count)

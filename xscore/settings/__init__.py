@@ -5,7 +5,6 @@ from xscore.settings.load import Loaded, all_names, load, repo_may_set, variable
 from xscore.settings.model import (
     AnthropicSettings,
     BoostSettings,
-    BudgetSettings,
     BundleSettings,
     IndexSettings,
     JudgeSettings,
@@ -15,6 +14,8 @@ from xscore.settings.model import (
     Settings,
     StoreSettings,
 )
+from xscore.settings.spending import BudgetSettings, GateSettings
+from xscore.settings.telemetry import TelemetrySettings
 
 __all__ = [
     "AnthropicSettings",
@@ -22,6 +23,7 @@ __all__ = [
     "BudgetSettings",
     "BundleSettings",
     "EmbeddingSettings",
+    "GateSettings",
     "IndexSettings",
     "JudgeSettings",
     "Loaded",
@@ -33,6 +35,7 @@ __all__ = [
     "SessionSettings",
     "Settings",
     "StoreSettings",
+    "TelemetrySettings",
     "all_names",
     "load",
     "repo_may_set",

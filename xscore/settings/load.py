@@ -173,7 +173,9 @@ def _check_names(values: Mapping[str, object], source: str) -> None:
     names = all_names()
     for name in values:
         if name not in names or name in KEYS:
-            hint = "See `xscore config show` for every name."
+            section = name.partition(".")[0]
+            known = [each.partition(".")[2] for each in names if each.startswith(f"{section}.")]
+            hint = f"[{section}] has {', '.join(known)}." if known else f"Sections: {', '.join(Settings.model_fields)}."
             if name in KEYS:
                 hint = f"Keys are read from the environment only; name the variable in {name}_env."
             raise UsageError(f"{source}: there is no setting `{name}`", hint=hint)
@@ -190,5 +192,6 @@ def _validate(values: Mapping[str, object], origins: Mapping[str, str]) -> Setti
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"][:2])
         raise UsageError(
-            f"{origins.get(name, 'settings')}: {name}: {first['msg']}", hint="See `xscore config show`."
+            f"{origins.get(name, 'settings')}: {name}: {first['msg']}",
+            hint="Mend it or take it out; `xscore config show` then shows what is in force.",
         ) from error

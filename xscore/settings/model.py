@@ -3,7 +3,6 @@
 The settings reference is generated from here. It does not decide where a value comes from; `settings.load` does.
 """
 
-from decimal import Decimal
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +10,8 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
 from xscore.settings.layers import EmbeddingSettings, MemorySettings, RoutingSettings, SessionSettings
 from xscore.settings.part import REPO, LayerName, Part, Positive, Share, Weight
+from xscore.settings.spending import BudgetSettings, GateSettings
+from xscore.settings.telemetry import TelemetrySettings
 
 DEFAULT_JUDGE = "openai:gpt-6-luna"
 """Small, current: $0.10 / $0.01 cached / $0.50 per million tokens (genai-prices 0.2.3, November 2026)."""
@@ -69,6 +70,10 @@ class JudgeSettings(Part):
         le=20,
         description="Tries of one call before its candidates are unjudged; 429s do not count, of which it may meet 20.",
     )
+    replay: bool = Field(
+        False,
+        description="Send nothing: what the cache does not hold stays unjudged. Needs no key (`--replay`).",
+    )
     probe: bool = Field(
         True,
         description="Find out with one small call what a host that is not the vendor's own can do, the first time it judges.",
@@ -85,29 +90,6 @@ class PrimarySettings(Part):
     max_output_tokens: Positive = Field(8_000, description="Cap on the answer, reasoning included.")
     timeout_s: float = Field(300.0, gt=0, description="Deadline of the answering call.")
     reasoning: str = Field("", description="Reasoning effort in the vendor's words; empty: the vendor's default.")
-
-
-class BudgetSettings(Part):
-    """What a turn may cost."""
-
-    max_usd: Decimal | None = Field(
-        Decimal("1.00"),
-        ge=0,
-        allow_inf_nan=False,
-        description="Cap on one turn, in dollars, reserved before each send.",
-    )
-    confirm_usd: Decimal = Field(
-        Decimal("0.25"),
-        ge=0,
-        allow_inf_nan=False,
-        description="On a terminal, ask before a turn whose estimate is above this.",
-    )
-    deadline_s: float | None = Field(
-        None,
-        gt=0,
-        allow_inf_nan=False,
-        description="Seconds a turn may take, from the start of the command; what is not judged by then is unjudged.",
-    )
 
 
 class SelectionSettings(Part):
@@ -263,6 +245,7 @@ class Settings(Part):
     judge: JudgeSettings = Field(default_factory=JudgeSettings)
     primary: PrimarySettings = Field(default_factory=PrimarySettings)
     budget: BudgetSettings = Field(default_factory=BudgetSettings)
+    gates: GateSettings = Field(default_factory=GateSettings)
     selection: SelectionSettings = Field(default_factory=SelectionSettings)
     boosts: BoostSettings = Field(default_factory=BoostSettings)
     bundle: BundleSettings = Field(default_factory=BundleSettings)
@@ -274,3 +257,4 @@ class Settings(Part):
     openai: OpenAISettings = Field(default_factory=OpenAISettings)
     anthropic: AnthropicSettings = Field(default_factory=AnthropicSettings)
     store: StoreSettings = Field(default_factory=StoreSettings)
+    telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)

@@ -10,6 +10,8 @@ REPO: dict[str, Any] = {"repo": True}
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[int, Field(ge=1)]
+Tolerance = Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
+"""A share by which something may grow."""
 LayerName = Literal["session", "project", "user", "governance", "graph", "vector"]
 
 

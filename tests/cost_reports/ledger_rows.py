@@ -1,0 +1,74 @@
+"""Ledgers made row by row: turns, their figures and calls, as a store would hold them."""
+
+import json
+from sqlite3 import Connection
+
+CALL = f"INSERT INTO call VALUES ({', '.join('?' * 21)})"
+DAY = 1_760_054_400.0
+"""2025-10-10, midnight UTC."""
+ADOLLAR = 10**12
+
+
+def add_turn(connection: Connection, name: str, at: float, state: str = "done", task: str = "Mend it.") -> None:
+    """Enter a turn without figures, as one that is at work or was killed."""
+    connection.execute(
+        "INSERT INTO turn (id, thread, turn_key, task, started_at, state) VALUES (?, 's', ?, ?, ?, ?)",
+        (name, name, task, at, state),
+    )
+
+
+def add_figures(connection: Connection, name: str, **changes: object) -> None:
+    """Enter the figures of a turn that a model judged: 40 candidates, 30 judged, 8 cached, 2 unjudged, 5 kept."""
+    values: dict[str, object] = {
+        "turn_id": name,
+        "command": "ask",
+        "judge": "openai:small",
+        "is_model": 1,
+        "candidates": 40,
+        "judged": 30,
+        "cached": 8,
+        "carried": 0,
+        "unjudged": 2,
+        "unjudged_by_cause": '{"budget": 2}',
+        "kept": 5,
+        "near": 3,
+        "threshold": 0.7,
+        "scores": json.dumps([38] + [0] * 19),
+        **{f"{stage}_s": 0.1 for stage in ("index", "pool", "cache", "judge", "select")},
+        "primary_s": 0.0,
+        "total_s": 1.0,
+        **changes,
+    }
+    names = ", ".join(values)
+    connection.execute(
+        f"INSERT INTO turn_figures ({names}) VALUES ({', '.join('?' * len(values))})", tuple(values.values())
+    )
+
+
+def add_call(connection: Connection, name: str, turn: str, at: object = DAY, **changes: object) -> None:
+    """Enter an answered judging call of a dollar: 1,000 tokens in, 400 of them cached, 100 out, half a second."""
+    values: dict[str, object] = {
+        "id": name,
+        "turn_id": turn,
+        "stage": "judge",
+        "provider": "openai",
+        "host": "h",
+        "model": "small",
+        "started_at": at,
+        "duration_s": 0.5,
+        "outcome": "ok",
+        "candidates": 10,
+        "input": 1_000,
+        "cached": 400,
+        "write": 0,
+        "write_1h": 0,
+        "output": 100,
+        "reasoning": 20,
+        "cost": ADOLLAR,
+        "plain": 2 * ADOLLAR,
+        "packless": 3 * ADOLLAR,
+        "batch": ADOLLAR // 2,
+        "estimated": 0,
+        **changes,
+    }
+    connection.execute(CALL, tuple(values.values()))

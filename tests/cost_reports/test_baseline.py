@@ -1,0 +1,190 @@
+"""The baseline as a file: written for a reviewer, read as a stranger."""
+
+import json
+import os
+from dataclasses import fields, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cost_reports.gate_reports import MEASURED
+from xscore.cost_reports import baseline
+from xscore.errors import UsageError
+from xscore.records import Latency, Stage
+from xscore.records.gate import Sampled
+from xscore.settings import GateSettings
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a baseline stands."""
+    place = tmp_path / "baseline.json"
+    baseline.write(place, MEASURED)
+    return place
+
+
+def put(path: Path, **changes: Any) -> None:
+    """Change fields of the file."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_what_is_written_is_read_back(path: Path) -> None:
+    """Every figure survives the file, dollars to the last picodollar."""
+    assert baseline.read(path) == MEASURED
+    precise = replace(MEASURED, cost_usd=Decimal("0.021300000001"), recall=None, timings=())
+    baseline.write(path, precise)
+    assert baseline.read(path) == precise
+
+
+def test_the_file_is_made_for_diffs(path: Path) -> None:
+    """Sorted keys, one figure a line, one line end at the end; the same figures give the same bytes."""
+    text = path.read_text()
+    assert text.endswith("}\n") and not text.endswith("\n\n")
+    assert list(json.loads(text)) == sorted(json.loads(text))
+    assert '  "cost_usd": "0.0213",\n' in text
+    other = replace(MEASURED, timings=(*MEASURED.timings, replace(MEASURED.timings[0], stage="probe")))
+    turned = replace(other, timings=tuple(reversed(other.timings)))
+    assert baseline.text_of(other) == baseline.text_of(turned)
+
+
+def test_seconds_are_rounded(path: Path) -> None:
+    """A p95 keeps a tenth of a millisecond: what is finer changes with every run."""
+    baseline.write(
+        path, replace(MEASURED, timings=(Sampled(of="call", stage="judge", kind="live", count=9, p95_s=1 / 3),))
+    )
+    assert baseline.read(path).timings[0].p95_s == 0.3333
+
+
+def test_every_stage_that_is_timed_can_be_read_back(path: Path) -> None:
+    """A stage that is added to turns or calls is one that a baseline may hold."""
+    of_turns, of_calls = [field.name for field in fields(Latency)], list(map(str, Stage))
+    timings = tuple(
+        Sampled(of=of, stage=stage, kind=kind, count=9, p95_s=0.5)
+        for of, stages in (("call", sorted(of_calls)), ("turn", sorted(of_turns)))
+        for stage in stages
+        for kind in ("cached", "live")
+    )
+    baseline.write(path, replace(MEASURED, timings=timings))
+    assert baseline.read(path).timings == timings
+
+
+def test_a_missing_file_names_the_way_to_write_one(tmp_path: Path) -> None:
+    """Nothing there: exit 2, with the flag that writes it."""
+    with pytest.raises(UsageError, match="there is no baseline at") as caught:
+        baseline.read(tmp_path / "none.json")
+    assert "--update-baseline" in caught.value.hint
+    assert baseline.read_if_there(tmp_path / "none.json") is None
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "is not JSON"),
+        (b"{", "is not JSON"),
+        (b"\xff\xfe{}", "is not JSON"),
+        (b'{"schema": 1, "turns": NaN}', "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"[]", "cannot be understood"),
+        (b"null", "cannot be understood"),
+        (b"{}", "cannot be understood: schema"),
+        (b'{"schema": "1"}', "cannot be understood: schema"),
+        (b'{"schema": 0}', "cannot be understood: schema"),
+        (b'{"schema": 2, "what": "is new"}', "is of schema 2, and this xscore knows 1"),
+        (b'{"schema": 1}', "cannot be understood: turns"),
+        (b'{"schema": 1, "calls": 60, "calls": 600}', 'the key "calls" stands twice'),
+        (b" " * 1_000_001, "more than 1,000,000 bytes"),
+    ],
+)
+def test_what_is_no_baseline_is_refused(path: Path, data: bytes, says: str) -> None:
+    """Not JSON, not UTF-8, too deep, too long, of another or a newer schema: each a message of its own."""
+    path.write_bytes(data)
+    with pytest.raises(UsageError, match=says) as caught:
+        baseline.read(path)
+    assert str(path) in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"turns": -1},
+        {"turns": 1.5},
+        {"turns": True},
+        {"turns": "4"},
+        {"turns": 2**63},
+        {"calls": 1e400},
+        {"cost_usd": 0.02},
+        {"cost_usd": "-0.02"},
+        {"cost_usd": "NaN"},
+        {"cost_usd": "1e9999999"},
+        {"coverage": {"candidates": 9, "judged": 1, "cached": 1, "carried": 1, "unjudged": 1}},
+        {"recall": {"questions": "q", "judge": "lexical", "cases": 1, "k": 1, "recall": 1.01}},
+        {"recall": {}},
+        {"recall": {"questions": "q", "cases": 1, "k": 1, "recall": 0.5}},
+        {"timings": [{"of": "@everyone", "stage": "judge", "kind": "live", "count": 3, "p95_s": 0.1}]},
+        {"timings": [{"of": "call", "stage": "| ![](http://x)", "kind": "live", "count": 3, "p95_s": 0.1}]},
+        {"timings": [{"of": "call", "stage": "judge", "kind": "<b>", "count": 3, "p95_s": 0.1}]},
+        {"timings": [{"of": "call", "stage": "judge", "kind": "live", "count": 3, "p95_s": -0.1}]},
+        {"timings": {}},
+        {"unknown": 1},
+    ],
+)
+def test_a_figure_that_makes_no_sense_is_refused(path: Path, changes: dict[str, Any]) -> None:
+    """Negative, broken, boolean, worded, endless or unknown: named, and never compared."""
+    put(path, **changes)
+    with pytest.raises(UsageError, match=r"cannot be understood|does not add up|is not JSON"):
+        baseline.read(path)
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path, path: Path) -> None:
+    """A folder, a pipe, a link, a name below a file: exit 2 at once, read or written."""
+    link, pipe, folder = tmp_path / "link.json", tmp_path / "pipe.json", tmp_path / "folder.json"
+    link.symlink_to(path)
+    os.mkfifo(pipe)
+    folder.mkdir()
+    for place, says in (
+        (link, "is a link"),
+        (pipe, "is no file"),
+        (folder, "is no file"),
+        (path / "below.json", "cannot be read: Not a directory"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            baseline.read(place)
+        with pytest.raises(UsageError, match=says):
+            baseline.write(place, MEASURED)
+    assert baseline.read(path) == MEASURED
+
+
+def test_another_file_is_not_written_over(tmp_path: Path) -> None:
+    """A name given in haste costs no file: what is no baseline stays as it is."""
+    readme = tmp_path / "README.md"
+    readme.write_text("# Shop\n")
+    with pytest.raises(UsageError, match="is not JSON"):
+        baseline.write(readme, MEASURED)
+    assert readme.read_text() == "# Shop\n"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["README.md"]
+
+
+def test_what_cannot_be_written_is_said(path: Path) -> None:
+    """A name that no file system takes: exit 2, and what stood there stays."""
+    place = path.with_name("b" * 250 + ".json")
+    with pytest.raises(UsageError, match="cannot be written: File name too long"):
+        baseline.write(place, MEASURED)
+    assert [entry.name for entry in path.parent.iterdir()] == ["baseline.json"]
+
+
+def test_folders_on_the_way_are_made(tmp_path: Path) -> None:
+    """The first baseline makes its folder."""
+    baseline.write(tmp_path / "cost_reports" / "baseline.json", MEASURED)
+    assert baseline.read(tmp_path / "cost_reports" / "baseline.json") == MEASURED
+
+
+def test_our_own_baseline_can_be_held() -> None:
+    """What is committed is a baseline: priced calls, an evaluation, and enough of them for a p95."""
+    found = baseline.read(Path(__file__).parents[2] / "cost_reports" / "baseline.json")
+    assert found.cost_usd > 0 == found.unpriced
+    assert found.recall is not None and 0 < found.recall.recall < 1
+    judged = [timing.count for timing in found.timings if (timing.of, timing.stage) == ("call", "judge")]
+    assert min(judged) >= GateSettings().min_samples

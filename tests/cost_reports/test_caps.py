@@ -1,0 +1,294 @@
+"""Caps of a day and of a repository, beside that of a turn."""
+
+import asyncio
+from decimal import Decimal
+from pathlib import Path
+from sqlite3 import Connection
+
+import pytest
+
+from tests.cost_reports.conftest import alive
+from xscore.cache.group_commit import GroupCommit
+from xscore.cost_reports.budget import TurnBudget
+from xscore.cost_reports.caps import REPOSITORY, Caps, charged, standing
+from xscore.errors import BudgetExhausted, StoreDamaged
+from xscore.money import dollars
+from xscore.processes import life
+from xscore.utc_days import DAY_S, day_of
+
+NOON = 1_795_348_800.0
+"""2026-11-22 12:00 UTC."""
+TODAY, TOMORROW, YESTERDAY = "2026-11-22", "2026-11-23", "2026-11-21"
+DAILY = Caps(turn=Decimal(1), day=Decimal("1.50"))
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> float:
+        """Tell it."""
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Noon."""
+    return Clock()
+
+
+def turn(commits: GroupCommit, name: str, caps: Caps, clock: Clock) -> TurnBudget:
+    """Make the budget of a turn."""
+    return TurnBudget(commits, turn_id=name, caps=caps, clock=clock)
+
+
+async def spend(budget: TurnBudget, usd: str) -> None:
+    """Reserve so much, and have it cost as much."""
+    await budget.settle(await budget.reserve(Decimal(usd)), Decimal(usd))
+
+
+async def test_two_turns_one_after_the_other_share_the_day(path: Path, reader: Connection, clock: Clock) -> None:
+    """What the first turn left of the day is all that the second has, though its own cap has more room."""
+    async with GroupCommit(path) as commits:
+        await spend(turn(commits, "t1", DAILY, clock), "1.00")
+        second = turn(commits, "t2", DAILY, clock)
+        await spend(second, "0.50")
+        with pytest.raises(BudgetExhausted, match=rf"\$0\.\d* of the day's \$1\.50 \({TODAY}, UTC\) are left") as found:
+            await second.reserve(Decimal("0.01"))
+    assert "budget.max_usd_day" in found.value.hint and "xscore continue" in found.value.hint
+    assert charged(reader, TODAY) == charged(reader, REPOSITORY) == Decimal("1.5")
+    assert (charged(reader, "t1"), charged(reader, "t2")) == (Decimal(1), Decimal("0.5"))
+
+
+async def test_the_next_day_has_room_again(path: Path, reader: Connection, clock: Clock) -> None:
+    """Midnight UTC opens the day's cap, within a turn as between turns; the repository's goes on."""
+    caps = Caps(day=Decimal(1), repository=Decimal("1.80"))
+    async with GroupCommit(path) as commits:
+        budget = turn(commits, "t", caps, clock)
+        await spend(budget, "1.00")
+        with pytest.raises(BudgetExhausted, match="the day's"):
+            await budget.reserve(Decimal("0.50"))
+        clock.now += DAY_S / 2
+        await spend(budget, "0.50")
+        with pytest.raises(BudgetExhausted, match=r"\$0\.3\d* of the repository's \$1\.80 are left") as found:
+            await budget.reserve(Decimal("0.50"))
+    assert "budget.max_usd_repository" in found.value.hint
+    assert [charged(reader, span) for span in (TODAY, TOMORROW, REPOSITORY)] == [1, Decimal("0.5"), Decimal("1.5")]
+
+
+async def test_a_call_over_midnight_counts_on_the_day_it_was_reserved(
+    path: Path, reader: Connection, clock: Clock
+) -> None:
+    """A call begun before midnight is charged on its day, and holds nothing of the next."""
+    async with GroupCommit(path) as commits:
+        budget = turn(commits, "t", Caps(day=Decimal(1)), clock)
+        late = await budget.reserve(Decimal("0.90"))
+        clock.now += DAY_S / 2
+        early = await budget.reserve(Decimal("0.90"))
+        days = dict(reader.execute("SELECT day, amount FROM reservation").fetchall())
+        assert {day: dollars(amount) for day, amount in days.items()} == {
+            TODAY: Decimal("0.9"),
+            TOMORROW: Decimal("0.9"),
+        }
+        await budget.settle(late, Decimal("0.80"))
+        await budget.settle(early, Decimal("0.70"))
+    assert (charged(reader, TODAY), charged(reader, TOMORROW)) == (Decimal("0.8"), Decimal("0.7"))
+    assert not reader.execute("SELECT * FROM reservation").fetchall()
+
+
+async def test_a_clock_set_back_opens_nothing(path: Path, reader: Connection, clock: Clock) -> None:
+    """The day is the one that the clock says: what was spent on it before still counts, and nothing is lent across."""
+    async with GroupCommit(path) as commits:
+        budget = turn(commits, "t", Caps(day=Decimal(1), repository=Decimal(3)), clock)
+        await spend(budget, "0.90")
+        for day in (1, -2, 1):
+            clock.now += day * DAY_S
+            held = await budget.reserve(Decimal("0.05"))
+            await budget.settle(held, Decimal("0.05"))
+        with pytest.raises(BudgetExhausted, match=r"\$0\.05 of the day's"):
+            await budget.reserve(Decimal("0.10"))
+    assert [charged(reader, day) for day in (YESTERDAY, TODAY, TOMORROW)] == [
+        Decimal("0.05"),
+        Decimal("0.95"),
+        Decimal("0.05"),
+    ]
+    assert charged(reader, REPOSITORY) == Decimal("1.05")
+    assert not reader.execute("SELECT * FROM reservation").fetchall()
+
+
+async def test_what_was_spent_without_a_cap_counts_under_a_later_one(
+    path: Path, reader: Connection, clock: Clock
+) -> None:
+    """A cap that is set in the afternoon knows what the morning cost; without one nothing is set aside."""
+    async with GroupCommit(path) as commits:
+        free = turn(commits, "t1", Caps(), clock)
+        held = await free.reserve(Decimal("0.90"))
+        assert not reader.execute("SELECT * FROM reservation").fetchall()
+        await free.settle(held, Decimal("0.70"))
+        untold = await free.reserve(Decimal("0.10"))
+        await free.settle(untold, None)
+        await commits.caught_up()
+        with pytest.raises(BudgetExhausted, match=r"\$0\.20* of the repository's"):
+            await turn(commits, "t2", Caps(repository=Decimal(1)), clock).reserve(Decimal("0.21"))
+    assert charged(reader, TODAY) == Decimal("0.8")
+
+
+async def test_the_tightest_cap_is_named(path: Path, clock: Clock) -> None:
+    """Of several caps that refuse, the message names the one with the least room."""
+    caps = Caps(turn=Decimal("0.30"), day=Decimal("0.20"), repository=Decimal("0.25"))
+    async with GroupCommit(path) as commits:
+        with pytest.raises(BudgetExhausted, match=r"\$0\.20 of the day's \$0\.20"):
+            await turn(commits, "t", caps, clock).reserve(Decimal("0.40"))
+
+
+@pytest.mark.parametrize(
+    ("cap", "call", "command"), [("1.00", "1.10", "--max-usd 2.20"), ("0.05", "0.06", "--max-usd 0.12")]
+)
+async def test_the_refusal_of_a_turn_says_how_to_go_on(
+    path: Path, clock: Clock, cap: str, call: str, command: str
+) -> None:
+    """The command to go on raises the cap so far that the call has room."""
+    async with GroupCommit(path) as commits:
+        with pytest.raises(BudgetExhausted) as found:
+            await turn(commits, "t", Caps(turn=Decimal(cap)), clock).reserve(Decimal(call))
+    assert f"`xscore continue {command}`" in found.value.hint
+
+
+async def test_the_dead_hold_nothing_of_the_day(path: Path, reader: Connection, clock: Clock, dead: str) -> None:
+    """What a killed process had set aside for another turn comes back to the day and to the repository."""
+    rows = [
+        ("dead", "t0", TODAY, dead, NOON + 99, 9 * 10**11),
+        ("alive", "t1", TODAY, alive(), NOON + 99, 10**11),
+    ]
+    reader.executemany("INSERT INTO reservation VALUES (?, ?, ?, ?, ?, ?)", rows)
+    caps = Caps(day=Decimal(1), repository=Decimal(1))
+    assert [cap.left_usd for cap in standing(reader, caps, now=NOON)] == [Decimal("0.9")] * 2
+    async with GroupCommit(path) as commits:
+        budget = turn(commits, "t2", caps, clock)
+        with pytest.raises(BudgetExhausted):
+            await budget.reserve(Decimal("0.91"))
+        assert await budget.reserve(Decimal("0.90"))
+    assert not reader.execute("SELECT * FROM reservation WHERE id = 'dead'").fetchall()
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["{pid} 1 {boot} another-host pid:[1]", "{pid} 1 0f0f0f0f {host} pid:[4026532999]", ""],
+    ids=["another machine", "another container", "a store from before"],
+)
+async def test_who_runs_elsewhere_holds_what_it_set_aside(
+    path: Path, reader: Connection, clock: Clock, dead: str, place: str
+) -> None:
+    """A process in another container cannot be seen: that its id is free here says nothing, its lease does."""
+    pid, _, boot, where = dead.split(" ", 3)
+    elsewhere = place.format(pid=pid, boot=boot, host=where.split()[0])
+    reader.execute("INSERT INTO reservation VALUES ('r', 't0', ?, ?, ?, ?)", (TODAY, elsewhere, NOON + 99, 9 * 10**11))
+    caps = Caps(day=Decimal(1))
+    assert [cap.left_usd for cap in standing(reader, caps, now=NOON)] == [Decimal("0.1")]
+    async with GroupCommit(path) as commits:
+        with pytest.raises(BudgetExhausted):
+            await turn(commits, "t1", caps, clock).reserve(Decimal("0.11"))
+        clock.now += 100
+        assert await turn(commits, "t2", caps, clock).reserve(Decimal("0.90"))
+    assert not reader.execute("SELECT * FROM reservation WHERE id = 'r'").fetchall()
+
+
+async def test_what_is_set_aside_tells_whose_it_is(path: Path, reader: Connection, clock: Clock) -> None:
+    """The row names this process and where its id means anything, so that others know whether they can see it."""
+    async with GroupCommit(path) as commits:
+        await turn(commits, "t", Caps(day=Decimal(1)), clock).reserve(Decimal("0.10"))
+        assert reader.execute("SELECT life FROM reservation").fetchall() == [(life(),)]
+
+
+@pytest.mark.parametrize(("day", "left"), [(TODAY, "0.7"), ("", "0.7"), (YESTERDAY, "1")])
+def test_dollars_of_an_unknown_day_count_within_every_day(reader: Connection, day: str, left: str) -> None:
+    """What a store from before had set aside may be of today; what is known to be of another day is not."""
+    reader.execute("INSERT INTO reservation VALUES ('r', 't0', ?, ?, ?, ?)", (day, alive(), NOON + 99, 3 * 10**11))
+    assert [cap.left_usd for cap in standing(reader, Caps(day=Decimal(1)), now=NOON)] == [Decimal(left)]
+
+
+@pytest.mark.parametrize(("lease", "left"), [(0.0, "0.7"), (-1.0, "1")])
+def test_a_lease_that_has_run_out_holds_nothing(reader: Connection, lease: float, left: str) -> None:
+    """Of a process that cannot be seen from here."""
+    row = ("r", "t0", TODAY, "7 1 boot another-host", NOON + lease, 3 * 10**11)
+    reader.execute("INSERT INTO reservation VALUES (?, ?, ?, ?, ?, ?)", row)
+    caps = Caps(day=Decimal(1), repository=Decimal(1))
+    assert [cap.left_usd for cap in standing(reader, caps, now=NOON)] == [Decimal(left)] * 2
+
+
+def test_a_clock_set_forth_frees_nothing_of_the_living(reader: Connection) -> None:
+    """Two hours ahead every lease seems over, while the calls of the process that holds them are in flight."""
+    row = ("r", "t0", TODAY, alive(), NOON, 3 * 10**11)
+    reader.execute("INSERT INTO reservation VALUES (?, ?, ?, ?, ?, ?)", row)
+    caps = Caps(day=Decimal(1), repository=Decimal(1))
+    assert [cap.left_usd for cap in standing(reader, caps, now=NOON + 7_200)] == [Decimal("0.7")] * 2
+
+
+async def test_a_small_amount_is_said_in_plain_figures(path: Path, reader: Connection, clock: Clock) -> None:
+    """No refusal says `$5E-7`: of the call, of the cap, of what is left, or of what is spent beyond."""
+    async with GroupCommit(path) as commits:
+        with pytest.raises(BudgetExhausted) as found:
+            await turn(commits, "t1", Caps(day=Decimal("1E-7")), clock).reserve(Decimal("5E-7"))
+        await commits.caught_up()
+        reader.execute("INSERT INTO spending VALUES (?, 500000)", (TODAY,))
+        with pytest.raises(BudgetExhausted) as beyond:
+            await turn(commits, "t2", Caps(day=Decimal("1E-7")), clock).reserve(Decimal("5E-7"))
+    day = f"the day's $0.0000001 ({TODAY}, UTC)"
+    assert found.value.message == f"the next call may cost $0.0000005, and $0.0000001 of {day} are left"
+    assert beyond.value.message == f"the next call may cost $0.0000005, and {day} are spent, and $0.0000004 beyond"
+
+
+async def test_a_damaged_span_stops_only_where_it_is_capped(path: Path, reader: Connection, clock: Clock) -> None:
+    """What a repository has cost makes no sense: under a cap nothing is spent, without one all goes on."""
+    reader.execute("INSERT INTO spending VALUES (?, 'abc')", (REPOSITORY,))
+    async with GroupCommit(path) as commits:
+        await spend(turn(commits, "t1", Caps(turn=Decimal(1)), clock), "0.50")
+        await commits.caught_up()
+    assert charged(reader, "t1") == Decimal("0.5")
+    with pytest.raises(StoreDamaged, match="makes no sense"):
+        async with GroupCommit(path) as commits:
+            await turn(commits, "t2", Caps(repository=Decimal(1)), clock).reserve(Decimal("0.01"))
+
+
+async def test_more_than_a_column_holds_is_as_much_as_it_holds(path: Path, reader: Connection, clock: Clock) -> None:
+    """A host that claims millions again and again ends in a full column, not in a broken writing thread."""
+    async with GroupCommit(path) as commits:
+        budget = turn(commits, "t", Caps(), clock)
+        for _ in range(4):
+            await budget.settle(await budget.reserve(Decimal("0.01")), Decimal(5_000_000))
+            await commits.caught_up()
+    assert charged(reader, REPOSITORY) == dollars(2**63 - 1)
+
+
+async def test_many_turns_at_once_never_pass_the_day(path: Path, reader: Connection, clock: Clock) -> None:
+    """At every moment, charged plus in flight is at most the day's cap, with 8 turns of 8 tasks, over two midnights."""
+    spent: dict[str, Decimal] = {}
+    worst = Decimal(0)
+    caps = Caps(turn=Decimal("0.80"), day=Decimal(1), repository=Decimal("2.60"))
+    async with GroupCommit(path) as commits:
+        budgets = [turn(commits, f"t{number}", caps, clock) for number in range(8)]
+
+        async def work(number: int) -> None:
+            nonlocal worst
+            bound, price = Decimal("0.013"), Decimal("0.001") * (5 + number % 8)
+            while True:
+                try:
+                    held = await budgets[number % 8].reserve(bound)
+                except BudgetExhausted:
+                    return
+                day = day_of(clock.now)
+                spent[day] = spent.get(day, Decimal(0)) + bound
+                worst = max(worst, spent[day])
+                await asyncio.sleep(0)
+                spent[day] += price - bound
+                await budgets[number % 8].settle(held, price)
+
+        for _ in range(3):
+            await asyncio.gather(*(work(number) for number in range(64)))
+            clock.now += DAY_S
+    assert Decimal("0.9") < worst <= 1
+    assert charged(reader, REPOSITORY) == sum(spent.values()) <= Decimal("2.60")
+    assert charged(reader, REPOSITORY) > Decimal("2.5")
+    assert not reader.execute("SELECT * FROM reservation").fetchall()

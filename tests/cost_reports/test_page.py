@@ -1,0 +1,255 @@
+"""The page as a text: whole, small, the same each time, and nothing of a repository or a model in it but as text."""
+
+import itertools
+import re
+from base64 import b64encode
+from dataclasses import replace
+from decimal import Decimal
+from hashlib import sha256
+from html.parser import HTMLParser
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.cost_reports.page_reports import NASTY, empty, hostile, memory, report_of
+from xscore.cost_reports.page import render
+from xscore.records import Boost
+from xscore.records.cost_report import TurnDetail
+
+MEGABYTE = 1_000_000
+TAGS = frozenset(
+    re.split(
+        " ",
+        "html head meta title style body header main footer section nav h1 h2 h3 p div span a strong b i em small code "
+        "button dl dt dd ul li table caption thead tbody tr th td details summary figure figcaption script "
+        "svg desc g line path rect circle text",
+    )
+)
+ATTRIBUTES = frozenset(
+    re.split(
+        " ",
+        "lang charset http-equiv content name id class role hidden type href tabindex scope data-v "
+        "aria-label aria-labelledby aria-describedby aria-hidden "
+        "viewbox x y x1 x2 y1 y2 cx cy r d width height text-anchor",
+    )
+)
+
+
+class Reader(HTMLParser):
+    """Reads tags, attributes and text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.words: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep it."""
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data: str) -> None:
+        """Keep it."""
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        """Return all text."""
+        return "".join(self.words)
+
+
+def test_a_thousand_turns_fit_in_a_megabyte() -> None:
+    """A report of 1,000 turns with the choices of 50 is a page of less than 1 MB, in UTF-8."""
+    page = render(report_of(1_000, 50))
+
+    assert len(page.encode()) < MEGABYTE
+    assert page.count('class="turn"') == 50
+
+
+def test_every_turn_stands_in_the_table() -> None:
+    """Figures are shown of all turns, also of those whose choice is not told."""
+    page = render(report_of(300, 50))
+
+    body = page[page.index('class="sortable turns"') :].split("</table>")[0]
+    assert body.count("<tr>") == 301
+    assert body.count('href="#turn-') == 50
+
+
+def test_the_page_is_the_same_each_time() -> None:
+    """The same report gives the same bytes."""
+    assert render(report_of(40, 5)) == render(report_of(40, 5))
+
+
+def test_the_policy_lets_in_this_style_and_this_script_alone() -> None:
+    """The policy forbids everything but the style and the script within, which it names by their hashes."""
+    page = render(report_of(3, 3))
+    style = page.split("<style>")[1].split("</style>")[0]
+    script = page.split("<script>")[1].split("</script>")[0]
+    hashes = [b64encode(sha256(part.encode()).digest()).decode() for part in (style, script)]
+
+    assert (
+        f"content=\"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; "
+        "base-uri 'none'; form-action 'none'\""
+    ) in page
+    assert page.index("Content-Security-Policy") < page.index("<style>")
+    assert "unsafe" not in page
+
+
+def test_nothing_on_the_page_points_outside() -> None:
+    """Links lead to places of the page itself; nothing is loaded."""
+    reader = Reader(render(report_of(60, 10)))
+
+    assert all((value or "").startswith("#") for name, value in reader.attributes if name == "href")
+    assert not {"src", "srcset", "style", "action"} & {name for name, _ in reader.attributes}
+
+
+def test_nasty_texts_stay_text() -> None:
+    """Whatever a memory, a task, a path or a model is called, the page has no element or attribute because of it."""
+    plain = [Reader(render(hostile(words))) for words in ("plain", "plain\nlines")]
+    for words in NASTY:
+        reader = Reader(render(hostile(words)))
+        assert reader.tags in [one.tags for one in plain]
+        assert [name for name, _ in reader.attributes] in [[name for name, _ in one.attributes] for one in plain]
+        assert "window.ran" not in words or words in reader.text
+
+
+@given(st.tuples(*[st.text(max_size=60)] * 3))
+@settings(max_examples=60, deadline=None)
+def test_no_text_makes_an_element(texts: tuple[str, str, str]) -> None:
+    """Any text leaves a page of known elements and attributes, with one script and one style, that can be written."""
+    page = render(hostile(*texts))
+    reader = Reader(page)
+
+    assert set(reader.tags) <= TAGS
+    assert {name for name, _ in reader.attributes} <= ATTRIBUTES
+    assert (reader.tags.count("script"), reader.tags.count("style")) == (1, 1)
+    assert page.encode("utf-8")
+
+
+def test_control_and_bidirectional_characters_are_shown() -> None:
+    """A character that would reorder or hide what is read is shown as an escape."""
+    page = render(hostile("a\u202eb\x1bc\ud800d\x00e\u2028f"))
+
+    assert "a\\u202eb\\x1bc\\ud800d\\x00e" in page
+    assert not set("\u202e\x1b\x00\u2028") & set(page)
+
+
+def test_a_memory_is_told_with_its_score_boosts_and_reason() -> None:
+    """Final score, raw score, each boost with its ground, the reason, the place and the marks are on the page."""
+    told = memory(
+        "it settles what was reserved", score=0.91, raw_score=0.82, is_stale=True, below_threshold=True, cached=True,
+        boosts=(Boost("dependency", 0.09, "called by ask"),),
+    )  # fmt: skip
+    base = report_of(1, 0)
+    page = Reader(
+        render(replace(base, details=(TurnDetail(turn_id=base.turns[0].id, selected=(told,), near_misses=()),)))
+    )
+
+    for words in (
+        "0.91", "0.82", "+0.09 dependency: called by ask", "it settles what was reserved", "TokenBucket.acquire",
+        "xscore/providers/limits.py:12-40", "stale", "below threshold", "cached", "Nothing came near.",
+    ):  # fmt: skip
+        assert words in page.text
+
+
+def test_an_empty_ledger_has_a_page() -> None:
+    """Of nothing, each plot and table says that there is nothing; no figure is made up."""
+    page = Reader(render(empty()).split("</style>")[1].split("<script>")[0]).text
+
+    assert "No turn lies in this stretch of the ledger." in page
+    assert "No call was made." in page
+    assert not re.search(r"\b(nan|none|inf)\b", page, re.IGNORECASE)
+
+
+def test_what_is_not_known_of_a_turn_is_a_dash() -> None:
+    """A turn that was killed has no figures: its row and its choice say so, instead of zeros."""
+    base = report_of(2, 1)
+    killed = replace(
+        base.turns[0], state="interrupted", coverage=None, kept=None, near=None, threshold=None, latency=None
+    )
+    page = render(replace(base, turns=(killed, base.turns[1]), near=None, threshold=None))
+    row = page[page.index("interrupted") :]
+    assert row[: row.index("<tr")].count("<td>–") == 7
+    assert "threshold 0.00" not in page
+    assert "near the threshold" not in page
+
+
+def test_a_part_of_the_turns_is_called_one() -> None:
+    """Where only the newest turns are listed the page says so; where all are it does not."""
+    whole = report_of(20, 0)
+
+    assert "show the newest 5 of 20" in Reader(render(replace(whole, turns=whole.turns[:5]))).text
+    assert "show the newest" not in Reader(render(whole)).text
+
+
+def test_names_in_tables_are_short() -> None:
+    """A repository, judge or model with an endless name makes no endless column."""
+    page = render(hostile("w" * 5_000)).split('id="models"')[1].split('id="choices"')[0]
+
+    assert "w" * 89 + "…" in page
+    assert "w" * 91 not in page
+
+
+def test_unpriced_is_not_free() -> None:
+    """Calls without a price are called unpriced, not $0."""
+    base = report_of(1, 1)
+    spent = replace(base.spent, cost_usd=Decimal(0), unpriced=9)
+    line = replace(base.turns[0], spent=spent, cost_by_model={})
+    page = Reader(render(replace(base, spent=spent, turns=(line,)))).text
+
+    assert "unpriced" in page
+    assert "No call of these turns has a price." in page
+
+
+def test_a_line_says_what_is_not_in_its_dollars() -> None:
+    """Each line marks estimated dollars and attempts without a price; a told turn counts them."""
+    base = report_of(1, 1)
+    line, group = base.turns[0], base.by_model[0]
+    one = replace(line.spent, cost_usd=Decimal("0.456"), unpriced=2, estimated=1)
+    other = replace(group.spent, cost_usd=Decimal("1.27"), unpriced=3, estimated=0)
+    report = replace(base, turns=(replace(line, spent=one),), by_model=(replace(group, spent=other),), groups=())
+    page = render(report)
+
+    assert '<td data-v="0.456">~$0.456+?' in page
+    assert '<td data-v="1.27">$1.27+?' in page
+    assert "15 memories chosen · ~$0.456 + 2 unpriced" in page
+
+
+def test_one_is_not_many() -> None:
+    """One chosen memory, one near score and one attempt are said in the singular."""
+    base = report_of(1, 0)
+    detail = TurnDetail(turn_id=base.turns[0].id, selected=(memory(),), near_misses=())
+    spent = replace(base.spent, attempts=1, estimated=1)
+    page = Reader(render(replace(base, details=(detail,), near=1, spent=spent))).text
+
+    for words in ("1 memory chosen", "1 score near the threshold", "in 1 attempt", "tokens of 1 attempt estimated"):
+        assert words in page
+    assert not re.search(r"\b1 (memories|scores|attempts)\b", page)
+
+
+def test_words_like_a_cell_are_words() -> None:
+    """A name that reads like the markup of a cell makes no cell."""
+    said = '<td data-v="9">9'
+    page = render(hostile(said))
+
+    assert said not in page
+    assert said in Reader(page).text
+
+
+def test_headings_go_down_by_one() -> None:
+    """The first heading is an h1, and none skips a level."""
+    levels = [int(tag[1]) for tag in Reader(render(report_of(5, 3))).tags if tag in {"h1", "h2", "h3", "h4"}]
+
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+
+
+def test_every_table_has_a_caption_and_scoped_heads() -> None:
+    """A screen reader is told what a table is, and which head a figure belongs to."""
+    page = render(report_of(5, 3))
+
+    assert page.count("<table") == page.count("<caption")
+    assert page.count("<th") - page.count("<thead") == page.count('scope="col"') + page.count('scope="row"')

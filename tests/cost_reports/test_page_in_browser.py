@@ -1,0 +1,280 @@
+"""The page in a real browser: nothing foreign runs, nothing is asked for, all can be reached, sorted, printed."""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cost_reports.page_reports import NASTY, empty, hostile, report_of
+from tests.servers import browser
+from xscore.cost_reports.page import render
+from xscore.records.cost_report import CostReport
+
+SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+FOCUSED = """(() => { const one = document.activeElement, seen = getComputedStyle(one);
+  return [one.tagName, one.textContent.trim().slice(0, 40), seen.outlineStyle, parseFloat(seen.outlineWidth)] })()"""
+SORTED = """Array.from(document.querySelector('.turns').tBodies[0].rows, row => row.cells[%d].textContent)"""
+COLUMN = "Array.from(document.querySelector('.turns').tHead.rows[0].cells, c => c.textContent).indexOf('%s')"
+CLASHES = """Array.from(document.querySelectorAll('figure svg')).flatMap(svg => {
+  const edge = svg.getBoundingClientRect();
+  const words = Array.from(svg.querySelectorAll('text'), one => [one.textContent, one.getBoundingClientRect()]);
+  const leaves = box => box.left < edge.left - 1 || box.right > edge.right + 1
+    || box.top < edge.top - 1 || box.bottom > edge.bottom + 1;
+  const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3;
+  return words.flatMap(([said, box], at) => [
+    ...(leaves(box) || box.height < 9 ? [said + ' is out or small'] : []),
+    ...words.slice(at + 1).filter(([, other]) => meet(box, other)).map(([other]) => said + ' / ' + other)]); })"""
+
+
+@pytest.fixture(scope="module")
+def devtools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run a browser for these tests; skip them where there is none, except in continuous integration."""
+    program = browser.installed()
+    if program is None:
+        if os.environ.get("CI", "").lower() in {"1", "true"}:
+            pytest.fail("no chromium is here; the page must be tested in one: apt-get install chromium")
+        pytest.skip("no chromium is here: apt-get install chromium")
+    with browser.chromium(program, tmp_path_factory.mktemp("browser")) as address:
+        yield address
+
+
+@pytest.fixture
+async def tab(devtools: str) -> AsyncIterator[browser.Tab]:
+    """Open a tab of the test's own."""
+    async with browser.tab(devtools) as opened:
+        await opened.look(width=1200)
+        yield opened
+
+
+async def show(tab: browser.Tab, report: CostReport, folder: Path) -> Path:
+    """Write the page and open it."""
+    path = folder / "report.html"
+    path.write_text(render(report), encoding="utf-8")
+    await tab.open(path)
+    return path
+
+
+async def tree(tab: browser.Tab) -> list[tuple[str, str]]:
+    """Return roles and names, as a screen reader is told them."""
+    told = await tab.send("Accessibility.getFullAXTree")
+    nodes = [node for node in told["nodes"] if not node["ignored"]]
+    return [(str(_value(node, "role")), str(_value(node, "name"))) for node in nodes]
+
+
+def _value(node: dict[str, Any], field: str) -> object:
+    return node.get(field, {}).get("value", "")
+
+
+@pytest.mark.parametrize("words", NASTY[:-2])
+async def test_no_foreign_text_runs(tab: browser.Tab, tmp_path: Path, words: str) -> None:
+    """A memory, task, path or model named like a script runs nothing, shows nothing, breaks no rule of the policy."""
+    await show(tab, hostile(words, words.upper()), tmp_path)
+    await tab.run("document.querySelectorAll('details').forEach(one => one.open = true)")
+    await tab.settle()
+
+    assert await tab.run("window.ran") is None
+    assert await tab.run("document.querySelectorAll('script, style, img, iframe, object').length") == 2
+    assert await tab.run("document.querySelector('.memories b').textContent") == words.upper()
+    assert tab.dialogs == [] and tab.complaints == []
+
+
+async def test_the_policy_holds_against_what_would_slip_through(tab: browser.Tab, tmp_path: Path) -> None:
+    """Were foreign markup to enter the page, the policy alone would keep its scripts, styles and images out."""
+    slipped = "<script>window.ran = 1</script><img src='http://127.0.0.1:9/x.png' onerror='window.ran = 2'>"
+    page = render(report_of(1, 1)).replace("<main>", f"<main>{slipped}<style>body {{ display: none }}</style>")
+    path = tmp_path / "slipped.html"
+    path.write_text(page, encoding="utf-8")
+    await tab.open(path)
+
+    assert await tab.run("window.ran") is None
+    assert await tab.run("getComputedStyle(document.body).display") == "block"
+    assert len(tab.complaints) >= 3, "and the browser says so"
+
+
+async def test_nothing_but_the_file_is_asked_for(tab: browser.Tab, tmp_path: Path) -> None:
+    """The page asks no host and no other file for anything."""
+    path = await show(tab, report_of(60, 10), tmp_path)
+    await tab.run("document.getElementById('theme').click()")
+    await tab.settle()
+
+    assert tab.asked_for == [path.as_uri()]
+    assert tab.complaints == []
+
+
+@pytest.mark.parametrize("width", [360, 768, 1200])
+async def test_the_page_never_scrolls_sideways(tab: browser.Tab, tmp_path: Path, width: int) -> None:
+    """On a telephone and on a desk, with words of 5,000 letters, only tables scroll sideways, and within themselves."""
+    for report in (report_of(12, 3), hostile(NASTY[-1]), empty()):
+        await tab.look(width=width)
+        await show(tab, report, tmp_path)
+        await tab.run("document.querySelectorAll('details').forEach(one => one.open = true)")
+
+        assert await tab.run(SIDEWAYS) == 0
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+async def test_no_words_of_a_plot_overlap_or_leave_it(tab: browser.Tab, tmp_path: Path, width: int) -> None:
+    """Labels of a plot stand apart from each other and within its drawing, narrow and wide, and are not tiny."""
+    await tab.look(width=width)
+    for report in (report_of(1, 1), report_of(12, 0), report_of(1_000, 0)):
+        await show(tab, report, tmp_path)
+        clashes = await tab.run(CLASHES)
+
+        assert clashes == []
+
+
+async def test_a_table_sorts_by_click_and_by_key(tab: browser.Tab, tmp_path: Path) -> None:
+    """A head is a button: a click or Enter sorts by its column, once more turns it round; the head says which way."""
+    await show(tab, report_of(30, 3), tmp_path)
+    column = await tab.run(COLUMN % "Dollars")
+    head = f"document.querySelector('.turns').tHead.rows[0].cells[{column}]"
+
+    await tab.run(f"{head}.querySelector('button').click()")
+    dearest = [float(said.strip("$")) for said in await tab.run(SORTED % column)]
+    assert dearest == sorted(dearest, reverse=True)
+    assert await tab.run(f"{head}.getAttribute('aria-sort')") == "descending"
+    assert await tab.run("document.getElementById('said').textContent") == "Sorted by Dollars, descending"
+
+    await tab.run(f"{head}.querySelector('button').focus()")
+    await tab.press("Enter")
+    assert [float(said.strip("$")) for said in await tab.run(SORTED % column)] == sorted(dearest)
+    assert await tab.run(f"{head}.getAttribute('aria-sort')") == "ascending"
+    assert await tab.run("document.querySelectorAll('.turns [aria-sort]').length") == 1
+
+
+async def test_rounded_figures_sort_by_what_they_are(tab: browser.Tab, tmp_path: Path) -> None:
+    """Two turns of `667k` tokens stand in the order of their tokens."""
+    await show(tab, report_of(200, 0), tmp_path)
+    column = await tab.run(COLUMN % "Tokens in")
+    await tab.run(f"document.querySelector('.turns').tHead.rows[0].cells[{column}].querySelector('button').click()")
+
+    exact = await tab.run(
+        f"Array.from(document.querySelector('.turns').tBodies[0].rows, row => Number(row.cells[{column}].dataset.v))"
+    )
+    assert len(set(exact)) > 50
+    assert exact == sorted(exact, reverse=True)
+
+
+async def test_all_of_it_is_reached_by_tab(tab: browser.Tab, tmp_path: Path) -> None:
+    """Tab goes from the first link to the last fold, each stop has a visible outline, and no stop is left out."""
+    await show(tab, report_of(3, 2), tmp_path)
+    stops = await tab.run("""Array.from(document.querySelectorAll('a[href], button, summary, [tabindex="0"]'))
+        .filter(one => one.checkVisibility()).map(one => one.tagName)""")
+    reached = []
+    for _ in stops:
+        await tab.press("Tab")
+        reached.append(await tab.run(FOCUSED))
+
+    assert [stop[0] for stop in reached] == stops
+    assert all(style == "solid" and width >= 2 for _, _, style, width in reached)
+
+
+async def test_a_turn_opens_by_key_and_by_link(tab: browser.Tab, tmp_path: Path) -> None:
+    """Enter on a turn's line unfolds what it chose; so does its link in the table."""
+    await show(tab, report_of(5, 3), tmp_path)
+    await tab.run("document.querySelector('details.turn summary').focus()")
+    await tab.press("Enter")
+    assert await tab.run("document.querySelector('details.turn').open") is True
+
+    await tab.run("document.querySelector('a[href=\"#turn-3\"]').focus()")
+    await tab.press("Enter")
+    await tab.until("document.activeElement.closest('details') === document.querySelectorAll('details.turn')[2]")
+    assert await tab.run("document.querySelectorAll('details.turn')[2].open") is True
+
+
+async def test_the_fold_button_says_what_it_will_do(tab: browser.Tab, tmp_path: Path) -> None:
+    """The button opens all turns, folds them when all are open, and says which, also after one was folded by hand."""
+    await show(tab, report_of(5, 3), tmp_path)
+    says = "document.getElementById('fold').textContent === '{} all turns'"
+    is_open = "document.querySelectorAll('details.turn[open]').length"
+
+    await tab.run("document.getElementById('fold').click()")
+    await tab.until(says.format("Fold"))
+    await tab.run("document.querySelector('details.turn summary').click()")
+    await tab.until(says.format("Open"))
+    assert await tab.run(is_open) == 2
+
+    await tab.run("document.getElementById('fold').click()")
+    await tab.until(says.format("Fold"))
+    assert await tab.run(is_open) == 3
+    await tab.run("document.getElementById('fold').click()")
+    await tab.until(says.format("Open"))
+    assert await tab.run(is_open) == 0
+
+
+async def test_a_screen_reader_is_told_of_every_plot(tab: browser.Tab, tmp_path: Path) -> None:
+    """Each figure and drawing has a name, headings are told, and tables have theirs."""
+    await show(tab, report_of(5, 2), tmp_path)
+    told = await tree(tab)
+
+    figures = [name for role, name in told if role == "figure"]
+    drawings = [name for role, name in told if role in {"image", "img"}]
+    assert figures == [
+        "Cost per turn", "Cache hit rate", "Latency by stage", "Calls and retries", "Scores",
+        "What it would have cost otherwise",
+    ]  # fmt: skip
+    assert drawings == figures
+    assert [name for role, name in told if role == "heading"][:3] == ["Cost and latency", "In short", "Plots"]
+    assert all(name for role, name in told if role in {"table", "region", "button", "link", "heading", "navigation"})
+    assert "Turns, the newest first" in [name for role, name in told if role == "table"]
+
+
+async def test_light_and_dark_are_followed_and_chosen(tab: browser.Tab, tmp_path: Path) -> None:
+    """The page follows the system's theme; its button chooses one, stores nothing, and says which."""
+    ground = "getComputedStyle(document.body).backgroundColor"
+    await tab.look(width=1200, theme="dark")
+    await show(tab, report_of(3, 1), tmp_path)
+    dark = await tab.run(ground)
+    await tab.run("document.getElementById('theme').click()")
+    light = await tab.run(ground)
+    assert (dark, light) == ("rgb(15, 18, 22)", "rgb(246, 247, 249)")
+    assert await tab.run("document.getElementById('theme').textContent") == "Light or dark: light"
+
+    await tab.run("document.getElementById('theme').click()")
+    await tab.look(width=1200, theme="light")
+    assert await tab.run(ground) == dark
+    assert await tab.run("document.cookie") == ""
+
+
+async def test_the_page_stands_without_its_script(tab: browser.Tab, tmp_path: Path) -> None:
+    """With JavaScript off all is there: plots, tables in their order, turns; and no button that does nothing."""
+    await tab.send("Emulation.setScriptExecutionDisabled", value=True)
+    path = await show(tab, report_of(5, 3), tmp_path)
+    told = await tree(tab)
+
+    assert [name for role, name in told if role == "button" and "ight" in name] == []
+    assert len([role for role, _ in told if role == "figure"]) == 6
+    assert "Turns, the newest first" in [name for role, name in told if role == "table"]
+
+    await tab.send("Page.navigate", url=path.as_uri() + "#turn-3")
+    await tab.until("document.querySelectorAll('details.turn')[2].open")
+    assert await tab.run("document.querySelectorAll('details.turn[open]').length") == 1
+
+
+async def test_it_prints_whole(tab: browser.Tab, tmp_path: Path) -> None:
+    """On paper every turn is unfolded, no table is cut, no button is left, and the ground is white even from dark."""
+    await tab.look(width=700, theme="dark", media="print")
+    await show(tab, report_of(12, 3), tmp_path)
+
+    assert await tab.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert (
+        await tab.run("Array.from(document.querySelectorAll('.memories'), one => one.offsetHeight > 100)") == [True] * 6
+    )
+    assert await tab.run("document.querySelector('.tools').checkVisibility()") is False
+    cut = """Array.from(document.querySelectorAll('.wide')).filter(one => one.checkVisibility() &&
+        (one.scrollWidth > document.body.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1)).length"""
+    assert await tab.run(cut) == 0
+    printed = await tab.send("Page.printToPDF", printBackground=False)
+    assert len(printed["data"]) > 40_000
+    assert await tab.run("document.querySelectorAll('details.turn[open]').length") == 0, "and is as it was"
+
+
+async def test_a_thousand_turns_are_there_at_once(tab: browser.Tab, tmp_path: Path) -> None:
+    """A page of 1,000 turns loads, and sorts its longest table, without a complaint."""
+    await show(tab, report_of(1_000, 50), tmp_path)
+    await tab.run("document.querySelector('.turns th:nth-child(6) button').click()")
+
+    assert await tab.run("document.querySelector('.turns').tBodies[0].rows.length") == 1_000
+    assert tab.complaints == []

@@ -1,0 +1,226 @@
+"""The plots of the page: round ticks, few bars for many turns, sums that agree, and colours that all can tell apart."""
+
+import itertools
+import math
+import re
+from dataclasses import replace
+from decimal import Decimal
+from importlib.resources import files
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.cost_reports.page_reports import MODELS, NOON, report_of, timings
+from xscore.cost_reports.page import axes
+from xscore.cost_reports.page.latency import latency
+from xscore.cost_reports.page.otherwise import otherwise
+from xscore.cost_reports.page.over_turns import calls, cost, hit_rate
+from xscore.cost_reports.page.scores import scores
+from xscore.cost_reports.page.steps import MOST, steps
+from xscore.records.cost_report import Spent, TurnLine
+
+BAR = re.compile(r'<rect x="[^"]*" y="([^"]*)" width="[^"]*" height="([^"]*)"')
+STYLE = files("xscore.cost_reports.page").joinpath("page.css").read_text()
+NAMED = {
+    name: (light, dark) for name, light, dark in re.findall(r"--([\w]+): light-dark\((#\w{6}), (#\w{6})\);", STYLE)
+}
+LMS = {  # Machado, Oliveira and Fernandes (2009), severity 1.0
+    "none": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "protan": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "deutan": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    "tritan": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+}
+
+
+def linear(colour: str) -> list[float]:
+    """Return red, green and blue as light."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two colours, by WCAG."""
+    lights = sorted(
+        (0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in (linear(one), linear(other)))
+    )
+    return (lights[1] + 0.05) / (lights[0] + 0.05)
+
+
+def lab(light: list[float]) -> tuple[float, float, float]:
+    """Return light as CIELAB."""
+    red, green, blue = (min(1.0, max(0.0, part)) for part in light)
+    white = (
+        (0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.95047,
+        0.2126 * red + 0.7152 * green + 0.0722 * blue,
+        (0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.08883,
+    )
+    x, y, z = (part ** (1 / 3) if part > 0.008856 else 7.787 * part + 16 / 116 for part in white)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@pytest.mark.parametrize("theme", [0, 1])
+def test_letters_can_be_read(theme: int) -> None:
+    """Text has a contrast of 4.5 against whatever it stands on, marks of plots have 3, in light and in dark."""
+    for ink, grounds in (
+        ("ink", ("page", "card", "wash", "hover")),
+        ("soft", ("page", "card", "hover")),
+        ("link", ("page", "card", "hover")),
+        ("alert", ("wash",)),
+    ):
+        for ground in grounds:
+            assert contrast(NAMED[ink][theme], NAMED[ground][theme]) >= 4.5, (ink, ground)
+    for mark in ("c1", "c2", "c3", "c4", "c5", "c6", "focus"):
+        assert contrast(NAMED[mark][theme], NAMED["card"][theme]) >= 3, mark
+
+
+@pytest.mark.parametrize("sight", LMS)
+@pytest.mark.parametrize("theme", [0, 1])
+def test_colours_differ_for_all_eyes(theme: int, sight: str) -> None:
+    """Any two colours of a plot stay well apart for who sees no red, no green or no blue."""
+    seen = []
+    for mark in ("c1", "c2", "c3", "c4", "c5", "c6"):
+        light = linear(NAMED[mark][theme])
+        seen.append(lab([sum(part * share for part, share in zip(light, row, strict=True)) for row in LMS[sight]]))
+
+    assert min(math.dist(one, other) for one, other in itertools.combinations(seen, 2)) > 15
+
+
+@given(st.floats(min_value=1e-6, max_value=1e9))
+def test_ticks_are_round_and_few(top: float) -> None:
+    """An axis starts at 0, reaches the highest value, and has at most six ticks in steps of 1, 2 or 5."""
+    marks = axes.ticks(top)
+
+    assert marks[0] == 0
+    assert marks[-1] >= top * 0.999
+    assert 2 <= len(marks) <= 6
+    assert f"{marks[1]:.0e}"[0] in "125"
+
+
+@given(st.floats(min_value=0, max_value=1e9), st.sampled_from([2, 4]))
+@example(1.3, 4)
+@example(1.5, 2)
+def test_whole_ticks_reach_the_highest(top: float, most: int) -> None:
+    """An axis of whole figures starts at 0, has no fraction, no crowd, and never ends below the highest value."""
+    marks = axes.whole_ticks(top, most)
+
+    assert marks[0] == 0
+    assert marks[-1] >= top * (1 - 1e-9)
+    assert all(mark == int(mark) for mark in marks)
+    assert 2 <= len(marks) <= 6
+
+
+def turn_of(calls: int, limited: int, failed: int, usd: Decimal) -> TurnLine:
+    """Return a turn that made so many calls."""
+    spent = Spent(calls=calls, rate_limited=limited, failed=failed, attempts=calls + limited + failed, cost_usd=usd)
+    return replace(report_of(1, 0).turns[0], spent=spent, cost_by_model={MODELS[0]: usd / 3, MODELS[1]: usd - usd / 3})
+
+
+FEW = st.integers(min_value=0, max_value=9)
+USD = st.decimals(min_value=0, max_value=9, places=12)
+
+
+@given(st.lists(st.builds(turn_of, FEW, FEW, FEW, USD), min_size=1, max_size=2 * MOST))
+@settings(deadline=None, max_examples=60)
+@example([turn_of(1, 0, 0, Decimal(1)), turn_of(1, 1, 0, Decimal(1)), turn_of(2, 1, 1, Decimal("1.3"))] * 30)
+def test_no_bar_leaves_its_frame(turns: list[TurnLine]) -> None:
+    """However many calls and dollars a turn has on the mean, each bar begins below the top of its drawing's frame."""
+    gathered = steps(turns)
+
+    for drawing, tops in ((cost(gathered), {160.0: 20}), (calls(gathered), {110.0: 20, 200.0: 146})):
+        for stack in re.findall(r"<g><title>.*?</g>", drawing):
+            bars = [[float(one) for one in found] for found in BAR.findall(stack)]
+            if bars:
+                foot = min(tops, key=lambda bottom: abs(bottom - max(y + height for y, height in bars)))
+                assert min(y for y, _ in bars) >= tops[foot] - 0.6
+
+
+@given(st.floats(min_value=1e-3, max_value=1e5), st.floats(min_value=1, max_value=1e5))
+def test_decades_hold_what_is_between(low: float, times: float) -> None:
+    """A scale of powers of ten begins at or below the lowest and ends at or above the highest."""
+    marks = axes.decades(low, low * times)
+
+    assert len(marks) >= 2
+    assert marks[0] <= low * 1.001
+    assert marks[-1] >= low * times * 0.999
+
+
+@given(st.integers(min_value=0, max_value=2_500))
+@settings(deadline=None)
+def test_turns_are_gathered_without_loss(count: int) -> None:
+    """However many turns there are, a plot has few steps, and each turn is in one."""
+    line = report_of(1, 0).turns[0]
+    gathered = steps([replace(line, at=NOON - at) for at in range(count)])
+
+    assert len(gathered) <= MOST
+    assert sum(len(step.turns) for step in gathered) == count
+    times = [turn.at for step in gathered for turn in step.turns]
+    assert times == sorted(times)
+
+
+def test_a_plot_of_a_thousand_turns_is_small() -> None:
+    """A drawing over 1,000 turns has as many bars as one of 50, and takes less than 25 kB with its numbers."""
+    gathered = steps(report_of(1_000, 0).turns)
+
+    assert all(len(plot(gathered)) < 25_000 for plot in (cost, hit_rate, calls))
+    assert cost(gathered).count("<title>") == MOST
+
+
+def test_dollars_of_a_plot_are_those_of_the_turns() -> None:
+    """The parts of all bars come to what the turns cost."""
+    report = report_of(73, 0)
+    gathered = steps(report.turns)
+
+    whole = sum((step.cost(frozenset({model})) * len(step.turns) for step in gathered for model in MODELS), Decimal(0))
+    assert abs(whole - report.spent.cost_usd) < Decimal("1e-20"), "no float has touched it"
+
+
+def test_what_was_free_is_not_drawn_as_an_empty_axis() -> None:
+    """Turns at a host of one's own cost $0, and the plot says that in words."""
+    line = report_of(1, 0).turns[0]
+
+    assert "cost nothing" in cost(steps([replace(line, cost_by_model={"openai:local": Decimal(0)})]))
+
+
+def test_many_models_share_a_colour() -> None:
+    """The five dearest models have a colour each; the others are named together and lose no dollar."""
+    line = report_of(1, 0).turns[0]
+    bill = {f"vendor:model-{at}": Decimal(at + 1) for at in range(9)}
+    page = cost(steps([replace(line, cost_by_model=bill)]))
+
+    assert "4 others" in page and "vendor:model-8" in page and "vendor:model-0" not in page
+    assert "<td>$10.00" in page  # 1 + 2 + 3 + 4
+
+
+def test_a_stage_without_time_stands_in_the_table_alone() -> None:
+    """Cached turns judge nothing: that is no mark at the edge of the plot."""
+    page = latency(timings())
+
+    assert "turn: judge, cached" not in page
+    assert page.count("turn: judge") == 3  # its mark, and two lines of the table
+
+
+def test_the_threshold_is_drawn_where_it_is() -> None:
+    """Bins at or above the threshold have the other colour, and the line is named."""
+    page = scores((5,) * 20, 0.35)
+
+    assert page.count('class="c1"') == 13
+    assert page.count('class="quiet"') == 7
+    assert "threshold 0.35" in page
+
+
+@pytest.mark.parametrize(("counts", "said"), [((4, 0, 90), "by powers of ten"), ((50, 40, 45), ">candidates<")])
+def test_a_bent_scale_says_so(counts: tuple[int, ...], said: str) -> None:
+    """Where few scores would vanish beside many, the scale bends, and the axis says it."""
+    page = scores((counts * 7)[:20] if counts[1] else (900, *counts, *(0,) * 16), 0.7)
+
+    assert said in page
+
+
+def test_what_is_not_known_has_no_bar() -> None:
+    """A way whose dollars are not known is said to be so, not drawn as nothing."""
+    comparison = report_of(3, 0).comparison
+    page = otherwise(comparison)
+
+    assert page.count("<rect") == 4
+    assert "not known" in page

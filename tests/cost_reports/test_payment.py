@@ -1,0 +1,51 @@
+"""What was paid, in words, on a terminal and on a page."""
+
+from decimal import Decimal
+
+import pytest
+
+from tests.cost_reports.page_reports import report_of
+from xscore.cli.report_markdown import markdown
+from xscore.cli.report_page import page
+from xscore.cost_reports.page import render
+from xscore.cost_reports.payment import Way, actual, otherwise, paid, paid_in_short, priced, rest
+from xscore.records.cost_report import Spent
+
+
+@pytest.mark.parametrize(
+    ("spent", "said", "short"),
+    [
+        (Spent(), "$0", "$0"),
+        (Spent(attempts=3, cost_usd=Decimal("1.27")), "$1.27", "$1.27"),
+        (Spent(attempts=3, cost_usd=Decimal("1.27"), estimated=1), "~$1.27", "~$1.27"),
+        (Spent(attempts=3, cost_usd=Decimal("1.27"), unpriced=2), "$1.27 + 2 unpriced", "$1.27+?"),
+        (Spent(attempts=3, cost_usd=Decimal("1.27"), unpriced=2, estimated=3), "~$1.27 + 2 unpriced", "~$1.27+?"),
+        (Spent(attempts=3, unpriced=3, estimated=3), "unpriced", "unpriced"),
+        (Spent(attempts=3, unpriced=2), "$0 + 2 unpriced", "$0+?"),
+    ],
+)
+def test_what_was_paid_hides_nothing(spent: Spent, said: str, short: str) -> None:
+    """Estimated tokens are marked, attempts without a price are counted, and no price at all is never $0."""
+    assert (paid(spent), paid_in_short(spent)) == (said, short)
+
+
+def test_a_way_that_is_not_known_is_not_free() -> None:
+    """What the ledger cannot tell has words of its own."""
+    assert (Way("a", None).words, Way("a", Decimal(0)).words, Way("a", Decimal("0.456")).words) == (
+        "not known",
+        "$0",
+        "$0.456",
+    )
+
+
+def test_terminal_markdown_and_page_say_the_same() -> None:
+    """The dollars of a report, and the names and dollars of the other ways, are the same words wherever they stand."""
+    report = report_of(12, 0)
+    everywhere = (" ".join(page(report).split()), markdown(report).replace("\\", ""), render(report))
+
+    assert all(paid(report.spent) in seen for seen in everywhere[:2])
+    assert all(f">{words}<" in everywhere[-1] for words in (priced(report.spent), rest(report.spent)))
+    for seen in everywhere:
+        for way in otherwise(report.comparison):
+            assert way.name in seen and way.words in seen
+    assert actual(report.comparison).name in everywhere[-1]

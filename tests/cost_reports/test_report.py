@@ -1,0 +1,211 @@
+"""A report over ledgers: every figure against rows that were added up by hand."""
+
+from decimal import Decimal
+from pathlib import Path
+from sqlite3 import Connection
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cost_reports.ledger_rows import ADOLLAR, DAY, add_call, add_figures, add_turn
+from tests.cost_reports.reported import NOW, reported
+from xscore import database
+from xscore.cost_reports.ledger_sums import called
+from xscore.cost_reports.report import LedgerOf, report
+from xscore.cost_reports.tables import placed_calls
+from xscore.cost_reports.timings import rank
+from xscore.records import Coverage
+from xscore.records.cost_report import Asked, CostReport, Timing
+
+
+def timing(found: CostReport, of: str, stage: str, kind: str) -> Timing | None:
+    """Return one timing of a report."""
+    wanted = (of, stage, kind)
+    return next((one for one in found.timings if (one.of, one.stage, one.kind) == wanted), None)
+
+
+def test_an_empty_ledger_is_a_report_of_nothing(reader: Connection) -> None:
+    """No turn, no call: zeros, no groups, and no share of nothing."""
+    found = reported(reader, by="day")
+    assert (found.turns, found.groups, found.timings, found.warnings) == ((), (), (), ())
+    assert found.spent.cost_usd == 0
+    assert found.prefix_hit_rate is None
+    assert found.accuracy is None
+
+
+def test_sums_of_calls_and_turns(reader: Connection) -> None:
+    """Calls, attempts, 429s, failures, tokens, exact dollars and coverage are what the rows come to."""
+    add_turn(reader, "t_1", DAY)
+    add_figures(reader, "t_1")
+    add_call(reader, "a", "t_1")
+    add_call(reader, "b", "t_1", outcome="rate_limited", cost=0, input=0, cached=0, output=0, reasoning=0)
+    add_call(reader, "c", "t_1", outcome="timeout", cost=1, cached=0, estimated=1)
+    add_call(reader, "d", "t_1", stage="primary", model="strong", cost=None, plain=None, packless=None, batch=None)
+    found = reported(reader)
+    spent = found.spent
+    assert (spent.calls, spent.attempts, spent.rate_limited, spent.failed) == (2, 4, 1, 1)
+    assert (spent.unpriced, spent.estimated) == (1, 1)
+    assert spent.cost_usd == Decimal("1.000000000001")
+    assert (spent.usage.input_tokens, spent.usage.cached_input_tokens) == (3_000, 800)
+    assert found.coverage == Coverage(40, 30, 8, 0, 2)
+    assert found.unjudged_by_cause == {"budget": 2}
+    assert (found.kept, found.near, found.threshold, sum(found.scores)) == (5, 3, 0.7, 38)
+    assert found.prefix_hit_rate == 400 / 2_000
+    assert [group.name for group in found.by_model] == ["openai:small", "openai:strong"]
+
+
+def test_a_turn_killed_midway_counts_with_its_calls(reader: Connection) -> None:
+    """A turn without figures is in the states, its money in the sums, and nothing of its candidates is made up."""
+    add_turn(reader, "t_1", DAY, "running")
+    add_call(reader, "a", "t_1")
+    found = reported(reader, by="command")
+    assert found.turns_by_state == {"running": 1}
+    assert found.coverage.candidates == 0
+    line = found.turns[0]
+    assert line.spent.cost_usd == 1
+    assert (line.coverage, line.kept, line.near, line.threshold, line.latency) == (None,) * 5
+    assert (found.near, found.threshold) == (None, None)
+    assert [(group.name, group.turns) for group in found.groups] == [("", 1)]
+
+
+def test_scores_near_the_threshold_are_those_of_turns_that_know(reader: Connection) -> None:
+    """A turn from before they were counted adds nothing; where no turn knows, the report knows of none, not of 0."""
+    add_turn(reader, "t_1", DAY)
+    add_figures(reader, "t_1", near=None)
+    assert reported(reader).near is None
+    add_turn(reader, "t_2", DAY)
+    add_figures(reader, "t_2", near=0)
+    assert reported(reader).near == 0
+
+
+def test_a_turn_that_could_not_ask_is_not_one_that_had_not_to(reader: Connection) -> None:
+    """Cached is a turn that found every score known; where the cap came before the first call nothing was known."""
+    for name, cached, unjudged in (("t_1", 0, 40), ("t_2", 30, 10), ("t_3", 40, 0)):
+        add_turn(reader, name, DAY)
+        add_figures(reader, name, judged=0, cached=cached, unjudged=unjudged)
+    found = reported(reader)
+    assert found.turns_cached == 1
+    live, cached_ones = timing(found, "turn", "total", "live"), timing(found, "turn", "total", "cached")
+    assert live and cached_ones and (live.count, cached_ones.count) == (2, 1)
+
+
+def test_calls_outside_turns_stand_under_their_command(reader: Connection) -> None:
+    """An index that embeds and a doctor that probes cost money, and are no turns."""
+    add_call(reader, "a", "e_1", stage="embed")
+    add_call(reader, "b", "p_1", stage="probe", cost=3)
+    found = reported(reader, by="command")
+    assert {group.name: group.turns for group in found.groups} == {"index": 0, "doctor": 0}
+    assert found.spent.cost_usd == Decimal("1.000000000003")
+    assert found.turns == ()
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        ("model", ["openai:small", "openai:strong"]),
+        ("provider", ["openai"]),
+        ("stage", ["judge", "primary"]),
+        ("day", ["2025-10-11", "2025-10-10"]),
+        ("repo", ["/shop"]),
+        ("command", ["ask", "context"]),
+        ("turn", ["t_2", "t_1"]),
+    ],
+)
+def test_groups_add_up_to_the_whole(reader: Connection, by: str, names: list[str]) -> None:
+    """Whatever the groups are, their dollars and attempts come to those of the report."""
+    for number, command in ((1, "ask"), (2, "context")):
+        add_turn(reader, f"t_{number}", DAY + (number - 1) * 86_400)
+        add_figures(reader, f"t_{number}", command=command)
+        add_call(reader, f"j_{number}", f"t_{number}", DAY + number * 86_400, cost=9 - number)
+        add_call(reader, f"p_{number}", f"t_{number}", stage="primary", model="strong", cost=1)
+    found = reported(reader, by=by)
+    assert [group.name for group in found.groups] == names
+    assert sum(group.spent.cost_usd for group in found.groups) == found.spent.cost_usd
+    assert sum(group.spent.attempts for group in found.groups) == 4
+    if by not in {"stage", "model", "provider"}:
+        assert sum(group.turns for group in found.groups) == 2
+        assert sum(group.coverage.candidates for group in found.groups) == 80
+
+
+def test_a_turn_belongs_to_the_stretch_it_began_in(reader: Connection) -> None:
+    """A stretch neither cuts a turn in two nor takes in the late calls of an earlier one."""
+    for number in (1, 2):
+        add_turn(reader, f"t_{number}", DAY + number * 3_600)
+        add_figures(reader, f"t_{number}")
+        add_call(reader, f"c_{number}", f"t_{number}", DAY + number * 3_600 + 3_000)
+    add_call(reader, "i", "e_1", DAY + 2.5 * 3_600)
+    whole = reported(reader)
+    late = reported(reader, since=DAY + 1.5 * 3_600)
+    early = reported(reader, since=0.0, until=DAY + 1.5 * 3_600)
+    assert [line.id for line in late.turns] == ["t_2"]
+    assert (late.spent.attempts, early.spent.attempts, whole.spent.attempts) == (2, 1, 3)
+    assert reported(reader, turn_id="t_1").spent.attempts == 1
+
+
+def test_live_and_cached_are_kept_apart(reader: Connection) -> None:
+    """A turn without a judging call is cached, a call with tokens of a prefix cache is; percentiles never mix them."""
+    for number in range(10):
+        add_turn(reader, f"t_{number}", DAY + number)
+        is_live = number < 4
+        judged = {"judged": 32, "unjudged": 0, "unjudged_by_cause": "{}"}
+        add_figures(reader, f"t_{number}", total_s=10.0 if is_live else 1.0, primary_s=0.0, **judged)
+        if is_live:
+            add_call(reader, f"a_{number}", f"t_{number}", duration_s=number + 1.0, cached=0)
+            add_call(reader, f"b_{number}", f"t_{number}", duration_s=0.25)
+    found = reported(reader)
+    assert found.turns_cached == 6
+    live, cached = timing(found, "turn", "total", "live"), timing(found, "turn", "total", "cached")
+    assert live and cached
+    assert (live.count, live.p50_s, cached.count, cached.p50_s) == (4, 10.0, 6, 1.0)
+    calls = timing(found, "call", "judge", "live")
+    assert calls and (calls.count, calls.p50_s, calls.p95_s, calls.p99_s) == (4, 2.0, 4.0, 4.0)
+    assert timing(found, "call", "judge", "cached") == Timing(
+        of="call", stage="judge", kind="cached", count=4, p50_s=0.25, p95_s=0.25, p99_s=0.25
+    )
+    assert timing(found, "turn", "primary", "live") is None, "a stage that did not happen is no sample"
+
+
+@given(st.floats(0.01, 1), st.integers(1, 10_000))
+def test_the_rank_is_the_nearest(quantile: float, count: int) -> None:
+    """At the rank and before it lie at least that share of the samples, and fewer before it."""
+    place = rank(quantile, count)
+    assert 0 <= place < count
+    assert (place + 1) / count >= quantile - 1e-6
+    assert place / count < quantile + 1e-6
+
+
+def test_the_end_of_a_stretch_is_not_in_it(reader: Connection) -> None:
+    """`until` is exclusive for turns and for calls that no turn made, wherever the row is looked for."""
+    add_turn(reader, "t_1", DAY)
+    add_figures(reader, "t_1")
+    add_call(reader, "a", "t_1")
+    add_call(reader, "b", "e_1", stage="embed")
+    assert called(reader, Asked(until=DAY)).sums.height == 0
+    everything = called(reader, Asked()).sums
+    assert placed_calls(everything, [], number=0, asked=Asked(until=DAY)).height == 0
+    assert placed_calls(everything, [], number=0, asked=Asked(until=DAY + 1, since=DAY)).height == 2
+    assert reported(reader, until=DAY).turns == ()
+
+
+def test_a_table_has_every_turn(reader: Connection) -> None:
+    """Asked for all turns, however many there are, each has its line; asked for few, those are the newest."""
+    with database.transaction(reader):
+        for number in range(10_050):
+            add_turn(reader, f"t_{number}", DAY + number)
+    assert len(reported(reader).turns) == 10_050
+    assert [line.id for line in reported(reader, lines=1).turns] == ["t_10049"]
+
+
+def test_several_ledgers_are_one_report(reader: Connection, tmp_path: Path) -> None:
+    """Two repositories with the same turn ids are added up without being mixed."""
+    other = database.connect(tmp_path / "other.db")
+    for connection, cost in ((reader, 1), (other, 2)):
+        add_turn(connection, "t_1", DAY)
+        add_figures(connection, "t_1")
+        add_call(connection, "a", "t_1", cost=cost * ADOLLAR)
+    found = report([LedgerOf("/a", reader), LedgerOf("/b", other)], Asked(by="repo"), now=NOW)
+    other.close()
+    assert {group.name: group.spent.cost_usd for group in found.groups} == {"/a": 1, "/b": 2}
+    assert {line.repository: line.spent.cost_usd for line in found.turns} == {"/a": 1, "/b": 2}
+    assert found.coverage.candidates == 80

@@ -1,0 +1,153 @@
+"""Ledgers that make no sense: what cannot be believed is left out and said, what can be is added up."""
+
+import json
+from sqlite3 import Connection
+
+import pytest
+
+from tests.cost_reports.ledger_rows import DAY, add_call, add_figures, add_turn
+from xscore.cost_reports.report import LedgerOf, report
+from xscore.records.cost_report import Asked, CostReport
+
+
+def reported(connection: Connection, *, details: int = 0) -> CostReport:
+    """Report over one ledger."""
+    return report([LedgerOf("/shop", connection)], Asked(details=details), now=DAY + 86_400)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"input": "many"},
+        {"output": -5},
+        {"cached": 1.5},
+        {"reasoning": 2**62},
+        {"write": b"\xff"},
+        {"cost": "free"},
+        {"cost": -1},
+        {"cost": 2**62},
+        {"batch": "half"},
+        {"plain": 0.25},
+        {"estimated": "no"},
+        {"duration_s": "soon"},
+        {"duration_s": -0.1},
+        {"duration_s": float("inf")},
+        {"started_at": "today"},
+        {"started_at": -1.0},
+        {"started_at": float("inf")},
+        {"stage": "guess"},
+        {"model": b"\xff\xfe"},
+    ],
+    ids=str,
+)
+def test_a_damaged_call_is_left_out_and_said(reader: Connection, damage: dict[str, object]) -> None:
+    """Text, fractions, negatives, infinities and what no call can be: not one of them is in any sum."""
+    add_turn(reader, "t_1", DAY)
+    add_figures(reader, "t_1")
+    add_call(reader, "a", "t_1")
+    add_call(reader, "b", "t_1", **damage)
+    found = reported(reader)
+    assert found.spent.attempts == 1
+    assert found.spent.cost_usd == 1
+    assert found.spent.usage.input_tokens == 1_000
+    assert "1 rows of calls" in found.warnings[0]
+    assert found.left_out == 1
+    assert "xscore trust --rebuild" in found.warnings[0]
+
+
+def test_absurd_costs_do_not_overflow(reader: Connection) -> None:
+    """However many rows say the most that a column holds, the sums are those of the rest."""
+    for number in range(50):
+        add_call(reader, f"x_{number}", "t_1", cost=2**63 - 1, input=2**63 - 1)
+    add_call(reader, "a", "t_1")
+    found = reported(reader)
+    assert found.spent.cost_usd == 1
+    assert "50 rows of calls" in found.warnings[0]
+    assert found.left_out == 50
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"candidates": 41},
+        {"judged": -30},
+        {"judged": "many"},
+        {"total_s": float("inf")},
+        {"judge_s": -1.0},
+        {"threshold": 7.0},
+        {"scores": '["a"]'},
+        {"scores": "{}"},
+        {"unjudged_by_cause": '{"budget": -2}'},
+        {"expected_calls": "two"},
+    ],
+    ids=str,
+)
+def test_damaged_figures_are_left_out_and_their_turn_stays(reader: Connection, damage: dict[str, object]) -> None:
+    """The turn and its calls count, its figures do not, and the report says so."""
+    add_turn(reader, "t_1", DAY)
+    add_figures(reader, "t_1", **damage)
+    add_call(reader, "a", "t_1")
+    found = reported(reader)
+    assert found.turns_by_state == {"done": 1}
+    assert found.spent.cost_usd == 1
+    assert found.coverage.candidates == 0
+    assert "1 rows of turns" in found.warnings[0]
+    assert found.left_out == 1
+
+
+def test_a_turn_without_a_moment_is_left_out_and_its_money_stays(reader: Connection) -> None:
+    """What a damaged turn cost was paid all the same."""
+    add_turn(reader, "t_1", float("inf"))
+    add_call(reader, "a", "t_1")
+    found = reported(reader)
+    assert found.turns == ()
+    assert found.spent.cost_usd == 1
+    assert "1 rows of turns" in found.warnings[0]
+    assert found.left_out == 1
+
+
+def test_a_clock_that_was_set_back_breaks_nothing(reader: Connection) -> None:
+    """A turn of the future is in order and in every figure, and is named; calls before their turn belong to it."""
+    for name, at in (("t_a", DAY), ("t_b", DAY + 900 * 86_400), ("t_c", DAY - 50)):
+        add_turn(reader, name, at)
+        add_figures(reader, name)
+        add_call(reader, f"c_{name}", name, DAY - 9_000)
+    found = reported(reader)
+    assert [line.id for line in found.turns] == ["t_b", "t_a", "t_c"]
+    assert found.spent.attempts == 3
+    assert "in the future" in found.warnings[0]
+
+
+def test_a_torn_receipt_is_a_warning(reader: Connection) -> None:
+    """What other turns chose is told, and the one that cannot be read is counted."""
+    one = {"selected": [], "near_misses": [], "schema": 1}
+    for name, body in (("t_1", one), ("t_2", {"selected": [{"id": 5}], "near_misses": []}), ("t_3", [])):
+        add_turn(reader, name, DAY)
+        add_figures(reader, name)
+        reader.execute("INSERT INTO receipt (turn_id, schema, body) VALUES (?, 1, ?)", (name, json.dumps(body)))
+    found = reported(reader, details=9)
+    assert [detail.turn_id for detail in found.details] == ["t_1"]
+    assert "receipts that cannot be read" in found.warnings[0]
+    assert ": 2." in found.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"recall": 1.5}, {"ndcg": -0.1}, {"cases": -1}, {"k": "many"}, {"at": float("inf")}, {"hit": "no"}],
+    ids=str,
+)
+def test_a_damaged_evaluation_is_left_out_and_said(reader: Connection, damage: dict[str, object]) -> None:
+    """Shares beyond 0..1, negatives, text and no moment: the row is counted, the others stand."""
+    row: dict[str, object] = dict(
+        zip(("id", "at", "questions", "judge"), ("v_1", DAY, "q", "openai:small"), strict=True)
+    )
+    row |= dict.fromkeys(("recall", "precision", "hit", "reciprocal_rank", "ndcg"), 1.0)
+    row |= dict.fromkeys(("cases", "k", "candidates", "unjudged"), 5)
+    reader.execute("PRAGMA ignore_check_constraints = ON")
+    for values in (row, {**row, "id": "v_2", **damage}):
+        marks = ", ".join("?" * len(values))
+        reader.execute(f"INSERT INTO evaluation ({', '.join(values)}) VALUES ({marks})", tuple(values.values()))
+    found = reported(reader)
+    assert [one.id for one in found.evaluations] == ["v_1"]
+    assert "1 rows of evaluations" in found.warnings[0]
+    assert found.left_out == 1

@@ -1,0 +1,107 @@
+"""What a report compares: the same judgments paid in other ways, and estimates with what came."""
+
+from decimal import Decimal
+from sqlite3 import Connection
+
+import pytest
+
+from tests.cost_reports.ledger_rows import ADOLLAR, DAY, add_call, add_figures, add_turn
+from tests.cost_reports.reported import reported
+
+
+def test_what_it_would_have_cost(reader: Connection) -> None:
+    """Without our cache at the judge's average, the other ways as each call noted them, by batch the judging alone."""
+    add_turn(reader, "t_1", DAY)
+    add_figures(reader, "t_1")
+    add_call(reader, "a", "t_1", cost=3 * ADOLLAR, packless=9 * ADOLLAR, plain=4 * ADOLLAR, batch=ADOLLAR)
+    add_call(reader, "b", "t_1", stage="primary", model="strong", plain=None, packless=None, batch=None)
+    other = reported(reader).comparison
+    assert other.actual_usd == 4
+    assert other.without_cache_usd == 4 + 8 * (Decimal(3) / 30)
+    assert other.without_packs_usd == 10
+    assert other.without_prefix_cache_usd == 5
+    assert other.by_batch_usd == 2
+
+
+def test_a_cached_stretch_asks_the_whole_ledger_what_a_judgment_costs(reader: Connection) -> None:
+    """Where the stretch judged nothing, the judge's average of all times is taken; where none is known, nothing is."""
+    add_turn(reader, "t_1", DAY)
+    add_figures(reader, "t_1")
+    add_call(reader, "a", "t_1", cost=3 * ADOLLAR)
+    add_turn(reader, "t_2", DAY + 5_000)
+    add_figures(reader, "t_2", judged=0, cached=40, unjudged=0, unjudged_by_cause="{}")
+    assert reported(reader, since=DAY + 1_000).comparison.without_cache_usd == 4
+    add_figures_of_another = {"judge": "openai:other", "judged": 0, "cached": 40, "unjudged": 0}
+    add_turn(reader, "t_3", DAY + 9_000)
+    add_figures(reader, "t_3", **add_figures_of_another)
+    assert reported(reader, since=DAY + 8_000).comparison.without_cache_usd is None
+
+
+@pytest.mark.parametrize("cost", ["free", 2**62, 2**63 - 1, -1])
+def test_judgments_whose_calls_are_damaged_are_in_no_average(reader: Connection, cost: object) -> None:
+    """What cannot be read was not free: the average is over turns whose calls are there, and unknown without one."""
+    add_turn(reader, "t_1", DAY)
+    add_figures(reader, "t_1")
+    for number in range(3):
+        add_call(reader, f"a_{number}", "t_1", cost=cost)
+    assert reported(reader).comparison.without_cache_usd is None
+    add_turn(reader, "t_2", DAY + 5_000)
+    add_figures(reader, "t_2", judged=10, cached=28)
+    add_call(reader, "b", "t_2", cost=5 * ADOLLAR)
+    expected = 5 + (8 + 28) * Decimal(5) / 10
+    assert reported(reader).comparison.without_cache_usd == expected
+    add_turn(reader, "t_3", DAY + 9_000)
+    add_figures(reader, "t_3", judged=0, cached=40, unjudged=0)
+    assert reported(reader, since=DAY + 9_000).comparison.without_cache_usd == 40 * Decimal(5) / 10
+
+
+def test_judgments_without_a_price_are_in_no_average(reader: Connection) -> None:
+    """Where some judging has no price, what a judgment costs is not known; not in the stretch, not in all of it."""
+    add_turn(reader, "t_1", DAY)
+    add_figures(reader, "t_1")
+    add_call(reader, "a", "t_1")
+    add_call(reader, "b", "t_1", cost=None)
+    add_turn(reader, "t_2", DAY + 5_000)
+    add_figures(reader, "t_2", judged=0, cached=40, unjudged=0)
+    assert reported(reader).comparison.without_cache_usd is None
+    assert reported(reader, since=DAY + 5_000).comparison.without_cache_usd is None
+    add_turn(reader, "t_3", DAY - 5_000)
+    add_figures(reader, "t_3", judged=10, cached=28)
+    add_call(reader, "c", "t_3", DAY - 5_000)
+    assert reported(reader, since=DAY).comparison.without_cache_usd is None, "an average over the others is a guess"
+
+
+def test_calls_that_do_not_know_leave_other_ways_unknown(reader: Connection) -> None:
+    """Rows from before these figures were kept make the comparison unknown, not equal."""
+    add_call(reader, "a", "t_1", plain=None, packless=None, batch=None)
+    other = reported(reader).comparison
+    assert (other.without_packs_usd, other.without_prefix_cache_usd, other.by_batch_usd) == (None, None, None)
+
+
+def test_estimates_are_held_against_turns_judged_to_their_end(reader: Connection) -> None:
+    """A turn with unjudged candidates, or without an expectation, says nothing of how good estimates are."""
+    expected = {"expected_calls": 2, "expected_input_tokens": 1_800, "expected_output_tokens": 150}
+    for number, unjudged in ((1, 0), (2, 2)):
+        add_turn(reader, f"t_{number}", DAY + number)
+        causes = '{"budget": 2}' if unjudged else "{}"
+        rest = {"judged": 32 - unjudged, "unjudged": unjudged, "unjudged_by_cause": causes}
+        add_figures(reader, f"t_{number}", expected_cost=ADOLLAR, **expected, **rest)
+        add_call(reader, f"a_{number}", f"t_{number}")
+        add_call(reader, f"b_{number}", f"t_{number}")
+    found = reported(reader).accuracy
+    assert found and found.turns == 1
+    assert (found.expected.calls, found.expected.input_tokens, found.expected.cost_usd) == (2, 1_800, Decimal(1))
+    assert (found.actual.calls, found.actual.input_tokens, found.actual.cost_usd) == (2, 2_000, Decimal(4))
+
+
+def test_estimated_dollars_are_held_against_those_without_a_prefix_cache(reader: Connection) -> None:
+    """No estimate assumes that discount: what it saved is no error of theirs; the unknown is not compared."""
+    add_turn(reader, "t_1", DAY)
+    rest = {"judged": 32, "unjudged": 0, "unjudged_by_cause": "{}", "expected_input_tokens": 1, "expected_calls": 1}
+    add_figures(reader, "t_1", expected_cost=3 * ADOLLAR, expected_output_tokens=1, **rest)
+    add_call(reader, "a", "t_1", cost=ADOLLAR, plain=3 * ADOLLAR)
+    found = reported(reader).accuracy
+    assert found and found.expected.cost_usd == found.actual.cost_usd == Decimal(3)
+    reader.execute("UPDATE call SET cost_without_prefix_cache = NULL")
+    found = reported(reader).accuracy
+    assert found and found.expected.cost_usd is found.actual.cost_usd is None

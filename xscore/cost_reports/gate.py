@@ -1,0 +1,296 @@
+"""Hold the figures of a report to a baseline: hard on what is deterministic, an alert on what depends on the machine.
+
+Dollars, calls, tokens, coverage and recall fail a check; the p95 of a stage is an alert, unless the settings make it a
+failure. What cannot be compared is named and never passed over: another number of turns, or of candidates beyond the
+tolerance of calls, is another workload, and fails as such. So does a damaged ledger, of which nothing is compared: what
+is left out would look like savings. Pure: it reads no file and prints nothing. The trade-off: sums of the whole report
+are compared, so a turn that got dearer can hide behind one that got cheaper.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from decimal import ROUND_FLOOR, Decimal
+from typing import NamedTuple
+
+from xscore.errors import UsageError
+from xscore.records.cost_report import CostReport, EvaluationLine
+from xscore.records.gate import Figure, GateLine, GateReport, Measured, Recalled, Sampled, Verdict
+from xscore.settings import GateSettings
+
+LEAST_RISE_S = 0.01
+"""A p95 that rose by less is noise of any machine, whatever its share."""
+ANOTHER_WORKLOAD = (
+    "another workload, so dollars, calls and tokens are not compared; if it is meant, write the baseline anew"
+)
+
+DAMAGED = "left out of every figure, since they make no sense: nothing of the ledger can be compared"
+
+
+class _Sum(NamedTuple):
+    """A figure that grows with the workload."""
+
+    what: str
+    of: Callable[[Measured], int]
+    tolerance: Callable[[GateSettings], float]
+
+
+SUMS = (
+    _Sum("attempts without a price", lambda found: found.unpriced, lambda gates: gates.cost),
+    _Sum("calls", lambda found: found.calls, lambda gates: gates.calls),
+    _Sum("attempts", lambda found: found.attempts, lambda gates: gates.calls),
+    _Sum("tokens in", lambda found: found.usage.input_tokens, lambda gates: gates.tokens),
+    _Sum(
+        "tokens in, not from a prefix cache",
+        lambda found: max(0, found.usage.input_tokens - found.usage.cached_input_tokens),
+        lambda gates: gates.tokens,
+    ),
+    _Sum("tokens written to a prefix cache", lambda found: found.usage.cache_write_tokens, lambda gates: gates.tokens),
+    _Sum("tokens out", lambda found: found.usage.output_tokens, lambda gates: gates.tokens),
+    _Sum("tokens of reasoning", lambda found: found.usage.reasoning_tokens, lambda gates: gates.tokens),
+)
+
+
+def measure(report: CostReport) -> Measured:
+    """Return the figures of a report that can be held. Raises UsageError where one is no number."""
+    spent = report.spent
+    newest, passed_over = _newest_whole(report)
+    try:
+        return Measured(
+            turns=sum(count for state, count in report.turns_by_state.items() if state != "running"),
+            coverage=report.coverage,
+            calls=spent.calls,
+            attempts=spent.attempts,
+            usage=spent.usage,
+            cost_usd=spent.cost_usd,
+            unpriced=spent.unpriced,
+            recall=_recalled(newest) if newest else None,
+            evaluations_passed_over=passed_over,
+            left_out=report.left_out,
+            timings=tuple(
+                Sampled(of=timing.of, stage=timing.stage, kind=timing.kind, count=timing.count, p95_s=timing.p95_s)
+                for timing in report.timings
+            ),
+        )
+    except ValueError as error:
+        raise UsageError(
+            f"the report cannot be held to a baseline: {error}",
+            hint="A row of the ledger is damaged; choose a range without it by --since or --turn.",
+        ) from error
+
+
+def _newest_whole(report: CostReport) -> tuple[EvaluationLine | None, int]:
+    """Return the newest evaluation that judged every candidate, and how many newer ones did not."""
+    for passed_over, evaluation in enumerate(report.evaluations):
+        if not evaluation.unjudged:
+            return evaluation, passed_over
+    return None, len(report.evaluations)
+
+
+def _recalled(found: EvaluationLine) -> Recalled:
+    return Recalled(questions=found.questions, judge=found.judge, cases=found.cases, k=found.k, recall=found.recall)
+
+
+def check(now: Measured, baseline: Measured, gates: GateSettings) -> GateReport:
+    """Compare each figure with its baseline under the tolerances of `[gates]`."""
+    workload = (_turns(now, baseline), _candidates(now, baseline, gates))
+    sums = (_dollars(now, baseline, gates), *(_sum(one, now, baseline, gates) for one in SUMS))
+    if any(line.verdict is Verdict.FAILED for line in workload):
+        sums = tuple(_incomparable(line) for line in sums)
+    times = () if gates.latency == "off" else tuple(_times(now, baseline, gates))
+    lines = (*workload, *sums, _coverage(now, baseline, gates), _recall(now, baseline, gates), *times)
+    return GateReport(lines=(_damaged(now), *map(_incomparable, lines)) if now.left_out else lines)
+
+
+def _damaged(now: Measured) -> GateLine:
+    """Fail for rows that no figure has; no baseline is made of such a ledger."""
+    return GateLine(
+        what="damaged rows",
+        unit="count",
+        baseline=0,
+        now=now.left_out,
+        allowed=0,
+        verdict=Verdict.FAILED,
+        note=DAMAGED,
+    )
+
+
+def _turns(now: Measured, baseline: Measured) -> GateLine:
+    is_same = now.turns == baseline.turns
+    return GateLine(
+        what="turns",
+        unit="count",
+        baseline=baseline.turns,
+        now=now.turns,
+        allowed=baseline.turns,
+        verdict=Verdict.HELD if is_same else Verdict.FAILED,
+        note="" if is_same else ANOTHER_WORKLOAD,
+    )
+
+
+def _candidates(now: Measured, baseline: Measured, gates: GateSettings) -> GateLine:
+    """Hold the number of candidates within the tolerance of calls, upwards and downwards."""
+    before, found = baseline.coverage.candidates, now.coverage.candidates
+    is_near = abs(found - before) <= before * _exact(gates.calls)
+    return GateLine(
+        what="candidates",
+        unit="count",
+        baseline=before,
+        now=found,
+        allowed=_most(before, gates.calls) if found >= before else before - _floor(before * _exact(gates.calls)),
+        verdict=Verdict.HELD if is_near else Verdict.FAILED,
+        note="" if is_near else ANOTHER_WORKLOAD,
+    )
+
+
+def _sum(one: _Sum, now: Measured, baseline: Measured, gates: GateSettings) -> GateLine:
+    before, found = one.of(baseline), one.of(now)
+    allowed = _most(before, one.tolerance(gates))
+    return GateLine(
+        what=one.what,
+        unit="count",
+        baseline=before,
+        now=found,
+        allowed=allowed,
+        verdict=_at_most(found, before, allowed),
+    )
+
+
+def _dollars(now: Measured, baseline: Measured, gates: GateSettings) -> GateLine:
+    """Hold the dollars of what is priced, as far as the same is priced on both sides."""
+    allowed = baseline.cost_usd * (1 + _exact(gates.cost))
+    verdict, note = _at_most(now.cost_usd, baseline.cost_usd, allowed), ""
+    if now.unpriced and now.unpriced == now.attempts and baseline.unpriced == baseline.attempts:
+        verdict, note = Verdict.INCONCLUSIVE, "unpriced on both sides"
+    elif now.unpriced > baseline.unpriced and verdict is not Verdict.FAILED:
+        verdict, note = Verdict.INCONCLUSIVE, "less is priced than in the baseline"
+    elif now.unpriced < baseline.unpriced and verdict is Verdict.FAILED:
+        verdict, note = _with_more_priced(now, baseline, allowed)
+    return GateLine(
+        what="dollars",
+        unit="usd",
+        baseline=baseline.cost_usd,
+        now=now.cost_usd,
+        allowed=allowed,
+        verdict=verdict,
+        note=note,
+    )
+
+
+def _with_more_priced(now: Measured, baseline: Measured, allowed: Decimal) -> tuple[Verdict, str]:
+    """Excuse a rise as far as the attempts that have a price only now explain it, at what a priced one costs now."""
+    newly = baseline.unpriced - now.unpriced
+    priced = now.attempts - now.unpriced
+    if priced > 0 and now.cost_usd * (priced - newly) <= allowed * priced:
+        return Verdict.INCONCLUSIVE, "more is priced than in the baseline"
+    return Verdict.FAILED, f"more is priced than in the baseline, by {newly:,}, which does not explain it"
+
+
+def _coverage(now: Measured, baseline: Measured, gates: GateSettings) -> GateLine:
+    before, found = _share_judged(baseline), _share_judged(now)
+    return _share("coverage", before, found, gates.coverage, note="no candidates on one side")
+
+
+def _recall(now: Measured, baseline: Measured, gates: GateSettings) -> GateLine:
+    """Hold recall where both sides answered the same questions at the same k by the same judge."""
+    before, found = baseline.recall, now.recall
+    note = "no evaluation on one side" if before or found else "no evaluation"
+    if before and found and (before.questions, before.k) != (found.questions, found.k):
+        found, note = None, "other questions, or another k"
+    elif before and found and before.judge != found.judge:
+        found, note = None, "another judge"
+    line = _share(
+        "recall",
+        _exact(before.recall) if before else None,
+        _exact(found.recall) if found else None,
+        gates.recall,
+        note=note,
+    )
+    return line if not now.evaluations_passed_over else _told_of_passed_over(line, now.evaluations_passed_over)
+
+
+def _told_of_passed_over(line: GateLine, count: int) -> GateLine:
+    newer = "a newer evaluation that" if count == 1 else f"{count:,} newer evaluations that"
+    said = f"passed over: {newer} left candidates unjudged"
+    return replace(line, note=f"{line.note}; {said}" if line.note else said)
+
+
+def _share(what: str, before: Decimal | None, found: Decimal | None, tolerance: float, *, note: str) -> GateLine:
+    """Hold a share that may fall by so much; what one side lacks is inconclusive."""
+    if before is None or found is None:
+        allowed, verdict = None, Verdict.INCONCLUSIVE
+    else:
+        allowed, note = max(Decimal(0), before - _exact(tolerance)), ""
+        verdict = Verdict.FAILED if found < allowed else Verdict.BETTER if found > before else Verdict.HELD
+    return GateLine(
+        what=what,
+        unit="share",
+        baseline=None if before is None else float(before),
+        now=None if found is None else float(found),
+        allowed=None if allowed is None else float(allowed),
+        verdict=verdict,
+        note=note,
+    )
+
+
+def _times(now: Measured, baseline: Measured, gates: GateSettings) -> Iterator[GateLine]:
+    """Hold each p95 that has enough samples on both sides."""
+    before = {(timing.of, timing.stage, timing.kind): timing for timing in baseline.timings}
+    found = {(timing.of, timing.stage, timing.kind): timing for timing in now.timings}
+    for key in before | found:
+        yield _time(f"p95 of {key[1]} {key[0]}s, {key[2]}", found.get(key), before.get(key), gates)
+
+
+def _time(what: str, found: Sampled | None, before: Sampled | None, gates: GateSettings) -> GateLine:
+    allowed = None if before is None else max(before.p95_s * (1 + gates.p95), before.p95_s + LEAST_RISE_S)
+    if before is None or found is None or allowed is None or min(before.count, found.count) < gates.min_samples:
+        verdict = Verdict.INCONCLUSIVE
+    elif found.p95_s > allowed:
+        verdict = Verdict.FAILED if gates.latency == "fail" else Verdict.ALERT
+    else:
+        verdict = Verdict.HELD
+    samples = f"{before.count if before else 0} samples in the baseline, {found.count if found else 0} now"
+    return GateLine(
+        what=what,
+        unit="s",
+        baseline=before.p95_s if before else None,
+        now=found.p95_s if found else None,
+        allowed=allowed,
+        verdict=verdict,
+        note=samples if verdict is Verdict.INCONCLUSIVE else "",
+    )
+
+
+def _at_most(found: Figure, before: Figure, allowed: Figure) -> Verdict:
+    if found > allowed:
+        return Verdict.FAILED
+    return Verdict.BETTER if found < before else Verdict.HELD
+
+
+def _incomparable(line: GateLine) -> GateLine:
+    return GateLine(
+        what=line.what,
+        unit=line.unit,
+        baseline=line.baseline,
+        now=line.now,
+        allowed=None,
+        verdict=Verdict.INCOMPARABLE,
+    )
+
+
+def _share_judged(found: Measured) -> Decimal | None:
+    coverage = found.coverage
+    judged = coverage.candidates - coverage.unjudged
+    return Decimal(judged) / coverage.candidates if coverage.candidates else None
+
+
+def _most(before: int, tolerance: float) -> int:
+    return _floor(before * (1 + _exact(tolerance)))
+
+
+def _exact(share: float) -> Decimal:
+    """Read a setting as it is written: 0.05 is five hundredths, not the nearest float."""
+    return Decimal(str(share))
+
+
+def _floor(figure: Decimal) -> int:
+    return int(figure.to_integral_value(ROUND_FLOOR))

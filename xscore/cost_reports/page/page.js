@@ -1,0 +1,88 @@
+"use strict";
+// What the page can do beyond being read: sort a column, be light or dark, open and fold turns, open what is linked to
+// or printed. It writes no markup: what it sets is text, attributes and the order of rows.
+
+const said = document.getElementById("said");
+
+// Light or dark, until the page is closed; nothing is stored.
+const theme = document.getElementById("theme");
+const themes = ["automatic", "light", "dark"];
+theme.hidden = false;
+theme.addEventListener("click", () => {
+  const now = document.documentElement.dataset.theme || "automatic";
+  const next = themes[(themes.indexOf(now) + 1) % themes.length];
+  if (next === "automatic") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = next;
+  theme.textContent = "Light or dark: " + next;
+});
+
+// Sorting: by the exact value where a cell has one, by figures before words, stable, in place.
+function valueOf(cell) {
+  const written = cell.dataset.v ?? cell.textContent.trim();
+  const bare = written.replace(/[$,]/g, "");
+  const figure = bare === "" ? NaN : Number(bare);
+  return Number.isNaN(figure) ? written : figure;
+}
+
+function before(one, other) {
+  if (typeof one === "number" && typeof other === "number") return one - other;
+  if (typeof one === "number") return 1;
+  if (typeof other === "number") return -1;
+  return one < other ? -1 : one > other ? 1 : 0;
+}
+
+function sort(table, head, column) {
+  const falls = head.ariaSort ? head.ariaSort === "ascending" : !head.classList.contains("plain");
+  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", falls ? "descending" : "ascending");
+  const body = table.tBodies[0];
+  const rows = Array.from(body.rows, (row) => ({ row, value: valueOf(row.cells[column]) }));
+  rows.sort((a, b) => (falls ? before(b.value, a.value) : before(a.value, b.value)));
+  body.append(...rows.map((each) => each.row));
+  said.textContent = "Sorted by " + head.textContent + ", " + head.getAttribute("aria-sort");
+}
+
+for (const table of document.querySelectorAll("table.sortable")) {
+  Array.from(table.tHead.rows[0].cells).forEach((head, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = head.textContent;
+    head.replaceChildren(button);
+    button.addEventListener("click", () => sort(table, head, column));
+  });
+}
+
+// Turns: all open or all folded; the one that a link leads to; all of them on paper, and as they were after it.
+const turns = Array.from(document.querySelectorAll("details.turn"));
+const fold = document.getElementById("fold");
+const allOpen = () => turns.every((turn) => turn.open);
+fold.hidden = turns.length === 0;
+fold.addEventListener("click", () => {
+  const open = !allOpen();
+  for (const turn of turns) turn.open = open;
+});
+for (const turn of turns) {
+  turn.addEventListener("toggle", () => {
+    fold.textContent = allOpen() ? "Fold all turns" : "Open all turns";
+  });
+}
+
+function openLinked() {
+  const linked = document.getElementById(location.hash.slice(1));
+  const turn = linked && linked.closest("details");
+  if (!turn) return;
+  turn.open = true;
+  turn.querySelector("summary").focus({ preventScroll: true });
+  turn.scrollIntoView();
+}
+addEventListener("hashchange", openLinked);
+openLinked();
+
+let folded = [];
+addEventListener("beforeprint", () => {
+  folded = turns.filter((turn) => !turn.open);
+  for (const turn of folded) turn.open = true;
+});
+addEventListener("afterprint", () => {
+  for (const turn of folded) turn.open = false;
+});

@@ -1,0 +1,198 @@
+"""What a stretch of one or more ledgers comes to: money, tokens, time, coverage, as one `CostReport`.
+
+SQLite adds up the calls, polars groups them, and this puts the parts side by side. What cannot be believed is left out
+of every figure and said in `warnings`. It shows nothing and compares nothing with a baseline. Trade-off: everything is
+read anew each time; a million calls take some two seconds of CPU.
+"""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, NamedTuple
+
+from xscore.cost_reports import comparison
+from xscore.cost_reports.chosen import Place, details
+from xscore.cost_reports.ledger_sums import called
+from xscore.cost_reports.tables import (
+    Key,
+    Placed,
+    cost_by_turn,
+    coverage,
+    groups,
+    placed_calls,
+    spent_by,
+    spent_by_turn,
+    spent_in_all,
+)
+from xscore.cost_reports.timings import Took, call_timings, turn_timings
+from xscore.cost_reports.turn_rows import read_evaluations, read_turns
+from xscore.database import REBUILD, snapshot
+from xscore.records import Stage
+from xscore.records.cost_report import Asked, CostReport, EvaluationLine, Spent, Timing, TurnLine
+from xscore.records.turn_figures import SCORE_BINS
+
+if TYPE_CHECKING:  # 0.2 s of CPU that no other command pays
+    import polars as pl
+
+
+class LedgerOf(NamedTuple):
+    """A repository and the connection to its open, trusted store."""
+
+    repository: str
+    """As it is shown: the root's path."""
+    connection: sqlite3.Connection
+
+
+class _Read(NamedTuple):
+    """Everything that was read, of all ledgers."""
+
+    calls: "pl.DataFrame"
+    turns: list[Placed]
+    """The newest first."""
+    evaluations: list[EvaluationLine]
+    warnings: list[str]
+    left_out: int
+    """Rows that make no sense."""
+
+
+def report(ledgers: Sequence[LedgerOf], asked: Asked, *, now: float) -> CostReport:
+    """Add up what the ledgers hold of the asked turns. now: Unix seconds.
+
+    Raises StoreDamaged where a database itself cannot be read.
+    """
+    calls, turns, evaluations, warnings, left_out = _read(ledgers, asked, now=now)
+    names = [ledger.repository for ledger in ledgers]
+    connections = [ledger.connection for ledger in ledgers]
+    judging = spent_by_turn(comparison.judging_of(calls, turns))
+    stages = spent_by(calls, "stage")
+    finished = [turn for turn in turns if turn.row.figures]
+    chosen = details([Place(connections[turn.key.number], turn.row.id) for turn in turns[: asked.details]])
+    by_model = groups(calls, turns, "model", names)
+    return CostReport(
+        made_at=now,
+        repositories=tuple(names),
+        since=asked.since,
+        until=asked.until,
+        turn_id=asked.turn_id,
+        turns_by_state=dict(sorted(Counter(turn.row.state for turn in turns).items())),
+        turns_cached=sum(_is_cached(turn, judging) for turn in finished),
+        coverage=coverage(turns),
+        unjudged_by_cause=_by_cause(finished),
+        kept=sum(turn.row.figures.kept for turn in finished if turn.row.figures),
+        near=_near(finished),
+        scores=_scores(finished),
+        threshold=next((turn.row.figures.threshold for turn in turns if turn.row.figures), None),
+        spent=spent_in_all(calls),
+        comparison=comparison.comparison(judging, stages, turns, connections),
+        by_model=by_model,
+        by=asked.by,
+        groups=by_model if asked.by == "model" else groups(calls, turns, asked.by, names) if asked.by else (),
+        timings=_timings(calls, finished, judging),
+        accuracy=comparison.accuracy(judging, turns),
+        evaluations=tuple(evaluations),
+        turns=_lines(calls, turns[: asked.lines]),
+        prefix_hit_rate=_hit_rate(stages.get(str(Stage.JUDGE), Spent())),
+        details=chosen.found,
+        warnings=(*warnings, *_said(chosen.torn)),
+        left_out=left_out,
+    )
+
+
+def _read(ledgers: Sequence[LedgerOf], asked: Asked, *, now: float) -> _Read:
+    import polars as pl
+
+    tables, turns, evaluations, warnings = [], [], [], []
+    left_out = 0
+    for number, (repository, connection) in enumerate(ledgers):
+        with snapshot(connection):
+            rows, of_turns = read_turns(connection, asked)
+            evaluated, of_evaluations = read_evaluations(connection, asked)
+            sums = called(connection, asked)
+        here = [Placed(Key(number, row.id), repository, row) for row in rows]
+        tables.append(placed_calls(sums.sums, here, number=number, asked=asked))
+        turns += here
+        evaluations += evaluated
+        for count, what in ((sums.left_out, "calls"), (of_turns, "turns"), (of_evaluations, "evaluations")):
+            left_out += count
+            if count:
+                said = f"left out of every figure, since they make no sense: {count:,} rows of {what}"
+                warnings.append(f"{repository}: {said}. {REBUILD}")
+    ahead = sum(turn.row.at > now for turn in turns)
+    if ahead:
+        warnings.append(f"turns that began in the future, by this clock: {ahead:,}; it was set back, or is slow")
+    turns.sort(key=lambda turn: (turn.row.at, turn.row.id), reverse=True)
+    evaluations.sort(key=lambda one: (one.at, one.id), reverse=True)
+    return _Read(pl.concat(tables), turns, evaluations, warnings, left_out)
+
+
+def _is_cached(turn: Placed, judging: Mapping[Key, Spent]) -> bool:
+    """Whether a turn with a model for a judge had to ask it nothing; one that could not ask it is no such turn."""
+    figures = turn.row.figures
+    return figures is not None and figures.is_model and not figures.coverage.unjudged and turn.key not in judging
+
+
+def _timings(calls: "pl.DataFrame", turns: Sequence[Placed], judging: Mapping[Key, Spent]) -> tuple[Timing, ...]:
+    each = (Took(turn.row.figures.latency, _is_cached(turn, judging)) for turn in turns if turn.row.figures)
+    return (*turn_timings(each), *call_timings(calls))
+
+
+def _by_cause(turns: Sequence[Placed]) -> dict[str, int]:
+    causes: Counter[str] = Counter()
+    for turn in turns:
+        causes.update(turn.row.figures.unjudged_by_cause if turn.row.figures else {})
+    return dict(sorted(causes.items()))
+
+
+def _near(turns: Sequence[Placed]) -> int | None:
+    """Add up the scores near a threshold; None where no turn knows of any."""
+    known = [turn.row.figures.near for turn in turns if turn.row.figures and turn.row.figures.near is not None]
+    return sum(known) if known else None
+
+
+def _scores(turns: Sequence[Placed]) -> tuple[int, ...]:
+    known = [turn.row.figures.scores for turn in turns if turn.row.figures and turn.row.figures.scores]
+    return tuple(map(sum, zip(*known, strict=True))) if known else (0,) * SCORE_BINS
+
+
+def _hit_rate(judging: Spent) -> float | None:
+    usage = judging.usage
+    return usage.cached_input_tokens / usage.input_tokens if usage.input_tokens else None
+
+
+def _lines(calls: "pl.DataFrame", turns: Sequence[Placed]) -> tuple[TurnLine, ...]:
+    import polars as pl
+
+    if not turns:
+        return ()
+    wanted = pl.DataFrame([turn.key for turn in turns], schema={"number": pl.Int32, "turn_id": pl.String}, orient="row")
+    calls = calls.join(wanted, on=["number", "turn_id"], how="semi")
+    spent, models = spent_by_turn(calls), cost_by_turn(calls)
+    return tuple(_line(turn, spent.get(turn.key, Spent()), models.get(turn.key, {})) for turn in turns)
+
+
+def _line(turn: Placed, spent: Spent, cost_by_model: dict[str, Decimal]) -> TurnLine:
+    row, figures = turn.row, turn.row.figures
+    return TurnLine(
+        id=row.id,
+        at=row.at,
+        repository=turn.repository,
+        task=row.task,
+        command=turn.command,
+        state=row.state,
+        judge=turn.judge,
+        coverage=figures.coverage if figures else None,
+        kept=figures.kept if figures else None,
+        near=figures.near if figures else None,
+        threshold=figures.threshold if figures else None,
+        spent=spent,
+        cost_by_model=cost_by_model,
+        latency=figures.latency if figures else None,
+        expected=figures.expected if figures else None,
+    )
+
+
+def _said(torn: int) -> tuple[str, ...]:
+    if not torn:
+        return ()
+    return (f"receipts that cannot be read, so that their turns' choices are missing: {torn:,}. {REBUILD}",)
