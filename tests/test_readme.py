@@ -18,6 +18,9 @@ FENCES = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
 BLOCKS = FENCES.findall(README)
 SHOWING = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
+STANDS_FOR = {'"$began"': "2026-11-01T08:00:00Z", "../other": ".."}
+"""What a page leaves to the reader, and something that is there."""
+
 
 def commands() -> list[str]:
     """Every `xscore …` that these pages show in a block, without redirections, pipes and comments."""
@@ -33,7 +36,7 @@ def commands() -> list[str]:
 
 def parse(line: str) -> None:
     """Find the command of a line, through its groups, and parse its arguments. Raises click's errors."""
-    name, *arguments = shlex.split(line)
+    name, *arguments = shlex.split(re.sub("|".join(map(re.escape, STANDS_FOR)), lambda it: STANDS_FOR[it[0]], line))
     context = xscore.make_context("xscore", ["status"])
     command = xscore.get_command(context, name)
     while isinstance(command, click.Group):
@@ -75,3 +78,8 @@ def test_links_lead_somewhere(page: Path) -> None:
     """Every relative link of the documents names a file that is there."""
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text("utf-8")):
         assert (page.parent / target).exists(), target
+
+
+def test_the_readme_lists_every_manual() -> None:
+    """No page of the manual can be found by its file's name alone."""
+    assert [page.name for page in SHOWING[1:] if f"(docs/{page.name})" not in README] == []

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo, git
+from tests.cost_reports.gate_reports import MEASURED
 from tests.indexer.conftest import RunIndex
+from xscore.cost_reports.baseline import text_of
 from xscore.errors import UsageError
 from xscore.files import Refused, read_bytes
 from xscore.indexer.admission import by_name, decoded
@@ -155,3 +157,12 @@ def test_a_glob_that_is_none_is_said(make_repo: MakeRepo, run_index: RunIndex, g
     with pytest.raises(UsageError, match="is no glob"):
         run_index(root, exclude=(glob,))
     assert run_index(root, git=False).files.indexed == 2
+
+
+def test_a_baseline_stays_out_wherever_it_stands() -> None:
+    """A file that `--update-baseline` wrote is no memory: the check that it is for would count it as a candidate."""
+    for name in ("cost_reports/baseline.json", "ci/figures.json"):
+        with pytest.raises(Refused, match="baseline"):
+            decoded(text_of(MEASURED).encode(), name, max_line_chars=5_000)
+    other = '{"attempts": 3, "of": "a client\'s retries"}'
+    assert decoded(other.encode(), "retry.json", max_line_chars=5_000) == other

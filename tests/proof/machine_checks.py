@@ -15,6 +15,7 @@ from tests.proof.machine_judge import Paid, TrueJudge
 from tests.proof.machine_turns import PRICE_USD, Ask, Taken
 from tests.proof.machine_world import World, true_score
 from xscore.cache.keys import judge_key, turn_key
+from xscore.money import dollars
 from xscore.prompts.judge import PROMPT_VERSION, turn_block
 from xscore.records import JudgeIdentity, Turn
 
@@ -89,9 +90,9 @@ def check_ledger(database: Path, books: Books, delivered: set[Paid]) -> None:
     spent: dict[str, Decimal] = {}
     entered = 0
     for turn, stage, outcome, candidates, cost in _rows(
-        database, "SELECT turn_id, stage, outcome, candidates, cost_usd FROM call"
+        database, "SELECT turn_id, stage, outcome, candidates, cost FROM call"
     ):
-        spent[turn] = spent.get(turn, Decimal(0)) + Decimal(cost)
+        spent[turn] = spent.get(turn, Decimal(0)) + dollars(cost)
         entered += candidates if (stage, outcome) == ("judge", "ok") else 0
     wrong = {turn: (bill, spent.get(turn)) for turn, bill in books.bills.items() if spent.get(turn, Decimal(0)) != bill}
     assert not wrong, f"receipt and ledger differ: {wrong}"

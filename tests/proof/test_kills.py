@@ -31,12 +31,27 @@ def kept(root: Path) -> int:
         connection.close()
 
 
+def unpaid(root: Path) -> int:
+    """Committed judgments beyond those that the committed calls asked for; 0 where the ledger lost nothing."""
+    connection = sqlite3.connect(f"file:{root / '.xscore' / 'memory.db'}?mode=ro", uri=True)
+    try:
+        judged, asked, finished, figures = connection.execute(
+            "SELECT (SELECT count(*) FROM judgment),"
+            " (SELECT coalesce(sum(candidates), 0) FROM call WHERE stage = 'judge' AND outcome = 'ok'),"
+            " (SELECT count(*) FROM receipt), (SELECT count(*) FROM turn_figures JOIN receipt USING (turn_id))"
+        ).fetchone()
+    finally:
+        connection.close()
+    assert finished == figures
+    return max(0, int(judged - asked))
+
+
 @pytest.mark.verify
 @pytest.mark.timeout(600)
 def test_sigkill_at_twenty_random_points_loses_no_judgment(
     click_tree: Path, server: OpenAIServer, spawn: Spawn
 ) -> None:
-    """Committed judgments survive every SIGKILL; what is paid again is at most what was in flight."""
+    """Committed judgments and their calls survive every SIGKILL; what is paid again is at most what was in flight."""
     dice = random.Random(20)
     server.latency_s = 0.15
     kills, before = 0, 0
@@ -54,6 +69,7 @@ def test_sigkill_at_twenty_random_points_loses_no_judgment(
         kills += 1
         now = kept(click_tree)
         assert now >= before
+        assert not now or unpaid(click_tree) == 0
         before = now
     server.latency_s = 0.0
     process = spawn("ask", TASK, *FLAGS, cwd=click_tree)
@@ -61,6 +77,7 @@ def test_sigkill_at_twenty_random_points_loses_no_judgment(
     assert process.returncode == 0, err
     coverage = json.loads(out)["coverage"]
     assert coverage["cached"] == before
+    assert unpaid(click_tree) == 0
     assert coverage["candidates"] == coverage["judged"] + coverage["cached"]
     paid = sum(server.counts.judgments.values())
     assert paid - coverage["candidates"] <= kills * CONCURRENCY * PACK
