@@ -1,7 +1,6 @@
 """What a judgment is filed under."""
 
 import dataclasses
-import time
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cache.conftest import JUDGE
+from tests.cpu_time import assert_growth
 from xscore.cache.keys import judge_key, normalise, turn_key
 
 TEMPLATE = """<turn>
@@ -126,11 +126,5 @@ def test_keys_do_not_drift() -> None:
     "unit", ["a", "\n", " ", "(", "1:", "at ", " a.b", "x.y:1 ", "/tmp/", 'File "', "1.11 ", "\t\n"]
 )
 def test_long_pastes_are_normalised_in_linear_time(unit: str) -> None:
-    """Ten times the text takes about ten times as long, whatever it repeats: a paste cannot hang a turn."""
-
-    def cpu_s(times: int) -> float:
-        start = time.process_time()
-        normalise(unit * times + "x")
-        return time.process_time() - start
-
-    assert cpu_s(50_000) < 40 * max(cpu_s(5_000), 0.002)
+    """Eight times the text takes about eight times the CPU, whatever it repeats: a paste cannot hang a turn."""
+    assert_growth(lambda times: normalise(unit * times + "x"), small=5_000, large=40_000, at_most=24)

@@ -1,11 +1,10 @@
 """Secrets: every planted one is found, code that only speaks of secrets is left alone, and text keeps its lines."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cpu_time import assert_growth
 from tests.memory.planted import ASSIGNMENTS, Forge, provider_keys
 from xscore.memory.secrets.redact import is_secret_file, redact
 
@@ -173,18 +172,8 @@ ADVERSARIAL = [
 
 @pytest.mark.parametrize("unit", ADVERSARIAL)
 def test_hostile_text_takes_linear_time(unit: str) -> None:
-    """Four times the text takes about four times as long, not sixteen."""
-
-    def seconds(size: int) -> float:
-        text = unit * (size // len(unit) + 1)
-        start = time.process_time()
-        redact(text)
-        return time.process_time() - start
-
-    small = min(seconds(30_000) for _ in range(2))
-    large = seconds(120_000)
-    assert large < 10 * small + 0.1, (small, large)
-    assert large < 5.0
+    """Eight times the text takes about eight times the CPU, not sixty-four."""
+    assert_growth(lambda size: redact(unit * (size // len(unit) + 1)), small=15_000, large=120_000, at_most=24)
 
 
 @pytest.mark.parametrize(

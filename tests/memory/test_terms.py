@@ -1,12 +1,12 @@
 """Terms: how words of code and prose become hashes, and what a vector keeps of a memory."""
 
-import time
 from pathlib import Path
 
 import click
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cpu_time import assert_cheap
 from xscore.memory.likeness.terms import (
     ENTRY,
     FILE,
@@ -110,11 +110,12 @@ def test_hashes_are_stable() -> None:
 
 
 def test_vectors_cost_little() -> None:
-    """A typical function takes at most 0.2 ms of CPU and 6 bytes a distinct term (H07)."""
+    """A hundred typical functions take the CPU of a plain loop or so, and 6 bytes a distinct term (H07)."""
     source = Path(click.__file__).with_name("core.py").read_text("utf-8")
     functions = [f"def {body}" for body in source.split("\n    def ")]
-    term_vector(source, path="", entity="")
-    started = time.process_time()
-    vectors = [term_vector(text, path="click/core.py", entity="Context.invoke") for text in functions]
-    assert (time.process_time() - started) / len(functions) < 0.0005, "a loose bound: machines differ"
-    assert max(map(len, vectors)) < 6 * 1000
+
+    def vectors() -> list[bytes]:
+        return [term_vector(text, path="click/core.py", entity="Context.invoke") for text in functions]
+
+    assert max(map(len, vectors())) < 6 * 1000
+    assert_cheap(vectors, loops=0.02 * len(functions))

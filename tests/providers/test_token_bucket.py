@@ -1,7 +1,6 @@
 """So much a minute, in an event loop whose waits take no time; its peer aiolimiter runs on the same arrivals."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -9,6 +8,7 @@ from aiolimiter import AsyncLimiter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cpu_time import assert_costs
 from tests.providers.time_lapse import now, run
 from xscore.providers.token_bucket import BURST_SHARE, TokenBucket
 
@@ -232,11 +232,6 @@ def test_waiting_costs_little() -> None:
     async def bare(bell: asyncio.Event) -> None:
         await bell.wait()
 
-    def cpu_of(work: Callable[[], Awaitable[object]]) -> float:
-        before = time.process_time()
-        run(_awaited(work))
-        return time.process_time() - before
-
     async def rung() -> None:
         bell = asyncio.Event()
         asyncio.get_running_loop().call_later(1, bell.set)
@@ -246,8 +241,4 @@ def test_waiting_costs_little() -> None:
         bucket = TokenBucket(PER_MINUTE)
         await asyncio.gather(*(_one(bucket.take, 100) for _ in range(10_000)))
 
-    assert cpu_of(taken) <= 0.2 + 8 * cpu_of(rung)
-
-
-async def _awaited(work: Callable[[], Awaitable[object]]) -> None:
-    await work()
+    assert_costs(lambda: run(taken()), than=lambda: run(rung()), at_most=16)

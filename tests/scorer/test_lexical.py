@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cpu_time import assert_cheap
 from xscore.indexer import index
 from xscore.memory.likeness.terms import EMBEDDER, term_vector
 from xscore.memory.store import Store
@@ -180,15 +181,12 @@ def test_tests_stand_back_unless_asked_for() -> None:
 
 
 def test_ten_thousand_memories_are_fast(click_tree: Store) -> None:
-    """10,000 memories are scored in some tens of milliseconds of CPU; the bound leaves room for slow machines."""
+    """10,000 memories are scored with the CPU of a few plain loops of a million additions."""
     pool, vectors = click_tree.pool(), list(click_tree.vectors(EMBEDDER))
     times = range(10_000 // len(pool) + 1)
     many = [c._replace(id=f"{n}{c.id}", content_hash=f"{n}{c.content_hash}") for n in times for c in pool][:10_000]
     wide = [(f"{n}{name}", vector) for n in times for name, vector in vectors]
     judge = LexicalJudge(lambda: wide)
     turn = Turn(task="where is the terminal width worked out for wrapped help text?")
-    list(judge.judgments(turn, many[:10]))
-    started = time.process_time()
-    judged = list(judge.judgments(turn, many))
-    assert len(judged) == len(many)
-    assert time.process_time() - started < 0.25
+    assert len(list(judge.judgments(turn, many))) == len(many)
+    assert_cheap(lambda: list(judge.judgments(turn, many)), loops=5)

@@ -1,12 +1,12 @@
 """What was injected goes, what a person said stays: reminders of agents, and everything that xscore ever puts in."""
 
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from tests.cpu_time import assert_growth
 from tests.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, words_of
 from xscore.memory import door
 from xscore.memory.store import Store
@@ -138,12 +138,5 @@ def test_it_is_stable(text: str) -> None:
     "unit", ['<memory id="m_1" score="0.5">', "<system-reminder>", "[m_0123456789abcdef0123] ", "```\n", "## \n\n"]
 )
 def test_it_takes_linear_time(unit: str) -> None:
-    """Text that opens again and again takes time by its length."""
-
-    def cpu_s(count: int) -> float:
-        started = time.process_time()
-        said(unit * count)
-        return time.process_time() - started
-
-    small = max(cpu_s(2_000), 0.002)
-    assert cpu_s(20_000) < 40 * small
+    """Text that opens again and again takes time by its length: eight times the CPU for eight times the text."""
+    assert_growth(lambda count: said(unit * count), small=4_000, large=32_000, at_most=24)

@@ -1,0 +1,70 @@
+"""What work costs, told so that a busy machine cannot fail a test and worse code still does.
+
+Time is CPU of this very thread, with garbage left lying meanwhile, and one run of a few has to keep to the limit:
+whatever else the machine does can only add to a run. The limit is never a second of some machine, but what other work
+costs in the moment before: the same on less input, or a plain loop. Work of other threads is not seen. Where the calls
+made tell the same, `calls` counts them instead, without any clock.
+"""
+
+import gc
+import sys
+import time
+from collections.abc import Callable
+
+ADDITIONS = 1_000_000
+ATTEMPTS = 5
+"""So often work is measured until it once keeps to its limit."""
+
+
+def assert_costs(work: Callable[[], object], *, than: Callable[[], object], at_most: float) -> None:
+    """Let the work cost at most so many times what the other costs, in the best of a few runs of both."""
+    found: list[float] = []
+    while not found or (min(found) > at_most and len(found) < ATTEMPTS):
+        least_s = min(_cpu_s(than) for _ in range(2))
+        found.append(_cpu_s(work) / least_s)
+    assert min(found) <= at_most, f"{min(found):.1f} times the CPU, where {at_most} is the most"
+
+
+def assert_growth(work: Callable[[int], object], *, small: int, large: int, at_most: float) -> None:
+    """Let the large size cost at most so many times what the small one costs."""
+    assert_costs(lambda: work(large), than=lambda: work(small), at_most=at_most)
+
+
+def assert_cheap(work: Callable[[], object], *, loops: float) -> None:
+    """Let the work cost at most so many plain loops of a million additions."""
+    assert_costs(work, than=_additions, at_most=loops)
+
+
+def calls(work: Callable[[], object]) -> int:
+    """Count the functions that the work calls, built-in ones included; the same in every run."""
+    made = 0
+
+    def count(_frame: object, event: str, _of: object) -> None:
+        nonlocal made
+        made += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return made
+
+
+def _cpu_s(work: Callable[[], object]) -> float:
+    is_collected = gc.isenabled()
+    gc.disable()
+    try:
+        began = time.thread_time()
+        work()
+        return time.thread_time() - began
+    finally:
+        if is_collected:
+            gc.enable()
+
+
+def _additions() -> int:
+    total = 0
+    for number in range(ADDITIONS):
+        total += number
+    return total
