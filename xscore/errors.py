@@ -7,6 +7,7 @@
     ├── BudgetExhausted               4  the next call would pass the cap
     ├── GateFailed                    5  a check against a baseline failed
     ├── StoreError                    6  the store cannot be used
+    │   ├── SharedUnavailable         6  the shared server cannot be asked
     │   ├── StoreUntrusted            6  it was made elsewhere
     │   └── StoreDamaged              6  its bytes are wrong
     ├── BrokenReceipt                70  the candidates do not add up
@@ -86,6 +87,12 @@ class StoreError(XscoreError):
 
     exit_code = 6
     kind = "store"
+
+
+class SharedUnavailable(StoreError):
+    """The server on which judgments, limits and dollars are shared cannot be asked."""
+
+    kind = "shared_unavailable"
 
 
 class StoreUntrusted(StoreError):

@@ -1,0 +1,106 @@
+"""What is judged offline: questions of a list, batches at a vendor, and what their requests came to.
+
+Imported by name where it is used: a turn needs none of it.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from xscore.records.calls import Completion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One line of a list of questions."""
+
+    id: str
+    """Of its own within the list."""
+    task: str
+    file: str = ""
+    """The file it is asked in; empty: none."""
+    errors: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """A list of questions: at least one, each with an id of its own."""
+
+    all: tuple[Question, ...]
+    digest: str
+    """Equal lists, equal digest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLimits:
+    """How much one batch may hold, and how much may wait at the vendor."""
+
+    requests: int
+    bytes: int
+    """Of the whole input, as it is sent."""
+    enqueued_tokens: int | None = None
+    """Input tokens of all batches that have not ended; None: no such limit is known."""
+
+
+class BatchState(StrEnum):
+    """How far a vendor is with a batch, in common terms."""
+
+    WORKING = "working"
+    """validating, in_progress, finalizing; in_progress"""
+    CANCELLING = "cancelling"
+    """cancelling; canceling"""
+    ENDED = "ended"
+    """completed, expired, cancelled; ended: what there is of results can be fetched."""
+    FAILED = "failed"
+    """failed: its input was refused, nothing was run, nothing is charged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSeen:
+    """A batch as its vendor shows it."""
+
+    vendor_id: str
+    state: BatchState
+    status: str
+    """The vendor's own word."""
+    mark: str = ""
+    """Our name for it; empty where the vendor keeps none, or it is not ours."""
+    created_at: float
+    """Unix seconds, by the vendor's clock."""
+    requests: int
+    """0: not told (yet)."""
+    done: int = 0
+    failed: int = 0
+    problem: str = ""
+    """Why it failed, in words."""
+    files: tuple[str, ...] = ()
+    """Of results and of errors, where the vendor keeps files."""
+    file_id: str = ""
+    """Of its input, where the vendor keeps files."""
+
+
+class Fate(StrEnum):
+    """What became of one request of a batch that ended."""
+
+    ANSWERED = "answered"
+    REFUSED = "refused"
+    """The host will not take this request: it was not run and is not charged."""
+    ERRED = "erred"
+    """The host failed; the same request may be asked again."""
+    EXPIRED = "expired"
+    """It was not run in time and is not charged."""
+    CANCELLED = "cancelled"
+    """It was not run and is not charged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchResult:
+    """What became of one request."""
+
+    custom_id: str
+    fate: Fate
+    completion: Completion | None = None
+    """Of an answered one."""
+    detail: str = ""
+    """Of one without an answer: why, in a host's words, cleaned."""
+    tells: tuple[str, ...] = field(default=())
+    """Kinds of errors (`XscoreError.kind`) that apply, for the repair ladder: `prompt_too_long`, say."""

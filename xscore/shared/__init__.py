@@ -1,0 +1,1 @@
+"""Judgments, limits and dollars shared by several processes and machines, on a server that all of them reach."""
