@@ -24,6 +24,8 @@ COMMANDS: dict[str, Entry] = {
     "eval": Entry(
         "xscore.cli.evaluate", "evaluate", "How well the judge finds what it should: recall, precision, dollars."
     ),
+    "batch": Entry("xscore.cli.batch", "batch", "Lists of questions, judged offline: by Batch API, or live."),
+    "cache": Entry("xscore.cli.cache", "cache", "Judgments that were paid for: stats, prune, export, import."),
     "turns": Entry("xscore.cli.turns", "turns", "Past turns, newest first: state, judge, kept, dollars, seconds."),
     "turn": Entry("xscore.cli.turn", "turn", "One past turn: show replays its receipt."),
     "report": Entry("xscore.cli.report", "report", "Dollars, tokens, time and coverage, in tables or a page; a gate."),
@@ -68,3 +70,9 @@ MEMORY_COMMANDS: dict[str, Entry] = {
     ),
 }
 """Of `xscore memory`."""
+
+BATCH_COMMANDS: dict[str, Entry] = {}
+"""Of `xscore batch`."""
+
+CACHE_COMMANDS: dict[str, Entry] = {}
+"""Of `xscore cache`."""

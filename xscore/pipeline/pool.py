@@ -26,7 +26,13 @@ class Pool:
 
 def gather(everything: tuple[Candidate, ...], scope: Scope, known: Mapping[str, Judgment]) -> Pool:
     """Put a turn's pool together. Raises UsageError for a kind or layer that does not exist."""
-    candidates = narrow(everything, scope)
+    return among(everything, narrow(everything, scope), known)
+
+
+def among(everything: tuple[Candidate, ...], candidates: tuple[Candidate, ...], known: Mapping[str, Judgment]) -> Pool:
+    """Put a pool of these candidates together; where nothing is known, the misses are the very same tuple."""
+    if not known:
+        return Pool(everything, candidates, known, candidates)
     misses = tuple([candidate for candidate in candidates if candidate.content_hash not in known])
     return Pool(everything, candidates, known, misses)
 

@@ -1,0 +1,80 @@
+"""Questions of a list made ready, one by one: what each looks like to the judge, and what is known of it.
+
+The memories are fetched once for the whole list, and the moment (uncommitted change) looked at once; each question has
+a key, a pool and what the cache knows of it. Questions stand apart: they belong to no working session. Nothing is sent.
+The index is brought up to date by the caller. Trade-off: one question's pool is alive at a time, so whoever goes
+through a list twice prepares it twice, at a few milliseconds a question.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from xscore.cache.keys import judge_key, turn_key
+from xscore.pipeline import kept
+from xscore.pipeline.bulk import made_in_bulk
+from xscore.pipeline.context import complete
+from xscore.pipeline.parts import Parts
+from xscore.pipeline.pool import Pool, among, narrow
+from xscore.prompts.judge import turn_block
+from xscore.records import Candidate, Scope, Turn
+from xscore.records.offline import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """One question, ready to be judged."""
+
+    number: int
+    """From 0, as in the list."""
+    question: Question
+    turn: Turn
+    """Complete and redacted."""
+    key: str
+    pool: Pool
+
+
+@dataclass(frozen=True, slots=True)
+class Memories:
+    """All that may be judged, fetched once for a list."""
+
+    everything: tuple[Candidate, ...]
+    candidates: tuple[Candidate, ...]
+    """What the scope leaves."""
+    scope: Scope
+
+
+def memories(parts: Parts, scope: Scope) -> Memories:
+    """Fetch the pool that all questions share. Raises UsageError for a scope that names nothing, StoreDamaged."""
+    with made_in_bulk():
+        everything = parts.store.fetch(tests=parts.settings.judge.tests).candidates
+        return Memories(everything, narrow(everything, scope), scope)
+
+
+def prepare(parts: Parts, questions: Iterable[tuple[int, Question]], found: Memories) -> Iterator[Prepared]:
+    """Make these questions ready in their order. Raises UsageError for one that names a file outside the root."""
+    settings, judge = parts.settings, parts.judge
+    name = judge_key(judge.identity)
+    moment: Turn | None = None
+    for number, question in questions:
+        asked = Turn(
+            task=question.task,
+            errors=question.errors,
+            file=question.file,
+            scope=found.scope,
+            fresh=True,
+            diff=moment.diff if moment else "",
+            changed=moment.changed if moment else (),
+        )
+        turn = complete(
+            asked,
+            parts.root,
+            use_git=settings.index.git and moment is None,
+            now=parts.clock(),
+            allow_pii=settings.memory.allow_pii,
+        )
+        moment = moment or turn
+        key = turn_key(turn_block(turn, context=settings.judge.context))
+        with made_in_bulk():
+            known = kept.known(parts.store, key, name) if judge.is_model else {}
+            pool = among(found.everything, found.candidates, known)
+        yield Prepared(number, question, turn, key, pool)
