@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo, git
-from xscore.git import DETACHED, ask_git, branch, earlier_names, recent_commits, working_branch, working_diff
+from xscore.git import DETACHED, TIMEOUT_S, ask_git, branch, earlier_names, recent_commits, working_branch, working_diff
 from xscore.indexer.discovery import discover
 from xscore.paths import find_root
 
@@ -52,7 +52,7 @@ def test_git_is_not_left_waiting_for_a_pipe(make_repo: MakeRepo, name: str) -> N
     listing = discover(find_root(root))
     assert "a.py" in listing.paths
     assert "read without it" in listing.notes[0]
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < TIMEOUT_S / 2  # what git is given before it is ended
 
 
 @pytest.mark.parametrize("name", [b"a=b", b"\xff\xfe"], ids=["equals", "bytes"])

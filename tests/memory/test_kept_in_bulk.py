@@ -179,7 +179,7 @@ def test_saying_one_thing_reads_names_alone(store: Store) -> None:
         for at in islice(things, 20):
             store.project.remember(f"see `name_{at}` in a.py", now=1.0)
 
-    assert_cheap(say, loops=20)
+    assert_cheap(say, loops=40)
     assert store.connection.execute("SELECT count(*) FROM edge").fetchone() == (40,)
 
 

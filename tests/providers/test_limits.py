@@ -153,7 +153,7 @@ async def test_a_slot_is_free_after_a_failure(server: OpenAIServer, judging: Mak
         for _ in range(4):
             with pytest.raises(ProviderError):
                 await limited.complete(judging())
-        assert (await asyncio.wait_for(limited.complete(judging()), 2)).text
+        assert (await asyncio.wait_for(limited.complete(judging()), 30)).text
 
 
 class Closable:
@@ -211,7 +211,7 @@ async def test_a_halt_wakes_whoever_waits_long(server: OpenAIServer, judging: Ma
     await asyncio.sleep(0.05)
     limited.halt()
     limited.halt()  # two judges that share the line each say so
-    async with asyncio.timeout(1.0):
+    async with asyncio.timeout(30):
         ends = await asyncio.gather(*calls, return_exceptions=True)
     assert isinstance(ends[-1], NotSent)
     assert not any(task.cancelling() for task in calls)

@@ -33,7 +33,7 @@ async def test_an_answered_call_is_entered_with_its_usage(
     assert row.usage == completion.usage
     assert row.cost_usd == Decimal(0)
     assert not row.estimated
-    assert 0 < row.duration_s < 5
+    assert 0 < row.duration_s < 60
 
 
 @pytest.mark.parametrize(

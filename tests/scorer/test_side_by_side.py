@@ -59,7 +59,7 @@ async def test_nothing_settled_waits_for_the_slower_judge() -> None:
     """What the user's judge has paid for is handed out at once, so a deadline cannot make it unjudged."""
     both = SideBySide(Paced(60), Paced(0))
     results = both.judge(TURN, MANY)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         found = [(await anext(results)).content_hash for _ in range(4)]
     await results.aclose()  # type: ignore[attr-defined]  # it is a generator
     assert sorted(found) == sorted(one.content_hash for one in MANY if one.layer is Layer.USER)
