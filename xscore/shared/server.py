@@ -58,7 +58,7 @@ class SharedServer(Protocol):
         ...
 
     async def reserve(self, name: str, usd: Decimal, *, day: str, cap_usd: Decimal, lease_s: float) -> Decimal | None:
-        """Set dollars aside under this name for a UTC day of the tenant; return None, or what is left if it is too little."""
+        """Set dollars aside for a UTC day of the tenant under this name; return None, or what is left if too little."""
         ...
 
     async def charge(self, name: str, usd: Decimal, *, day: str) -> None:
