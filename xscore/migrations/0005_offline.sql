@@ -14,7 +14,9 @@ CREATE TABLE job (                              -- a list of questions, judged o
     max_usd      INTEGER,                       -- picodollars; NULL is no cap of its own
     candidates   INTEGER NOT NULL,              -- over all questions, when it was planned
     cached       INTEGER NOT NULL,              -- of these, what the cache had
-    ended_at     REAL                           -- nothing is left to send or to fetch; NULL: under way
+    ended_at     REAL,                          -- nothing is left to send or to fetch; NULL: under way
+    runner       TEXT NOT NULL DEFAULT '',      -- of table runner: who takes it further just now
+    stopped_at   REAL                           -- the user wants nothing more of it sent; what is at the vendor is still fetched
 ) WITHOUT ROWID;
 CREATE INDEX job_by_time ON job (created_at);
 
@@ -46,6 +48,7 @@ CREATE TABLE job_request (                      -- a question to an ask
     batch    INTEGER NOT NULL DEFAULT 0,        -- the batch it went with; 0: none yet
     state    TEXT NOT NULL DEFAULT 'planned' CHECK (state IN ('planned', 'sent', 'answered', 'lost')),
     cause    TEXT NOT NULL DEFAULT '',          -- of a lost one
+    tries    INTEGER NOT NULL DEFAULT 0,        -- how often it went with a batch
     PRIMARY KEY (job, question, ask)
 ) WITHOUT ROWID;
 CREATE INDEX job_request_by_batch ON job_request (job, batch);

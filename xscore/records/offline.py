@@ -4,6 +4,7 @@ Imported by name where it is used: a turn needs none of it.
 """
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 
 from xscore.records.calls import Completion
@@ -104,3 +105,79 @@ class BatchResult:
     """Of one without an answer: why, in a host's words, cleaned."""
     tells: tuple[str, ...] = field(default=())
     """Kinds of errors (`XscoreError.kind`) that apply, for the repair ladder: `prompt_too_long`, say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchStanding:
+    """One batch of a job, as the store knows it."""
+
+    number: int
+    """From 1."""
+    mark: str
+    """Our name for it, and the beginning of every custom_id."""
+    vendor_id: str
+    """Empty: the vendor has not told one."""
+    state: str
+    """`marked`, `created`, `ended`, `collected`, `failed`."""
+    status: str
+    """The vendor's word, as last seen."""
+    seen_at: float | None
+    requests: int
+    waiting: int
+    """Of these, those without a result."""
+    marked_at: float
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How far a job is."""
+
+    job: str
+    command: str
+    """`submit`, `run`, `rescore`"""
+    judge: str
+    """`provider:model`"""
+    created_at: float
+    ended_at: float | None
+    """None: there is something to send or to fetch."""
+    questions: int
+    candidates: int
+    """Over all questions, when it was planned."""
+    cached: int
+    """Of these, what the cache had."""
+    judged: int
+    """Judged since, over all questions."""
+    unjudged: dict[str, int]
+    """Cause -> how many are lost for good."""
+    planned: int
+    """Requests that wait to be sent."""
+    sent: int
+    """Requests at the vendor."""
+    answered: int
+    lost: int
+    batches: tuple[BatchStanding, ...]
+    spent_usd: Decimal
+    """Priced calls alone."""
+    unpriced: int
+    """Answered calls that have no price."""
+    set_aside_usd: Decimal
+    max_usd: Decimal | None
+    held_back: str = ""
+    """Why what is planned was not sent, in words: `budget: …`, `enqueued tokens: …`; empty where nothing is held back."""
+    over_budget: bool = False
+    """A cap holds back what is planned."""
+    problem: str = ""
+    """What the vendor's Batch API said when it was looked at last; empty: nothing was wrong."""
+    remarks: tuple[str, ...] = ()
+    """What was wrong with replies or ids in this pass."""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a later pass may have more to do."""
+        return self.ended_at is None
+
+    @property
+    def waiting(self) -> int:
+        """Candidates that may yet be judged."""
+        return self.candidates - self.cached - self.judged - sum(self.unjudged.values())
