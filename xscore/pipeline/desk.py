@@ -26,6 +26,7 @@ from xscore.providers.provider import Provider
 from xscore.providers.retrying import Retrying
 from xscore.providers.spec import Spec, connect
 from xscore.records import JudgeIdentity, RateLimits, Traffic
+from xscore.scorer.fanout import Stop
 from xscore.scorer.model_judge import Write
 from xscore.scorer.sharing import Claims
 from xscore.settings import Settings
@@ -73,6 +74,8 @@ class _Desk:
     note: Callable[[str], None]
     opened: list[Provider] = field(default_factory=list)
     judging: Limited | None = None
+    of_user_commits: GroupCommit | None = None
+    """Opened by the first turn that judges a memory of the user's own."""
     silent_hosts: set[str] = field(default_factory=set)
     """Those that the user was told of."""
 
@@ -84,8 +87,10 @@ class _Desk:
 
     async def of_user(self, turn_key: str, judge: JudgeIdentity) -> tuple[Write, Claims]:
         assert self.store.user_data_dir is not None
-        path = path_in(self.store.user_data_dir)
-        commits = await self.stack.enter_async_context(GroupCommit(path, self.store.keys))
+        if self.of_user_commits is None:
+            path = path_in(self.store.user_data_dir)
+            self.of_user_commits = await self.stack.enter_async_context(GroupCommit(path, self.store.keys))
+        commits = self.of_user_commits
         write = JudgmentWriter(commits, turn_key=turn_key, judge=judge).write
         return write, StoredClaims(commits, turn_key=turn_key, judge=judge, clock=self.clock)
 
@@ -120,6 +125,9 @@ class _Desk:
     def halt(self) -> None:
         if self.judging is not None:
             self.judging.halt()
+
+    def new_stop(self) -> Stop:
+        return Stop(self.halt)
 
     def traffic(self) -> Traffic:
         return self.judging.traffic() if self.judging else Traffic()

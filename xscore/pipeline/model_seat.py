@@ -32,7 +32,7 @@ from xscore.providers.sdk_import import imported
 from xscore.providers.spec import Spec, connect
 from xscore.records import Candidate, Capability, Estimate, JudgeEstimate, JudgeIdentity, Layer, RateLimits, Turn
 from xscore.scorer.draft import Drafts, JudgeModel
-from xscore.scorer.fanout import Stop, workers_for
+from xscore.scorer.fanout import workers_for
 from xscore.scorer.judge import Judge
 from xscore.scorer.lexical import priors
 from xscore.scorer.likeness import fused
@@ -124,7 +124,7 @@ class ModelSeat:
             known_parts=lambda hashes: {part: pool.known[part] for part in hashes if part in pool.known},
             concurrency=workers_for(self.concurrency),
             context=self.settings.judge.context,
-            stop=Stop(desk.halt),
+            stop=desk.new_stop(),
         )
         here = judge(
             write=desk.writer(turn_key, self.identity),
@@ -168,11 +168,12 @@ class ModelSeat:
     def slots(self, pool: Pool) -> Mapping[str, tuple[str, int]]:
         """Assign every memory to its pack, the user's own among themselves, and keep the assignment where they are.
 
-        Done once for a pool: a forecast and the judge after it have the same packs.
+        Done once for what the pool is drawn from: a forecast and the judge after it have the same packs, and so have
+        all questions of a list.
         """
         name = self.drafts.profile.name
         latest = self.assigned.get(name)
-        if latest is None or latest[0] is not pool:
+        if latest is None or latest[0].everything is not pool.everything:
             latest = self.assigned[name] = (pool, self._assigned(pool))
         return latest[1]
 

@@ -14,6 +14,7 @@ from xscore.pipeline.tab import Tab
 from xscore.providers.provider import Provider
 from xscore.records import Estimate, IndexReport, JudgeEstimate, JudgeIdentity, Observer, RateLimits, Traffic, Turn
 from xscore.scorer.draft import JudgeModel
+from xscore.scorer.fanout import Stop
 from xscore.scorer.judge import Judge
 from xscore.scorer.model_judge import Write
 from xscore.scorer.packs import Profile
@@ -64,6 +65,10 @@ class Desk(Protocol):
 
     def halt(self) -> None:
         """Have the judge's calls that wait for their turn not be sent; those in flight go on."""
+        ...
+
+    def new_stop(self) -> Stop:
+        """Return what ends one turn's judging; how far it reaches beyond that turn is the desk's to say."""
         ...
 
     def traffic(self) -> Traffic:
