@@ -13,12 +13,13 @@ from xscore.providers import anthropic_reply, context_length
 from xscore.providers.anthropic_errors import ANTHROPIC
 from xscore.providers.anthropic_request import body, refuses_the_schema
 from xscore.providers.anthropic_stream import StreamedReply
+from xscore.providers.connection import Sdk
 from xscore.providers.credentials import DUMMY_KEY, usable_key
 from xscore.providers.hosts import host_of
 from xscore.providers.provider import OnText
 from xscore.providers.reply_facts import count
 from xscore.providers.transport import Route
-from xscore.providers.wire import Look, Replies, Sdk, WireProvider
+from xscore.providers.wire import Look, Replies, WireProvider
 from xscore.records import Capability, ReplyForm, Request
 from xscore.settings import Settings
 

@@ -2,23 +2,52 @@
 
 It knows nothing of questions, judgments or money; `offline` does. A batch is created at most once for each call here,
 and a create that fails without an answer may have succeeded all the same: `find` tells, by the mark that was sent.
+Only a failure among `NOT_CREATED` says for certain that there is none. `batches.batch_host` gives one.
 """
 
 from collections.abc import AsyncIterator, Sequence
 from typing import IO, Protocol
 
-from xscore.records import Request
+from xscore.errors import (
+    AuthenticationFailed,
+    PromptTooLong,
+    ProviderError,
+    QuotaExhausted,
+    RateLimited,
+    RequestRejected,
+    UnknownModel,
+    Unreachable,
+)
+from xscore.records import Capability, Request
 from xscore.records.offline import BatchLimits, BatchResult, BatchSeen
+
+NOT_CREATED: tuple[type[ProviderError], ...] = (
+    AuthenticationFailed,
+    PromptTooLong,
+    QuotaExhausted,
+    RateLimited,
+    RequestRejected,
+    UnknownModel,
+    Unreachable,
+)
+"""Failures of `create` and `upload` after which there certainly is nothing; after any other there may be."""
 
 
 class BatchHost(Protocol):
-    """One vendor's Batch API, at one host. Methods raise leaves of `ProviderError`."""
+    """One vendor's Batch API, at one host.
+
+    Methods raise leaves of `ProviderError`, and UsageError where the host has no Batch API at all.
+    """
 
     name: str
     """The dialect: `openai`, `anthropic`."""
     host: str
     limits: BatchLimits
     """The vendor's own."""
+
+    def adopt(self, capability: Capability) -> None:
+        """Make bodies from now on in this form and without these fields, as the live calls would."""
+        ...
 
     def line(self, custom_id: str, body: bytes) -> bytes:
         """Return a request's line of the input: its id around the JSON body of the live call, with a line break."""
@@ -57,7 +86,11 @@ class BatchHost(Protocol):
         ...
 
     def results(self, seen: BatchSeen, *, model: str) -> AsyncIterator[BatchResult]:
-        """Yield what became of each request of a batch that has ended, in any order, read as a stream."""
+        """Yield what became of each request of a batch that has ended, in any order, read as a stream.
+
+        A request that was never run may be missing. Where an answered one reports no usage, its input tokens are 0:
+        whoever sent it knows the estimate. No detail quotes the host: its words may repeat the prompt.
+        """
         ...
 
     async def aclose(self) -> None:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from xscore.errors import ProviderError
 from xscore.providers import context_length, openai_reply
+from xscore.providers.connection import Sdk
 from xscore.providers.credentials import DUMMY_KEY, usable_key
 from xscore.providers.hosts import host_of, is_loopback, is_within
 from xscore.providers.openai_errors import OPENAI
@@ -18,7 +19,7 @@ from xscore.providers.openai_request import Taken, body, weaker
 from xscore.providers.openai_stream import StreamedReply
 from xscore.providers.provider import OnText
 from xscore.providers.transport import Route
-from xscore.providers.wire import Look, Replies, Sdk, WireProvider
+from xscore.providers.wire import Look, Replies, WireProvider
 from xscore.records import Capability, ReplyForm, Request
 from xscore.settings import Settings
 

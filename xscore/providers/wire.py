@@ -3,25 +3,25 @@
 What it does with a request: send it, send it again without what the host refuses, read the reply or the stream, turn
 the SDK's errors into ours, and see that the host read all of the prompt. A `Dialect` holds what is its own: the SDK,
 the bodies, the readers, the vocabulary. The SDK does the bytes (its low-level `post`: 1.0 ms of CPU a call where its
-typed calls take 1.3 to 3); it neither retries, redirects nor sets the deadline, and it is imported at the first call,
-because that costs about a second of CPU and a cached turn makes none. Retries, limits and metering are wrapped around.
-The trade-off: the clients of the SDKs are alike because one generator writes them all, and here they are `Any`.
+typed calls take 1.3 to 3); it neither retries, redirects nor sets the deadline, and `connection` makes it when a
+call needs it. Retries, limits and metering are wrapped around. The trade-off: a dialect whose SDK is not of the
+same generator would need a wire of its own.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from xscore.errors import CallTimedOut, PromptCut, PromptTooLong, ProviderError
+from xscore.errors import CallTimedOut, PromptCut, PromptTooLong
 from xscore.providers.clean_text import CleanText, cleaned
-from xscore.providers.hosts import host_of, is_within
+from xscore.providers.connection import Connection, Sdk
+from xscore.providers.hosts import is_within
 from xscore.providers.prompt_seen import Seen, is_cut, seen
 from xscore.providers.provider import OnText
 from xscore.providers.reply_bounds import asking_for
-from xscore.providers.reply_facts import json_object
 from xscore.providers.stream_reading import StreamedReply, gather
-from xscore.providers.transport import Route, route_to
+from xscore.providers.transport import Route
 from xscore.providers.wire_errors import Vocabulary, error_body
 from xscore.records import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
 
@@ -35,17 +35,6 @@ REFUSED = (400, 422)
 
 Look = Callable[[str], Awaitable[Mapping[str, Any]]]
 """Gets the JSON object at a path of the host, or raises a leaf of `ProviderError`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sdk:
-    """A vendor's SDK, imported, and its client for one host."""
-
-    client: Any
-    """Asynchronous; neither retries nor follows redirects."""
-    stream_class: Any
-    errors: type[Exception]
-    """The root of what it raises."""
 
 
 class Replies(Protocol):
@@ -98,15 +87,12 @@ class WireProvider:
 
     def __init__(self, dialect: Dialect, *, base_url: str, api_key: str) -> None:
         self.name = dialect.name
-        self.host = host_of(base_url, setting=dialect.words.setting)
+        self.connection = Connection(dialect, base_url=base_url, api_key=api_key)
+        self.dialect = dialect
+        self.host = self.connection.host
         self.forms = dialect.forms
         self.is_vendors_own = is_within(base_url, dialect.words.vendor)
-        self._dialect = dialect
-        self._base_url = base_url
         self._key = api_key
-        self._route = Route(self.host, None)
-        self._sdk: Sdk | None = None
-        self._caught: tuple[type[Exception], ...] = ()
         self._known = Capability(provider=self.name, host=self.host, model="", probed_at=0.0)
         self._shortest: Seen | None = None
 
@@ -120,7 +106,7 @@ class WireProvider:
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
         """Make one attempt within `request.timeout_s`; what the host refuses is left out from then on."""
-        sdk = self._open()
+        sdk = self.connection.open()
         try:
             async with asyncio.timeout(request.timeout_s):
                 completion = await self._in_the_hosts_words(sdk, request, on_text)
@@ -134,31 +120,19 @@ class WireProvider:
 
     async def models(self) -> tuple[str, ...]:
         """Return the names of the models that the host lists."""
-        return await self._dialect.models(self._look)
+        return await self.dialect.models(self._look)
 
     async def context_tokens(self, model: str) -> int | None:
         """Return the longest input, where the host tells."""
-        return await self._dialect.context_tokens(self._look, model)
+        return await self.dialect.context_tokens(self._look, model)
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if self._sdk is not None:
-            await self._sdk.client.close()
-            self._sdk = None
-
-    def _open(self) -> Sdk:
-        if self._sdk is None:
-            import aiohttp
-            import httpx2
-
-            self._route = route_to(self._base_url)
-            self._sdk = self._dialect.load(self._base_url, key=self._key, route=self._route)
-            self._caught = (self._sdk.errors, httpx2.HTTPError, aiohttp.ClientError)
-        return self._sdk
+        await self.connection.aclose()
 
     async def _look(self, path: str) -> Mapping[str, Any]:
         """Return the JSON object at this path: of the base URL, or the whole URL of one."""
-        sdk = self._open()
+        sdk = self.connection.open()
         import httpx2
 
         try:
@@ -167,15 +141,15 @@ class WireProvider:
         except TimeoutError as error:
             raise CallTimedOut(
                 f"{self.host} did not answer within {LOOK_TIMEOUT_S:g} s",
-                hint=f"Check that a server listens at {self.host} ({self._dialect.words.setting}).",
+                hint=f"Check that a server listens at {self.host} ({self.dialect.words.setting}).",
             ) from error
-        except self._caught as error:
-            raise self._translated(error, "", ()) from error
-        return self._json(response, "")
+        except self.connection.caught as error:
+            raise self.connection.translated(error) from error
+        return self.connection.json(response)
 
     async def _in_the_hosts_words(self, sdk: Sdk, request: Request, on_text: OnText | None) -> Completion:
         """Send, and send again without what the host refuses, until nothing is left to leave out."""
-        longest = self._dialect.longest_unstreamed_tokens
+        longest = self.dialect.longest_unstreamed_tokens
         if on_text is None and longest is not None and request.max_output_tokens > longest:
             on_text = _unwatched
         while True:
@@ -183,18 +157,18 @@ class WireProvider:
             try:
                 with asking_for(request.max_output_tokens):
                     return await self._send(sdk, request, known, on_text)
-            except self._caught as error:
-                if self._dialect.words.is_refusal(error):
+            except self.connection.caught as error:
+                if self.dialect.words.is_refusal(error):
                     return _declined(request)
                 if _asked(self._known) == _asked(known) and not self._weaken(request, error):
                     prompt = (request.system, *request.content)
-                    raise self._translated(error, request.model, prompt) from error
+                    raise self.connection.translated(error, model=request.model, prompt=prompt) from error
 
     async def _send(self, sdk: Sdk, request: Request, known: Capability, on_text: OnText | None) -> Completion:
         import httpx2
 
-        body = self._dialect.body(request, known, stream=on_text is not None)
-        path = self._dialect.words.path
+        body = self.dialect.body(request, known, stream=on_text is not None)
+        path = self.dialect.words.path
         if on_text is None:
             return self._read(await sdk.client.post(path, cast_to=httpx2.Response, body=body), request)
         stream = await sdk.client.post(path, cast_to=object, body=body, stream=True, stream_cls=sdk.stream_class)
@@ -205,15 +179,15 @@ class WireProvider:
                 on_text(whole.text)
                 return whole
             text = CleanText(secret=self._key, on_text=on_text)
-            reading = self._dialect.streamed(request, host=self.host, secret=self._key, on_text=text.add)
-            limits, words = self._limits(stream.response), self._dialect.words
+            reading = self.dialect.streamed(request, host=self.host, secret=self._key, on_text=text.add)
+            limits, words = self._limits(stream.response), self.dialect.words
             found = await gather(stream, reading, request, words=words, host=self.host, limits=limits)
             text.end()
             return cleaned(found, secret=self._key)
 
     def _read(self, response: "httpx2.Response", request: Request) -> Completion:
-        replies = self._dialect.replies
-        found = self._json(response, request.model)
+        replies = self.dialect.replies
+        found = self.connection.json(response, model=request.model)
         limits = self._limits(response)
         completion = replies.completion(found, request, host=self.host, secret=self._key, limits=limits)
         completion = cleaned(completion, secret=self._key)
@@ -224,10 +198,7 @@ class WireProvider:
         """Read what is stated of limits: headers are copied once, since each look-up walks through all of them."""
         pairs = ((name.lower(), value) for name, value in response.headers.raw)
         stated = {name.decode("ascii"): value.decode("latin-1") for name, value in pairs if b"ratelimit" in name}
-        return self._dialect.replies.rate_limits(stated)
-
-    def _json(self, response: "httpx2.Response", model: str) -> dict[str, Any]:
-        return json_object(response.content, response.headers, words=self._dialect.words, host=self.host, model=model)
+        return self.dialect.replies.rate_limits(stated)
 
     def _learn(self, model: str, completion: Completion, reports_cached: bool) -> None:
         """Keep what this reply shows of the host, where it is news."""
@@ -244,14 +215,9 @@ class WireProvider:
         """Leave out what this refusal names; False where it names nothing that can be left out."""
         if getattr(error, "status_code", None) not in REFUSED:
             return False
-        weaker = self._dialect.weaker(request, self._known, error_body(error))
+        weaker = self.dialect.weaker(request, self._known, error_body(error))
         self._known = weaker or self._known
         return weaker is not None
-
-    def _translated(self, error: Exception, model: str, prompt: tuple[str, ...]) -> ProviderError:
-        words = self._dialect.words
-        ours = words.translate(error, host=self.host, model=model, secret=self._key, prompt=prompt)
-        return self._route.explained(ours, error)
 
     def _check_seen_whole(self, request: Request, completion: Completion) -> None:
         """Fail loudly where the host cut the prompt in silence; the vendor's own answers 400 instead."""
@@ -261,7 +227,7 @@ class WireProvider:
         if is_cut(request, found, context_tokens=self._known.context_tokens, shortest=self._shortest):
             raise PromptCut(
                 f"{self.host} read {found.tokens:,} tokens of about {request.input_tokens:,}: it cut the prompt",
-                hint=self._dialect.words.hint_for(PromptTooLong, self.host, request.model),
+                hint=self.dialect.words.hint_for(PromptTooLong, self.host, request.model),
             )
         if self._shortest is None or found.chars < self._shortest.chars:
             self._shortest = found
