@@ -22,10 +22,11 @@ from xscore.errors import (
 )
 from xscore.prompts.judge import turn_block
 from xscore.providers.provider import Provider
-from xscore.records import Candidate, Cause, Completion, Finish, Judgment, Request, Turn, Unjudged
-from xscore.scorer import parse, repair
+from xscore.records import Candidate, Cause, Completion, Judgment, Request, Turn, Unjudged
+from xscore.scorer import repair
 from xscore.scorer.draft import Drafts
 from xscore.scorer.fanout import Stop, fan_out
+from xscore.scorer.hearing import hear
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, to_send
 from xscore.scorer.repair import Ask
@@ -73,11 +74,13 @@ class ModelJudge:
         context: str = "task",
         stop: Stop | None = None,
         remarks: tuple[str, ...] = (),
+        heard: Mapping[str, float] | None = None,
     ) -> None:
         """Slots: memory id -> pack and position, of the whole pool. priors: memory id -> lexical prior, 0..1.
 
         claims: None where no other process can be at work on the same store. remarks: what there was to say before it
-        began. stop: shared by judges that share a provider, so that what ends one ends all; None: one of its own.
+        began. heard: content hash -> 0..1, of what nobody vouches for; it moves a pack forward and does nothing else.
+        stop: shared by judges that share a provider, so that what ends one ends all; None: one of its own.
         """
         self.identity = drafts.identity(provider=provider.name, host=provider.host)
         self.faults = Faults()
@@ -89,6 +92,7 @@ class ModelJudge:
         self._claims = claims or Alone()
         self._stop = stop or Stop()
         self._remarks = remarks
+        self._heard = heard or {}
 
     def remarks(self) -> tuple[str, ...]:
         """Say what was wrong so far, with replies above all, for the receipt's warnings."""
@@ -149,7 +153,11 @@ class ModelJudge:
         """Group the distinct contents into packs, the most promising pack first."""
         distinct = {candidate.content_hash: candidate for candidate in candidates}
         packs = to_send(list(distinct.values()), self._slots, self._drafts.profile)
-        return sorted(packs, key=lambda pack: -max(self._priors.get(member.id, 0.0) for member in pack.members))
+        return sorted(packs, key=lambda pack: -max(map(self._promise, pack.members)))
+
+    def _promise(self, member: Candidate) -> float:
+        """How early it should be judged; only the prior is kept with its judgment."""
+        return self._priors.get(member.id, 0.0) + self._heard.get(member.content_hash, 0.0)
 
     def _priors_by_content(self, packs: Sequence[Pack]) -> dict[str, float]:
         return {member.content_hash: self._priors.get(member.id, 0.0) for pack in packs for member in pack.members}
@@ -217,22 +225,13 @@ class ModelJudge:
     async def _after_reply(
         self, run: Run, ask: Ask, codes: Sequence[str], completion: Completion
     ) -> tuple[Sequence[Result], Sequence[Ask]]:
-        refused = completion.finish is Finish.REFUSAL
-        reply = parse.NOTHING if refused else parse.read(completion.text, frozenset(codes))
-        self._count(reply)
-        judged: list[tuple[Piece, Judgment]] = []
-        missing: list[Piece] = []
-        for position, (code, piece) in enumerate(zip(codes, ask.pieces, strict=True)):
-            if code in reply.scores:
-                judged.append((piece, run.judgment(ask, piece, position, reply, code)))
-            else:
-                missing.append(piece)
-        run.has_score = run.has_score or bool(judged)
-        results = run.take(judged)
-        parts = [judgment for piece, judgment in judged if piece.is_part]
+        heard = hear(ask, codes, completion, priors=run.priors)
+        self.faults.count(heard.reply)
+        run.has_score = run.has_score or bool(heard.judged)
+        results = run.take(heard.judged)
+        parts = [judgment for piece, judgment in heard.judged if piece.is_part]
         await self._keep([*parts, *(result for result in results if isinstance(result, Judgment))])
-        trouble = repair.CUT_SHORT if completion.finish is Finish.LENGTH else repair.UNREADABLE
-        more, again = self._climb(run, ask, missing, repair.REFUSED if refused else trouble)
+        more, again = self._climb(run, ask, heard.missing, heard.trouble)
         return [*results, *more], again
 
     def _after_error(self, run: Run, ask: Ask, error: ProviderError) -> tuple[Sequence[Result], Sequence[Ask]]:
@@ -270,11 +269,6 @@ class ModelJudge:
     async def _keep(self, judgments: Sequence[Judgment]) -> None:
         if judgments:
             await self._write(judgments)
-
-    def _count(self, reply: parse.Reply) -> None:
-        self.faults.mended += reply.mended
-        self.faults.foreign += reply.foreign
-        self.faults.void += reply.void
 
 
 def _cross_off(waiting: set[str], result: Result) -> None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from xscore.records import Cause, Judgment, Unjudged
 from xscore.scorer import parse
 from xscore.scorer.packs import Pack
-from xscore.scorer.repair import Ask
 from xscore.scorer.sharing import Waiting
 from xscore.scorer.split import PartTally, Piece
 
@@ -28,6 +27,12 @@ class Faults:
     """Scores that are no integer 0..100, or given twice with different values."""
     asked_again: int = 0
     """Prompts sent beyond the first of each pack."""
+
+    def count(self, reply: parse.Reply) -> None:
+        """Add what was wrong with one reply."""
+        self.mended += reply.mended
+        self.foreign += reply.foreign
+        self.void += reply.void
 
     def in_words(self) -> str:
         """`2 replies mended, 1 scores void; 3 prompts asked again`; empty where nothing was wrong."""
@@ -66,13 +71,6 @@ class Run:
     def with_parts(self, memories: Iterable[str]) -> list[str]:
         """Name these memories and the parts they are judged in."""
         return [content for memory in memories for content in (memory, *self._parts_of.pop(memory, ()))]
-
-    def judgment(self, ask: Ask, piece: Piece, position: int, reply: parse.Reply, code: str) -> Judgment:
-        """Make the judgment of one piece out of a valid score."""
-        pack = ask.pack if len(ask.pieces) > 1 else ""
-        reason = reply.reasons.get(code, "")
-        score = reply.scores[code] / 100
-        return Judgment(piece.content_hash, score, reason, pack, position, self.priors.get(piece.memory, 0.0))
 
     def take(self, settled: Iterable[tuple[Piece, Result | None]]) -> list[Result]:
         """Take the results of pieces; give those of the memories that are settled by them."""

@@ -1,0 +1,47 @@
+"""What one completion says of the pieces it was asked about: a judgment or none for each, and why not. Pure.
+
+The live judge and the collector of batches both hear through here, so that a reply means the same whichever way it
+came. What becomes of the pieces without a score is `repair`'s. Trade-off: a prior is looked up for each piece anew.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from xscore.records import Completion, Finish, Judgment
+from xscore.scorer import parse, repair
+from xscore.scorer.repair import Ask, Trouble
+from xscore.scorer.split import Piece
+
+
+class Heard(NamedTuple):
+    """One completion, read."""
+
+    judged: list[tuple[Piece, Judgment]]
+    missing: list[Piece]
+    trouble: Trouble
+    """Why those are missing."""
+    reply: parse.Reply
+
+
+def hear(ask: Ask, codes: Sequence[str], completion: Completion, *, priors: Mapping[str, float]) -> Heard:
+    """Read a completion. codes: the id of each piece, in their order. priors: by content hash of the memory."""
+    refused = completion.finish is Finish.REFUSAL
+    reply = parse.NOTHING if refused else parse.read(completion.text, frozenset(codes))
+    pack = ask.pack if len(ask.pieces) > 1 else ""
+    judged: list[tuple[Piece, Judgment]] = []
+    missing: list[Piece] = []
+    for position, (code, piece) in enumerate(zip(codes, ask.pieces, strict=True)):
+        score = reply.scores.get(code)
+        if score is None:
+            missing.append(piece)
+            continue
+        prior = priors.get(piece.memory, 0.0)
+        reason = reply.reasons.get(code, "")
+        judged.append((piece, Judgment(piece.content_hash, score / 100, reason, pack, position, prior)))
+    return Heard(judged, missing, _trouble(completion, refused=refused), reply)
+
+
+def _trouble(completion: Completion, *, refused: bool) -> Trouble:
+    if refused:
+        return repair.REFUSED
+    return repair.CUT_SHORT if completion.finish is Finish.LENGTH else repair.UNREADABLE
