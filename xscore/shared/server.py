@@ -1,8 +1,10 @@
 """The seam to a shared server: judgments with claims, limits a minute, and dollars, all of one tenant.
 
-Redis and PostgreSQL implement it; `read_through` puts it behind the local store. Every method is one round trip that
-happens whole or not at all. It decides nothing: which limits and caps hold is told with each call. Methods raise
-`SharedUnavailable` when the server cannot be asked, and `StoreDamaged` for judgments that do not fit their seals.
+Redis and PostgreSQL implement it; `read_through`, `rates` and `dollars` put it behind what one process has. Every method
+is one round trip that happens whole or not at all, does no harm when it is done twice, and may be cancelled: deadlines
+and tries are `link`'s. It decides nothing: which limits and caps hold is told with each call, and what it hands out was
+looked at (`entries`). Methods raise `SharedUnavailable` when the server cannot be asked or answers nonsense, and
+`StoreDamaged` for judgments that do not fit their seals.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,18 +21,26 @@ class SharedServer(Protocol):
     name: str
     """For messages: scheme, host and port, without a password."""
 
+    async def check(self) -> str:
+        """Return what answers, in a few words (`Redis 7.0.15, keeps every write`): for the doctor, and after an outage.
+
+        Connects as every other method does; one that cannot do what is asked of it here is unavailable.
+        """
+        ...
+
     async def claim(
         self, names: Names, packs: Sequence[Sequence[str]], *, at_most: int, runner: str, lease_s: float
     ) -> list[Claimed]:
         """Claim whole packs of content hashes, `at_most` so many that still need judging; one result for each pack.
 
-        What is judged already comes with its reason. Claims of a runner without a sign of life within its lease are
-        taken over.
+        What is judged already comes with its reason. A pack with a content that a living other runner claimed is
+        `THEIRS`; claims of a runner without a sign of life within its lease are taken over, and this call is one.
+        Lets go of nothing: a pack that is not `OURS` was left as it was.
         """
         ...
 
     async def keep(self, names: Names, judgments: Sequence[Judgment]) -> None:
-        """Keep judgments and settle the claims on them; the first of two for one content wins."""
+        """Keep judgments and settle the claims on them, whoever holds them; the first of two for one content wins."""
         ...
 
     async def release(self, names: Names, hashes: Sequence[str], *, runner: str) -> None:
@@ -42,14 +52,17 @@ class SharedServer(Protocol):
         ...
 
     async def leave(self, runner: str) -> None:
-        """Release whatever the runner claimed."""
+        """Count the runner as gone: whatever it claimed is free."""
         ...
 
     async def take(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> float:
-        """Take from the buckets of one host and model, all or none; return 0, or the seconds to wait and ask again.
+        """Take from the buckets of one host and model; return the seconds after which it may be used, 0: at once.
 
-        bucket: host and model. amounts, limits: kind (`requests`, `tokens`, `input_tokens`, `output_tokens`) -> what is
-        taken, and what may be taken a minute. A bucket holds `BURST_SHARE` of a minute, as those of one process do.
+        Taken it is in any case: buckets go into debt, so that all runners are served in the order in which they ask,
+        and nobody asks twice. bucket: host and model. amounts, limits: kind (`requests`, `tokens`, `input_tokens`,
+        `output_tokens`) -> what is taken, and what may be taken a minute. A bucket is full at first and holds
+        `token_bucket.BURST_SHARE` of a minute, at least 1; what is larger than a bucket waits until it is full. So with
+        `level` after filling up: wait (min(amount, capacity) - level) / rate, then level -= amount; the longest counts.
         """
         ...
 
@@ -57,12 +70,19 @@ class SharedServer(Protocol):
         """Give back what was taken and not used; negative amounts were used beyond it."""
         ...
 
-    async def reserve(self, name: str, usd: Decimal, *, day: str, cap_usd: Decimal, lease_s: float) -> Decimal | None:
-        """Set dollars aside for a UTC day of the tenant under this name; return None, or what is left if too little."""
+    async def reserve(
+        self, purse: str, usd: Decimal, *, spent: Decimal, day: str, cap_usd: Decimal, lease_s: float
+    ) -> Decimal:
+        """Have a purse hold so many dollars of a UTC day, beside what it has `spent` of them altogether.
+
+        Return what the cap still has room for after that; below zero it was refused, and nothing was changed. Both
+        amounts stand for those told before. What a purse holds counts until its lease is over, what it spent for the
+        whole day; a purse is of one day. More is refused than the cap allows over all purses of the day.
+        """
         ...
 
-    async def charge(self, name: str, usd: Decimal, *, day: str) -> None:
-        """Charge the day and take back what was set aside under this name. Done twice it is done once."""
+    async def charge(self, purse: str, usd: Decimal, *, spent: Decimal, day: str) -> None:
+        """Do the same without asking: what was spent is spent. What is held never becomes more by it."""
         ...
 
     async def aclose(self) -> None:
