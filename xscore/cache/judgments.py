@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xscore import database
+from xscore.cache import hearsay
 from xscore.cache.keys import judge_key
 from xscore.errors import StoreDamaged
 from xscore.hashing import judgment_seals, turn_seal
@@ -112,15 +113,21 @@ def insert(
     sample: int = 0,
 ) -> None:
     """Keep judgments within a transaction that is already open."""
-    names = (turn_key, judge_key(judge), sample)
+    insert_under(connection, judgments, (turn_key, judge_key(judge), sample))
+
+
+def insert_under(connection: sqlite3.Connection, judgments: Sequence[Judgment], names: Names) -> None:
+    """Do the same for a judge that is known by its key alone; what strangers said of these contents goes."""
     query, turn = enter_query(connection, names), turn_seal(*names)
-    connection.execute(_ENTER, (json.dumps([judgment.content_hash for judgment in judgments]),))
+    hashes = [judgment.content_hash for judgment in judgments]
+    connection.execute(_ENTER, (json.dumps(hashes),))
     rows = [  # + 0.0: SQLite keeps -0.0 as 0.0, and so must the seal
         (j.content_hash, j.score + 0.0, j.prior + 0.0, j.pack, j.position) for j in judgments
     ]
     seals = judgment_seals(turn, rows)
     connection.executemany(_WRITE, [(query, *row[1:], seal, row[0]) for row, seal in zip(rows, seals, strict=True)])
     connection.executemany(_WRITE_REASON, [(query, j.reason, j.content_hash) for j in judgments if j.reason])
+    hearsay.settle(connection, names, hashes)
 
 
 def _unsealed(rows: list[tuple[Any, ...]], names: Names) -> dict[str, Judgment]:

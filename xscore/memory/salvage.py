@@ -194,6 +194,11 @@ def _moment(value: float) -> None:
         raise ValueError(value)
 
 
+def _share(value: float) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(value)
+
+
 def _check_turn(row: Mapping[str, Any]) -> None:
     TurnState(row["state"])
     _moment(row["started_at"])
@@ -234,6 +239,7 @@ _TABLES = (
     _Table("forgotten", "ids that stay erased", "memory_id", TEXTS, lambda row: _moment(row["at"])),
     _Table("project", "projects", "id", TEXTS, lambda row: _moment(row["seen_at"])),
     _Table("observation", "observations", "key", TEXTS, lambda row: _moment(row["seen_at"])),
+    _Table("hearsay", "scores in quarantine", "turn_key", TEXTS, lambda row: _share(row["score"])),
     _Table("muted", "muted keys", "key", TEXTS, lambda row: _moment(row["at"])),
     _Table("repository_map", "repository maps", "id", TEXTS, lambda row: None),
 )

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 
 from xscore import tokens
+from xscore.cache.hearsay import heard
+from xscore.cache.keys import judge_key
 from xscore.cost_reports import ledger
 from xscore.cost_reports.duration import Work, typical_latency_s
 from xscore.cost_reports.prefix_economy import observed_gaps, ttl_that_pays

@@ -23,6 +23,10 @@ _TELLING_NOTHING = frozenset({"id", "layer", "kind", "scope", "status", "languag
 _MADE_WITH = frozenset({"answer", "bundle"})
 """Parts of a receipt that go whole when the turn kept an erased memory."""
 _OF_GONE = f"content_id IN (SELECT id FROM content WHERE memories = 0 AND hash {AMONG})"  # noqa: S608  words are ours
+_HEARSAY = f"""
+    DELETE FROM hearsay WHERE hash {AMONG} AND hash NOT IN (SELECT hash FROM content WHERE memories > 0)
+"""  # noqa: S608  words are ours
+"""What strangers said of contents that no memory shows any more."""
 _EVERY_QUERY = "query_id IN (SELECT id FROM query)"
 """Lets a judgment be found by its key: query first."""
 _UNREACHABLE = "DELETE FROM reason WHERE content_id IN (SELECT id FROM content WHERE memories = 0)"
@@ -112,6 +116,7 @@ def _judgments(connection: sqlite3.Connection, plan: Plan) -> Counter[str]:
         (hashes,),
     ).rowcount
     connection.execute(f"DELETE FROM claim WHERE content {AMONG}", (hashes,))  # noqa: S608  words are ours
+    connection.execute(_HEARSAY, (hashes,))
     connection.execute(f"DELETE FROM content WHERE memories = 0 AND hash {AMONG}", (hashes,))  # noqa: S608  words are ours
     if plan.lines:
         spoken = connection.execute("SELECT query_id, content_id, text FROM reason").fetchall()
