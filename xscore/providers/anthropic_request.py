@@ -33,7 +33,8 @@ def body(request: Request, *, stream: bool, form: ReplyForm = ReplyForm.JSON_SCH
         fields["system"] = [{"type": "text", "text": request.system}]
     output: dict[str, Any] = {}
     if request.reply_ids and form is ReplyForm.JSON_SCHEMA:
-        output["format"] = {"type": "json_schema", "schema": reply_schema(request.reply_ids, bounds=False)}
+        schema = reply_schema(request.reply_ids, questions=request.reply_questions, bounds=False)
+        output["format"] = {"type": "json_schema", "schema": schema}
     if request.reasoning in THINKING:
         fields["thinking"] = {"type": request.reasoning}
     elif request.reasoning:

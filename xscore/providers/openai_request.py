@@ -47,7 +47,8 @@ def body(request: Request, taken: Taken, *, stream: bool) -> dict[str, Any]:
     }
     if request.reply_ids and taken.form is not ReplyForm.TEXT:
         is_schema = taken.form is ReplyForm.JSON_SCHEMA
-        fields["response_format"] = response_format(request.reply_ids) if is_schema else {"type": "json_object"}
+        schema = response_format(request.reply_ids, request.reply_questions) if is_schema else None
+        fields["response_format"] = schema or {"type": "json_object"}
     if request.cache_key:
         fields["prompt_cache_key"] = request.cache_key
     if marked:

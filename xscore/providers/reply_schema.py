@@ -1,7 +1,7 @@
 """The reply that a judging call asks for, as a JSON schema and as `response_format`.
 
-Every id of the pack is a required integer 0..100, so that a conforming decoder can neither omit, invent nor repeat
-one. Integers because decoders enforce them, where float ranges are ignored. It does not parse replies; the scorer
+Every id of the pack is a required integer 0..100, for each question that shares the prompt, so that a conforming
+decoder can neither omit, invent nor repeat one. Integers because decoders enforce them, where float ranges are ignored. It does not parse replies; the scorer
 does, and trusts no decoder. The trade-off: one compiled schema for each set of ids at the host, which is why the ids
 come from a fixed codebook.
 """
@@ -14,38 +14,37 @@ SCHEMA_NAME = "judgments"
 
 
 @lru_cache(maxsize=256)
-def reply_schema(ids: tuple[str, ...], *, bounds: bool = True) -> dict[str, Any]:
+def reply_schema(ids: tuple[str, ...], *, questions: tuple[str, ...] = (), bounds: bool = True) -> dict[str, Any]:
     """Return the schema for these ids; shared between calls, so not to be changed.
 
+    questions: codes of those that share the prompt, each of which scores every id; none: the prompt has one turn.
     bounds: state 0..100 in the schema. Leave it out for hosts that answer 400 to numeric bounds.
     """
     score = {"type": "integer", "minimum": 0, "maximum": SCORE_MAX} if bounds else {"type": "integer"}
-    reason = {
-        "type": "object",
-        "properties": {"id": {"type": "string", "enum": list(ids)}, "reason": {"type": "string"}},
-        "required": ["id", "reason"],
-        "additionalProperties": False,
-    }
-    return {
-        "type": "object",
-        "properties": {
-            "scores": {
-                "type": "object",
-                "properties": dict.fromkeys(ids, score),
-                "required": list(ids),
-                "additionalProperties": False,
-            },
+    scores = _object(dict.fromkeys(ids, score))
+    named = {"q": {"type": "string", "enum": list(questions)}} if questions else {}
+    reason = _object(named | {"id": {"type": "string", "enum": list(ids)}, "reason": {"type": "string"}})
+    return _object(
+        {
+            "scores": _object(dict.fromkeys(questions, scores)) if questions else scores,
             "reasons": {"type": "array", "items": reason},
-        },
-        "required": ["scores", "reasons"],
-        "additionalProperties": False,
-    }
+        }
+    )
 
 
 @lru_cache(maxsize=256)
-def response_format(ids: tuple[str, ...]) -> dict[str, Any]:
+def response_format(ids: tuple[str, ...], questions: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the strict `response_format` of the OpenAI dialect; shared between calls."""
     return {
         "type": "json_schema",
-        "json_schema": {"name": SCHEMA_NAME, "strict": True, "schema": reply_schema(ids)},
+        "json_schema": {"name": SCHEMA_NAME, "strict": True, "schema": reply_schema(ids, questions=questions)},
+    }
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
     }

@@ -38,6 +38,8 @@ class Request:
     """How long a host that charges for keeping a prefix is to keep the stable parts; 0: it is not asked to."""
     reply_ids: tuple[str, ...] = ()
     """Ids that the reply must score; not empty: the reply is the judging object of `docs/protocol.md`."""
+    reply_questions: tuple[str, ...] = ()
+    """Codes of the questions that share the prompt: each of the ids is scored for each of them. Empty: one turn."""
     max_output_tokens: int
     input_tokens: int
     """Our estimate of system and content."""
@@ -49,9 +51,10 @@ class Request:
     """Reasoning effort in the vendor's words; empty: not sent."""
     temperature: float | None = None
     candidates: int = 0
-    """Memories this call judges."""
+    """Judgments this call gives: a memory for each, or, where questions share it, a memory and a question."""
     frame_tokens: int = 0
-    """Part of `input_tokens`: what a prompt of its own would repeat for each memory (rubric, turn, request)."""
+    """What a prompt of its own would repeat for each judgment: rubric, turn and request, and where questions share the
+    prompt, the memory."""
     timeout_s: float = 120.0
     """Deadline of one attempt, from send to last byte."""
 

@@ -1,0 +1,109 @@
+"""The judging prompt that several questions share: rubric, the pack once, then the questions, numbered, and the request.
+
+Public contract: `docs/protocol.md`. Its prefix, rubric and pack, is byte-identical whatever is asked, as in the prompt
+of one turn (`judge`), from which it differs in all else: so it has a version of its own, and with one question in it
+that same version. It does not decide which questions share a prompt. Trade-off: questions are seen by the model beside
+one another, which may colour its scores; that is why they are another judge's.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from math import ceil
+
+from xscore import tokens
+from xscore.prompts.fences import escape
+from xscore.prompts.judge import PackEntry, pack_block
+from xscore.records import Request, Stage
+
+QUESTIONS_VERSION = "questions-1"
+"""Part of every judgment's key. Change it with the rubric or the layout; a test pins both to this name."""
+
+MOST_QUESTIONS = 16
+"""More never share a prompt (`batch.questions_a_call`)."""
+
+_TAGS = "question questions"
+"""Beside those of the prompt of one turn, by which texts are escaped before."""
+_TURN, _END = "<turn>\n", "\n</turn>"
+
+
+@cache
+def questions_rubric() -> str:
+    """Return the frozen system text."""
+    return (files("xscore.prompts") / "questions_rubric.md").read_text("utf-8").strip()
+
+
+def question_codes(count: int) -> tuple[str, ...]:
+    """Return the codes of so many questions, in their order: `q1`, `q2`, …"""
+    return tuple(f"q{number}" for number in range(1, count + 1))
+
+
+def shared_pack_block(entries: Sequence[PackEntry]) -> str:
+    """Render a pack, in which no text can pass for a question."""
+    return escape(pack_block(entries), tags=_TAGS)
+
+
+def questions_block(turn_texts: Sequence[str]) -> str:
+    """Render questions out of their turn blocks (`judge.turn_block`); none can pass for another, or end its own."""
+    asked = [
+        f'<question id="{code}">\n{escape(text.removeprefix(_TURN).removesuffix(_END), tags=_TAGS)}\n</question>'
+        for code, text in zip(question_codes(len(turn_texts)), turn_texts, strict=True)
+    ]
+    return "\n".join(["<questions>", *asked, "</questions>"])
+
+
+def questions_request(
+    entries: Sequence[PackEntry],
+    turn_texts: Sequence[str],
+    *,
+    model: str,
+    max_output_tokens: int,
+    reasons_from: float = 0.3,
+    cache_key: str = "",
+    is_kept: bool = True,
+    prefix_ttl_s: int = 0,
+    reasoning: str = "",
+    temperature: float | None = None,
+    timeout_s: float = 60.0,
+    chars_per_token: float = tokens.MIXED,
+) -> Request:
+    """Build the request that judges these entries for each of these rendered turns. Options as of `judging_request`."""
+    system, pack = questions_rubric(), shared_pack_block(entries)
+    asked = f"{questions_block(turn_texts)}\n\n{_asked(len(entries), len(turn_texts), reasons_from)}"
+    chars = tokens.size(system, pack, asked)
+    judgments = len(entries) * len(turn_texts)
+    return Request(
+        stage=Stage.JUDGE,
+        model=model,
+        system=system,
+        content=(pack, asked),
+        stable_parts=1 if is_kept else 0,
+        prefix_ttl_s=prefix_ttl_s if is_kept else 0,
+        reply_ids=tuple(sorted(entry.code_id for entry in entries)),
+        reply_questions=question_codes(len(turn_texts)),
+        max_output_tokens=max_output_tokens,
+        input_tokens=ceil(chars / chars_per_token),
+        reserved_input_tokens=ceil(chars / min(tokens.UPPER_BOUND_CHARS_PER_TOKEN, chars_per_token)),
+        cache_key=cache_key,
+        reasoning=reasoning,
+        temperature=temperature,
+        candidates=judgments,
+        frame_tokens=ceil(_repeated(judgments, len(turn_texts), tokens.size(system, asked), chars) / chars_per_token),
+        timeout_s=timeout_s,
+    )
+
+
+def _repeated(judgments: int, questions: int, frame: int, whole: int) -> int:
+    """Characters that each further judgment would add, were each alone in a prompt with its memory and its question."""
+    if judgments == 1:
+        return frame
+    one = tokens.size(questions_rubric()) + (frame - tokens.size(questions_rubric())) / questions
+    alone = judgments * one + questions * (whole - frame)
+    return max(0, ceil((alone - whole) / (judgments - 1)))
+
+
+def _asked(memories: int, questions: int, reasons_from: float) -> str:
+    lowest = ceil(reasons_from * 100)
+    which = f"every score of {lowest} or more" if lowest > 0 else "every score"
+    of = "the question" if questions == 1 else f"each of the {questions} questions"
+    return f"Score all {memories} memories for {of}: {memories * questions} scores. Give a reason for {which}."
