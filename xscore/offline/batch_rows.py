@@ -1,0 +1,213 @@
+"""Rows of batches and what becomes of their requests: each function is one step of the machine, in its transaction.
+
+    marked -> created -> ended -> collected          planned -> sent -> answered
+       \\-> failed   \\-> failed                           ^------/ \\--> lost
+
+A request goes with one batch at a time, and is planned again when that batch did not answer it. Every statement says
+which state it leaves, so that a step done twice changes nothing the second time.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from xscore.offline.job_rows import RequestName
+from xscore.records.offline import BatchSeen
+
+MOST_TRIES = 3
+"""So often a request goes with a batch that does not answer it; then it is lost."""
+_COLUMNS = "number, mark, state, marked_at, file_id, vendor_id, status, seen_at, requests, bytes, input_tokens, problem"
+_OPEN = "state IN ('marked', 'created', 'ended')"
+_AGAIN = """
+    UPDATE job_request SET batch = 0, state = iif(tries < ?, 'planned', 'lost'), cause = iif(tries < ?, '', ?)
+    WHERE job = ? AND question = ? AND ask = ? AND state = 'sent'
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One batch of a job."""
+
+    job: str
+    number: int
+    mark: str
+    state: str
+    marked_at: float
+    file_id: str = ""
+    vendor_id: str = ""
+    status: str = ""
+    seen_at: float | None = None
+    requests: int
+    bytes: int
+    input_tokens: int
+    problem: str = ""
+
+
+def batches(connection: sqlite3.Connection, job: str, *, only_open: bool = False) -> list[Batch]:
+    """Return the batches of a job in their order, or those that are not settled."""
+    where = f" AND {_OPEN}" if only_open else ""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM batch WHERE job = ?{where} ORDER BY number",  # noqa: S608  our own words
+        (job,),
+    ).fetchall()
+    return [_batch(job, row) for row in rows]
+
+
+def next_number(connection: sqlite3.Connection, job: str) -> int:
+    """Return the number that the next batch of a job will have."""
+    row = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM batch WHERE job = ?", (job,)).fetchone()
+    return int(row[0])
+
+
+def mark_of(job: str, number: int) -> str:
+    """Name a batch: what is told to the vendor, and what its custom_ids begin with."""
+    return f"xs_{job.removeprefix('b_')}_{number}"
+
+
+def enqueued_tokens(connection: sqlite3.Connection) -> int:
+    """Return our estimate of the input tokens that wait at vendors, over all batches of this store."""
+    row = connection.execute(
+        "SELECT coalesce(sum(input_tokens), 0) FROM batch WHERE state IN ('marked', 'created')"
+    ).fetchone()
+    return int(row[0])
+
+
+def known_vendor_ids(connection: sqlite3.Connection) -> frozenset[str]:
+    """Return the vendor's ids of all batches of this store."""
+    rows = connection.execute("SELECT vendor_id FROM batch WHERE vendor_id <> ''").fetchall()
+    return frozenset(identifier for (identifier,) in rows)
+
+
+def mark(connection: sqlite3.Connection, batch: Batch, requests: Iterable[RequestName]) -> None:
+    """Enter a batch that is about to be created, and send its requests with it."""
+    connection.execute(
+        "INSERT INTO batch (job, number, mark, state, marked_at, requests, bytes, input_tokens)"
+        " VALUES (?, ?, ?, 'marked', ?, ?, ?, ?)",
+        (batch.job, batch.number, batch.mark, batch.marked_at, batch.requests, batch.bytes, batch.input_tokens),
+    )
+    connection.executemany(
+        "UPDATE job_request SET state = 'sent', batch = ?, tries = tries + 1"
+        " WHERE job = ? AND question = ? AND ask = ? AND state = 'planned'",
+        ((batch.number, batch.job, question, ask) for question, ask in requests),
+    )
+
+
+def resize(connection: sqlite3.Connection, batch: Batch) -> None:
+    """Enter what a batch that was rendered again holds."""
+    connection.execute(
+        "UPDATE batch SET requests = ?, bytes = ?, input_tokens = ? WHERE job = ? AND number = ? AND state = 'marked'",
+        (batch.requests, batch.bytes, batch.input_tokens, batch.job, batch.number),
+    )
+
+
+def uploaded(connection: sqlite3.Connection, batch: Batch, file_id: str) -> Batch:
+    """Enter the id of its input."""
+    connection.execute(
+        "UPDATE batch SET file_id = ? WHERE job = ? AND number = ? AND state = 'marked'",
+        (file_id, batch.job, batch.number),
+    )
+    return replace(batch, file_id=file_id)
+
+
+def created(connection: sqlite3.Connection, batch: Batch, seen: BatchSeen) -> None:
+    """Enter that the vendor has it."""
+    connection.execute(
+        "UPDATE batch SET state = 'created', vendor_id = ?, created_at = ?, status = ?, problem = ''"
+        " WHERE job = ? AND number = ? AND state = 'marked'",
+        (seen.vendor_id, seen.created_at, seen.status, batch.job, batch.number),
+    )
+
+
+def seen(connection: sqlite3.Connection, batch: Batch, found: BatchSeen, *, at: float) -> None:
+    """Enter the vendor's word."""
+    connection.execute(
+        "UPDATE batch SET status = ?, seen_at = ? WHERE job = ? AND number = ? AND state IN ('created', 'ended')",
+        (found.status, at, batch.job, batch.number),
+    )
+
+
+def ended(connection: sqlite3.Connection, batch: Batch) -> None:
+    """Enter that its results can be fetched."""
+    connection.execute(
+        "UPDATE batch SET state = 'ended' WHERE job = ? AND number = ? AND state = 'created'", (batch.job, batch.number)
+    )
+
+
+def collected(connection: sqlite3.Connection, batch: Batch) -> None:
+    """Enter that all its results are in."""
+    connection.execute(
+        "UPDATE batch SET state = 'collected' WHERE job = ? AND number = ? AND state = 'ended'",
+        (batch.job, batch.number),
+    )
+
+
+def failed(connection: sqlite3.Connection, batch: Batch, problem: str, *, counts: bool) -> None:
+    """Enter that nothing of it was run; its requests are planned again. counts: as one of their tries."""
+    connection.execute(
+        f"UPDATE batch SET state = 'failed', problem = ? WHERE job = ? AND number = ? AND {_OPEN}",  # noqa: S608  ours
+        (problem, batch.job, batch.number),
+    )
+    if not counts:
+        connection.execute(
+            "UPDATE job_request SET tries = tries - 1 WHERE job = ? AND batch = ? AND state = 'sent'",
+            (batch.job, batch.number),
+        )
+    rows = connection.execute(
+        "SELECT question, ask FROM job_request WHERE job = ? AND batch = ? AND state = 'sent'",
+        (batch.job, batch.number),
+    ).fetchall()
+    again(connection, batch.job, dict.fromkeys(rows, f"provider: {problem}"))
+
+
+def again(connection: sqlite3.Connection, job: str, requests: Mapping[RequestName, str]) -> None:
+    """Plan sent requests again, each with why; those that had their tries are lost for it."""
+    connection.executemany(_AGAIN, ((MOST_TRIES, MOST_TRIES, cause, job, *name) for name, cause in requests.items()))
+
+
+def lost(connection: sqlite3.Connection, job: str, requests: Mapping[RequestName, str]) -> None:
+    """Give requests up, each for its cause: `refused: the model declined`."""
+    connection.executemany(
+        "UPDATE job_request SET state = 'lost', cause = ?"
+        " WHERE job = ? AND question = ? AND ask = ? AND state IN ('planned', 'sent')",
+        ((cause, job, *name) for name, cause in requests.items()),
+    )
+
+
+def answered(connection: sqlite3.Connection, job: str, requests: Iterable[RequestName]) -> None:
+    """Enter that requests have done what they could."""
+    connection.executemany(
+        "UPDATE job_request SET state = 'answered'"
+        " WHERE job = ? AND question = ? AND ask = ? AND state IN ('planned', 'sent')",
+        ((job, *name) for name in requests),
+    )
+
+
+def end_if_done(connection: sqlite3.Connection, job: str, *, at: float) -> bool:
+    """Enter that a job has ended, where nothing is left to send or to fetch; say whether it has."""
+    connection.execute(
+        "UPDATE job SET ended_at = ? WHERE id = ? AND ended_at IS NULL"
+        " AND NOT EXISTS (SELECT 1 FROM job_request WHERE job = job.id AND state IN ('planned', 'sent'))"
+        f" AND NOT EXISTS (SELECT 1 FROM batch WHERE job = job.id AND {_OPEN})",  # noqa: S608  our own words
+        (at, job),
+    )
+    return connection.execute("SELECT ended_at FROM job WHERE id = ?", (job,)).fetchone()[0] is not None
+
+
+def _batch(job: str, row: tuple[Any, ...]) -> Batch:
+    number, name, state, marked_at, file_id, vendor_id, status, seen_at, requests, size, tokens, problem = row
+    return Batch(
+        job=job,
+        number=number,
+        mark=name,
+        state=state,
+        marked_at=marked_at,
+        file_id=file_id,
+        vendor_id=vendor_id,
+        status=status,
+        seen_at=seen_at,
+        requests=requests,
+        bytes=size,
+        input_tokens=tokens,
+        problem=problem,
+    )
