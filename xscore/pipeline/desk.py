@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
-from xscore.cache.claims import Claims as StoredClaims
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.writer import JudgmentWriter
+from xscore.cache.judgment_store import Claims, JudgmentStore, StoredJudgments, Write
 from xscore.cost_reports.budget import TurnBudget
 from xscore.cost_reports.caps import caps_of
 from xscore.cost_reports.ledger import Ledger
@@ -27,8 +26,6 @@ from xscore.providers.retrying import Retrying
 from xscore.providers.spec import Spec, connect
 from xscore.records import JudgeIdentity, RateLimits, Traffic
 from xscore.scorer.fanout import Stop
-from xscore.scorer.model_judge import Write
-from xscore.scorer.sharing import Claims
 from xscore.settings import Settings
 
 
@@ -50,7 +47,8 @@ async def open_desk(
     async with GroupCommit(store.path, store.keys) as commits, AsyncExitStack() as stack:
         budget = TurnBudget(commits, turn_id=turn_id, caps=caps_of(settings.budget), clock=clock)
         tab = Tab(Ledger(commits).record)
-        desk = _Desk(store, settings, answerer, commits, stack, budget, tab, turn_id, price_of, clock, note)
+        judgments = StoredJudgments(commits, clock=clock)
+        desk = _Desk(store, settings, answerer, judgments, stack, budget, tab, turn_id, price_of, clock, note)
         try:
             yield desk
         finally:
@@ -63,7 +61,7 @@ class _Desk:
     store: Store
     settings: Settings
     answerer: AnswerSeat | None
-    commits: GroupCommit
+    judgments: JudgmentStore
     stack: AsyncExitStack
     """What is closed with the desk."""
     budget: TurnBudget
@@ -74,25 +72,25 @@ class _Desk:
     note: Callable[[str], None]
     opened: list[Provider] = field(default_factory=list)
     judging: Limited | None = None
-    of_user_commits: GroupCommit | None = None
+    judgments_of_user: JudgmentStore | None = None
     """Opened by the first turn that judges a memory of the user's own."""
     silent_hosts: set[str] = field(default_factory=set)
     """Those that the user was told of."""
 
     def writer(self, turn_key: str, judge: JudgeIdentity) -> Write:
-        return JudgmentWriter(self.commits, turn_key=turn_key, judge=judge).write
+        return self.judgments.writer(turn_key, judge)
 
     def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
-        return StoredClaims(self.commits, turn_key=turn_key, judge=judge, clock=self.clock)
+        return self.judgments.claims(turn_key, judge)
 
     async def of_user(self, turn_key: str, judge: JudgeIdentity) -> tuple[Write, Claims]:
         assert self.store.user_data_dir is not None
-        if self.of_user_commits is None:
+        if self.judgments_of_user is None:
             path = path_in(self.store.user_data_dir)
-            self.of_user_commits = await self.stack.enter_async_context(GroupCommit(path, self.store.keys))
-        commits = self.of_user_commits
-        write = JudgmentWriter(commits, turn_key=turn_key, judge=judge).write
-        return write, StoredClaims(commits, turn_key=turn_key, judge=judge, clock=self.clock)
+            commits = await self.stack.enter_async_context(GroupCommit(path, self.store.keys))
+            self.judgments_of_user = StoredJudgments(commits, clock=self.clock)
+        own = self.judgments_of_user
+        return own.writer(turn_key, judge), own.claims(turn_key, judge)
 
     def primary(self) -> Provider:
         assert self.answerer is not None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Protocol
 
+from xscore.cache.judgment_store import Claims, Write
 from xscore.memory.store import Store
 from xscore.paths import Root
 from xscore.pipeline.boosts import Booster
@@ -16,9 +17,7 @@ from xscore.records import Estimate, IndexReport, JudgeEstimate, JudgeIdentity, 
 from xscore.scorer.draft import JudgeModel
 from xscore.scorer.fanout import Stop
 from xscore.scorer.judge import Judge
-from xscore.scorer.model_judge import Write
 from xscore.scorer.packs import Profile
-from xscore.scorer.sharing import Claims
 from xscore.settings import Settings
 from xscore.telemetry.traced import Tracing
 

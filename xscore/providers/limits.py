@@ -8,7 +8,7 @@ Callers stand in one line, first come, first served. Whoever is in front takes i
 nobody behind it holds either. So no slot idles while its call waits for tokens, no tokens age while their call waits
 for a slot, and what is taken is sent at once: a gate that a 429 has closed lets no burst of earlier tokens out. The
 reservation of dollars comes last, because it may wait for others in flight. The trade-off: limits are this process's
-own; two runs at once share only the budget.
+own, and two runs at once share only the budget, unless they share a server (`rate_budget`).
 """
 
 import asyncio
@@ -21,6 +21,7 @@ from xscore.errors import NotSent, ProviderError, RateLimited, Unreachable
 from xscore.providers.gate import Gate
 from xscore.providers.prices import Price, price, upper_bound
 from xscore.providers.provider import OnText, Provider
+from xscore.providers.rate_budget import RateBudget
 from xscore.providers.rates import TURNED_AWAY, UNSENT, Rates, Share, bound, used
 from xscore.records import Completion, RateLimits, Request, Traffic
 
@@ -50,13 +51,17 @@ class Limited:
         budget: Budget | None = None,
         price_of: Price = price,
         initial: RateLimits | None = None,
+        rates: RateBudget | None = None,
     ) -> None:
-        """concurrency: most calls in flight, found by trying. initial: what the host stated in earlier runs."""
+        """concurrency: most calls in flight, found by trying. initial: what the host stated in earlier runs.
+
+        rates: limits a minute that others take from too; None: this line's own, of rpm, tpm and initial.
+        """
         self.name = provider.name
         self.host = provider.host
         self._provider = provider
         self._front = asyncio.Lock()
-        self._rates = Rates(rpm=rpm, tpm=tpm, remembered=initial)
+        self._rates: RateBudget = rates or Rates(rpm=rpm, tpm=tpm, remembered=initial)
         self._gate = Gate(concurrency, host=provider.host)
         self._budget = budget
         self._price_of = price_of

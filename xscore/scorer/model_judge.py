@@ -7,10 +7,11 @@ Trade-off: a reply's valid scores are kept and only the rest is asked again, so 
 neighbours than another of its pack.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from xscore.cache.judgment_store import Claims, Write
 from xscore.errors import (
     BudgetExhausted,
     NotSent,
@@ -31,11 +32,9 @@ from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack, to_send
 from xscore.scorer.repair import Ask
 from xscore.scorer.run import Faults, Result, Run
-from xscore.scorer.sharing import Alone, Claims, Look, Opened, Ours, Waiting
+from xscore.scorer.sharing import Alone, Look, Opened, Ours, Waiting
 from xscore.scorer.split import Piece
 
-Write = Callable[[Sequence[Judgment]], Awaitable[None]]
-"""Returns when these judgments are committed."""
 KnownParts = Callable[[Sequence[str]], Mapping[str, Judgment]]
 """Judgments that exist already among these content hashes of parts."""
 Unit = Look | Ours | Ask

@@ -11,8 +11,9 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
+from xscore.cache.judgment_store import Claims
 from xscore.records import Claimed, Share
 from xscore.scorer.packs import Pack
 from xscore.scorer.split import Piece
@@ -25,24 +26,6 @@ AHEAD = 16
 """So many packs are claimed at a time, but for no more than half of the workers"""
 AHEAD_SHARE = 4
 """and no more than this part of those that are left."""
-
-
-class Claims(Protocol):
-    """Who pays for which content just now."""
-
-    async def __aenter__(self) -> Self: ...
-
-    async def __aexit__(self, *_: object) -> None:
-        """Release everything."""
-        ...
-
-    async def claim(self, packs: Sequence[Sequence[str]], *, at_most: int) -> list[Claimed]:
-        """Claim whole packs of content hashes, `at_most` so many that still need judging; one result for each pack."""
-        ...
-
-    def release(self, hashes: Iterable[str]) -> None:
-        """Give contents up without a judgment."""
-        ...
 
 
 class Alone:

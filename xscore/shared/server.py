@@ -1,10 +1,10 @@
 """The seam to a shared server: judgments with claims, limits a minute, and dollars, all of one tenant.
 
-Redis and PostgreSQL implement it; `read_through`, `rates` and `dollars` put it behind what one process has. Every method
-is one round trip that happens whole or not at all, does no harm when it is done twice, and may be cancelled: deadlines
-and tries are `link`'s. It decides nothing: which limits and caps hold is told with each call, and what it hands out was
-looked at (`entries`). Methods raise `SharedUnavailable` when the server cannot be asked or answers nonsense, and
-`StoreDamaged` for judgments that do not fit their seals.
+Redis and PostgreSQL implement it; `read_through`, `rates` and `dollars` put it behind what one process has. Every
+method is one round trip that happens whole or not at all, does no harm when it is done twice, and may be cancelled:
+deadlines and tries are `link`'s. It decides nothing: which limits and caps hold is told with each call, and what it
+hands out was looked at (`entries`). Methods raise `SharedUnavailable` when the server cannot be asked or answers
+nonsense, and `StoreDamaged` for judgments that do not fit their seals.
 """
 
 from collections.abc import Mapping, Sequence
