@@ -73,6 +73,9 @@ class BatchSeen:
     failed: int = 0
     problem: str = ""
     """Why it failed, in words."""
+    tells: tuple[str, ...] = ()
+    """Kinds of errors (`XscoreError.kind`) that apply to one that failed; `rate_limited`: too much waits at the vendor,
+    and the same input fits later."""
     files: tuple[str, ...] = ()
     """Of results and of errors, where the vendor keeps files."""
     file_id: str = ""
@@ -102,7 +105,7 @@ class BatchResult:
     completion: Completion | None = None
     """Of an answered one."""
     detail: str = ""
-    """Of one without an answer: why, in a host's words, cleaned."""
+    """Of one without an answer: why; never in the host's own sentences, which may repeat the prompt."""
     tells: tuple[str, ...] = field(default=())
     """Kinds of errors (`XscoreError.kind`) that apply, for the repair ladder: `prompt_too_long`, say."""
 
