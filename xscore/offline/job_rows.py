@@ -32,7 +32,10 @@ _JOB = (
     "SELECT id, created_at, command, questions, judge_spec, judge, plan, max_usd, candidates, cached, ended_at,"
     " stopped_at FROM job"
 )
-_ASKS = "SELECT number, pack, rung, is_kept, pieces FROM job_ask WHERE job = ?"
+_ASKS = """
+    SELECT number, pack, rung, is_kept, pieces FROM job_ask
+    WHERE job = ? AND number IN (SELECT value FROM json_each(?))
+"""
 _UNDER_WAY = """
     SELECT turn_key, coalesce(json_extract(piece.value, '$[1]'), json_extract(piece.value, '$[0]'))
     FROM job CROSS JOIN job_question ON job_question.job = job.id
@@ -143,7 +146,8 @@ def add_job(
         (*named, cap, job.candidates, job.cached),
     )
     connection.executemany(
-        "INSERT INTO job_question (job, number, name, moment, turn_key, candidates, cached) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO job_question (job, number, name, moment, turn_key, candidates, cached)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
         ((job.id, one.number, one.name, _moment(one), one.turn_key, one.candidates, one.cached) for one in questions),
     )
     add_asks(connection, job.id, asks)
@@ -192,14 +196,12 @@ def questions(connection: sqlite3.Connection, job_id: str) -> dict[int, JobQuest
         "SELECT number, name, moment, turn_key, candidates, cached FROM job_question WHERE job = ? ORDER BY number",
         (job_id,),
     )
-    return {row[0]: _question(*row) for row in found.fetchall()}
+    return {row[0]: _question(row) for row in found.fetchall()}
 
 
 def asks(connection: sqlite3.Connection, job_id: str, numbers: Iterable[int]) -> dict[int, Ask]:
     """Return these asks by number; their pieces have no texts. Raises StoreDamaged."""
-    found = connection.execute(
-        f"{_ASKS} AND number IN (SELECT value FROM json_each(?))", (job_id, json.dumps(list(numbers)))
-    )
+    found = connection.execute(_ASKS, (job_id, json.dumps(list(numbers))))
     return {row[0]: _ask(*row[1:]) for row in found.fetchall()}
 
 
@@ -268,7 +270,8 @@ def _job(row: tuple[str, float, str, str, str, str, str, int | None, int, int, f
     )
 
 
-def _question(number: int, name: str, moment: str, turn_key: str, candidates: int, cached: int) -> JobQuestion:
+def _question(row: tuple[int, str, str, str, int, int]) -> JobQuestion:
+    number, name, moment, turn_key, candidates, cached = row
     with making_sense("a question of a job"):
         told = json.loads(moment)
         turn = Turn(task=told.get("task", ""), errors=told.get("errors", ""), file=told.get("file", ""))
