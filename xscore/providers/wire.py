@@ -9,6 +9,7 @@ same generator would need a wire of its own.
 """
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -117,6 +118,11 @@ class WireProvider:
             ) from error
         self._check_seen_whole(request, completion)
         return completion
+
+    def body(self, request: Request) -> bytes:
+        """Return the JSON body of a request as it would be sent now, not streamed."""
+        fields = self.dialect.body(request, self._known, stream=False)
+        return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
     async def models(self) -> tuple[str, ...]:
         """Return the names of the models that the host lists."""

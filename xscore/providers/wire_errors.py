@@ -105,6 +105,17 @@ class Vocabulary:
         message = f"{host} answered {_status_words(200)}" + (f": {said}" if said else "")
         return kind(message, hint=self.hint_for(kind, host, model))
 
+    def kept_kind(self, body: object, *, status: int | None = None) -> type[ProviderError]:
+        """Return which of ours an error object is that a host kept for later. status: of the call it answered."""
+        found = self._by_body(body)
+        if status is None:
+            return found or Overloaded
+        return found if found is not None and found is not RequestRejected else _by_status(status)
+
+    def known_names(self, body: object) -> tuple[str, ...]:
+        """Return the names this error object gives its cause, as far as we know them; they can be no echo."""
+        return tuple(name for name in _names(body) if self._by_name(name) is not None or name in self.refusal_codes)
+
     def hint_for(self, kind: type[ProviderError], host: str, model: str) -> str:
         """Say what to do about this kind of failure at this host."""
         hints: dict[type[ProviderError], str] = {
@@ -166,6 +177,11 @@ def error_body(error: Exception) -> object:
         body = _json(getattr(getattr(error, "response", None), "text", ""))
     if isinstance(body, list) and body:
         body = body[0]  # Google puts its errors into a list
+    return unwrapped(body)
+
+
+def unwrapped(body: object) -> object:
+    """Return the error object that stands in this body, which may be one itself; None where there is none."""
     if not isinstance(body, Mapping):
         return None
     inner = body.get("error")
