@@ -1,4 +1,4 @@
-"""The judging prompt that several questions share: rubric, the pack once, then the questions, numbered, and the request.
+"""The judging prompt that several questions share: rubric, the pack once, then the questions, and what is asked for.
 
 Public contract: `docs/protocol.md`. Its prefix, rubric and pack, is byte-identical whatever is asked, as in the prompt
 of one turn (`judge`), from which it differs in all else: so it has a version of its own, and with one question in it

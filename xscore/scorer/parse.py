@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from xscore.memory.secrets.redact import redact
 
@@ -49,13 +50,26 @@ class _Object(dict[str, object]):
         super().__init__()
         self.conflicts: set[str] = set()
         for key, value in pairs:
-            if key in self and (type(self[key]), self[key]) != (type(value), value):
+            before = self.get(key)
+            if key in self and ((type(before), before) != (type(value), value) or _in_doubt(before)):
                 self.conflicts.add(key)
             self[key] = value
 
 
+class Written(NamedTuple):
+    """The object of a reply, before anything in it is believed."""
+
+    data: object
+    mended: bool = False
+    """The reply was not JSON as it stood."""
+    damaged: str = ""
+    """What the object was mended out of; empty: it stood there whole."""
+
+
 @dataclass(slots=True)
-class _Found:
+class Scored:
+    """The valid scores of one object, and how many of its entries were not."""
+
     scores: dict[str, int] = field(default_factory=dict)
     foreign: int = 0
     void: int = 0
@@ -66,22 +80,69 @@ NOTHING = Reply({}, {})
 
 def read(text: str, ids: Collection[str]) -> Reply:
     """Read a reply to a prompt with these ids. Every other id, and every value in doubt, is void."""
-    if len(text) > MAX_REPLY_CHARS:
+    found = written(text, scores=len(ids))
+    if found is None:
         return NOTHING
+    reply = _validated(found.data, ids, mended=found.mended)
+    return _confirmed(reply, found.damaged) if found.damaged else reply
+
+
+def written(text: str, *, scores: int) -> Written | None:
+    """Find the object of a reply that should hold so many scores: as it stands, in prose, or mended; None: none."""
+    if len(text) > MAX_REPLY_CHARS:
+        return None
     strict = _strict(text)
     if strict is not None:
-        return _validated(strict, ids, mended=False)
+        return Written(strict)
     body = _THINKING.sub("", text)
     start, end = body.find("{"), body.rfind("}")
     if start < 0:
-        return NOTHING
+        return None
     inner = _strict(body[start : end + 1])
     if inner is not None:
-        return _validated(inner, ids, mended=True)
+        return Written(inner, mended=True)
     damaged = body[start:]
-    if len(damaged) > MAX_MENDED_CHARS or damaged.count("{") + damaged.count("[") > 10 + 2 * len(ids):
-        return NOTHING
-    return _confirmed(_validated(_repaired(damaged), ids, mended=True), damaged)
+    if len(damaged) > MAX_MENDED_CHARS or damaged.count("{") + damaged.count("[") > 10 + 2 * scores:
+        return None
+    return Written(_repaired(damaged), mended=True, damaged=damaged)
+
+
+def scored(scores: Mapping[str, object], ids: Collection[str]) -> Scored:
+    """Sort the entries of an object of scores: valid, foreign or void."""
+    found = Scored()
+    for key, value in scores.items():
+        if key not in ids:
+            found.foreign += 1
+        elif type(value) is int and 0 <= value <= 100 and not in_conflict(scores, key):
+            found.scores[key] = value
+        else:
+            found.void += 1
+    return found
+
+
+def stated(scores: Mapping[str, int], text: str) -> dict[str, int]:
+    """Return the mended scores that this damaged text states in full, and states nowhere otherwise."""
+    found: dict[str, set[str]] = {}
+    for match in _WRITTEN.finditer(text):
+        id_, value, closed = match.groups()
+        found.setdefault(id_, set()).add(value if closed else value + " cut")
+    return {id_: score for id_, score in scores.items() if found.get(id_) == {str(score)}}
+
+
+def in_conflict(data: Mapping[str, object], key: str) -> bool:
+    """Whether this key was given twice with different values."""
+    return isinstance(data, _Object) and key in data.conflicts
+
+
+def printable(reason: str) -> str:
+    """One printable line for terminals and the store, without secrets, which a model may repeat or make up."""
+    line = " ".join(_UNPRINTABLE.sub(" ", reason).split())
+    line = redact(line.encode("utf-8", "replace").decode("utf-8")).text
+    return line if len(line) <= MAX_REASON_CHARS else line[: MAX_REASON_CHARS - 1] + "…"
+
+
+def _in_doubt(value: object) -> bool:
+    return isinstance(value, _Object) and bool(value.conflicts)
 
 
 def _strict(text: str) -> object | None:
@@ -102,25 +163,14 @@ def _repaired(text: str) -> object:
 
 
 def _validated(data: object, ids: Collection[str], *, mended: bool) -> Reply:
-    if not isinstance(data, dict) or _conflicts(data, "scores"):
+    if not isinstance(data, dict) or in_conflict(data, "scores"):
         return Reply({}, {}, mended=mended)
     scores = data.get("scores")
     if not isinstance(scores, dict):
         return Reply({}, {}, mended=mended)
-    found = _Found()
-    for key, value in scores.items():
-        if key not in ids:
-            found.foreign += 1
-        elif type(value) is int and 0 <= value <= 100 and not _conflicts(scores, key):
-            found.scores[key] = value
-        else:
-            found.void += 1
+    found = scored(scores, ids)
     reasons = {id_: reason for id_, reason in _reasons(data.get("reasons")) if id_ in found.scores}
     return Reply(found.scores, reasons, found.foreign, found.void, mended)
-
-
-def _conflicts(data: Mapping[str, object], key: str) -> bool:
-    return isinstance(data, _Object) and key in data.conflicts
 
 
 def _reasons(data: object) -> list[tuple[str, str]]:
@@ -130,22 +180,10 @@ def _reasons(data: object) -> list[tuple[str, str]]:
     elif isinstance(data, list):
         entries = [entry for entry in data if isinstance(entry, dict)]
         pairs = [(entry.get("id"), entry.get("reason", entry.get("reasoning"))) for entry in entries]
-    return [(id_, _trimmed(text)) for id_, text in pairs if isinstance(id_, str) and isinstance(text, str)]
-
-
-def _trimmed(reason: str) -> str:
-    """One printable line for terminals and the store, without secrets, which a model may repeat or make up."""
-    line = " ".join(_UNPRINTABLE.sub(" ", reason).split())
-    line = redact(line.encode("utf-8", "replace").decode("utf-8")).text
-    return line if len(line) <= MAX_REASON_CHARS else line[: MAX_REASON_CHARS - 1] + "…"
+    return [(id_, printable(text)) for id_, text in pairs if isinstance(id_, str) and isinstance(text, str)]
 
 
 def _confirmed(reply: Reply, text: str) -> Reply:
-    """Keep the mended scores that the raw text states in full, and states nowhere otherwise."""
-    written: dict[str, set[str]] = {}
-    for match in _WRITTEN.finditer(text):
-        id_, value, closed = match.groups()
-        written.setdefault(id_, set()).add(value if closed else value + " cut")
-    kept = {id_: score for id_, score in reply.scores.items() if written.get(id_) == {str(score)}}
+    kept = stated(reply.scores, text)
     reasons = {id_: reason for id_, reason in reply.reasons.items() if id_ in kept}
     return Reply(kept, reasons, reply.foreign, reply.void + len(reply.scores) - len(kept), mended=True)
