@@ -41,6 +41,7 @@ OVERRIDES: dict[str, tuple[str, ...]] = {
     "task_type": ("routing.task_type",),
     "strict": ("routing.strict",),
     "replay": ("judge.replay",),
+    "key_file": ("cache.key_file",),
 }
 """Flag -> settings it overrides. `--threshold` speaks of whichever judge is at work."""
 

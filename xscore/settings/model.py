@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
 
 from xscore.settings.layers import EmbeddingSettings, MemorySettings, RoutingSettings, SessionSettings
-from xscore.settings.offline import BatchSettings, SharedSettings
+from xscore.settings.offline import BatchSettings, CacheSettings, SharedSettings
 from xscore.settings.part import REPO, LayerName, Part, Positive, Share, Weight
 from xscore.settings.spending import BudgetSettings, GateSettings
 from xscore.settings.telemetry import TelemetrySettings
@@ -259,5 +259,6 @@ class Settings(Part):
     anthropic: AnthropicSettings = Field(default_factory=AnthropicSettings)
     batch: BatchSettings = Field(default_factory=BatchSettings)
     shared: SharedSettings = Field(default_factory=SharedSettings)
+    cache: CacheSettings = Field(default_factory=CacheSettings)
     store: StoreSettings = Field(default_factory=StoreSettings)
     telemetry: TelemetrySettings = Field(default_factory=TelemetrySettings)

@@ -1,5 +1,8 @@
-"""Settings of what is judged offline or by many: batches at a vendor, questions that share a prompt, a shared server."""
+"""Settings of what is judged offline or by many: batches at a vendor, questions that share a prompt, a shared server,
+caches that move between machines.
+"""
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, SecretStr
@@ -49,4 +52,16 @@ class SharedSettings(Part):
     )
     max_usd_day: Dollars | None = Field(
         None, description="Cap on one day (UTC) of the tenant, over all its processes and machines; unset: none."
+    )
+
+
+class CacheSettings(Part):
+    """The key that machines share, whose caches move between them."""
+
+    key: SecretStr = Field(
+        SecretStr(""),
+        description="Signs exports of the cache, and tells whether an import is to be believed; `xscore cache key` prints one.",
+    )
+    key_file: Path | None = Field(
+        None, description="A file of yours alone that holds the key instead; `--key-file` on the command line."
     )

@@ -1,0 +1,129 @@
+"""The signature of an exported cache: over every byte of the file but its own, and looked at before anything is read.
+
+It stands in the Parquet footer's key-value metadata, so that one file is all there is and every reader of Parquet reads
+it. It covers the bytes and not the values: so nothing unsigned reaches the Parquet reader, no statistic or padding can be
+changed unseen, and a gigabyte takes seconds. What is checked is a private copy, which nobody can change afterwards.
+Trade-off: a file that another tool has written anew holds the same values and is refused all the same.
+"""
+
+import hmac
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from xscore.cache.exchange_key import ExchangeKey
+from xscore.errors import StoreError, StoreUntrusted, UsageError
+
+KEY = "xscore.signature"
+"""Name of its entry in the metadata."""
+MAX_BYTES = 4_000_000_000
+_PURPOSE = b"xscore cache export 1\0"
+_MARK = re.compile(rb"xscore-hmac-sha256:([0-9a-f]{16}):([0-9a-f]{64})(?![0-9a-f])")
+_FOOTER_BYTES = 16_000_000
+_BLOCK = 1 << 20
+_MAGIC = b"PAR1"
+_ASK = "Have it exported again, or take it with --untrusted into quarantine, where it orders work and never scores."
+
+
+def unsigned(key: ExchangeKey) -> str:
+    """Return the entry as it is written first: of this key, not signed yet."""
+    return f"xscore-hmac-sha256:{key.id}:{'0' * 64}"
+
+
+def sign(file: IO[bytes], key: ExchangeKey) -> None:
+    """Put the signature in its place in a file that was written with `unsigned`."""
+    found = _mark(file)
+    assert found is not None
+    _, _, at = found
+    told = _signature(file, key, at)
+    file.seek(at)
+    file.write(told.encode())
+
+
+def check(file: IO[bytes], key: ExchangeKey, *, name: Path) -> None:
+    """Return where the whole file is as someone with this key wrote it. Raises StoreUntrusted, saying why not."""
+    found = _mark(file)
+    if found is None:
+        raise StoreUntrusted(f"{name} is not signed", hint=_ASK)
+    by, told, at = found
+    if by != key.id:
+        raise StoreUntrusted(f"{name} is signed with another key ({by}; yours is {key.id})", hint=_ASK)
+    if not hmac.compare_digest(told, _signature(file, key, at)):
+        raise StoreUntrusted(f"{name} was altered after it was signed, or damaged on its way", hint=_ASK)
+
+
+@contextmanager
+def private_copy(path: Path, *, beside: Path) -> Iterator[IO[bytes]]:
+    """Copy the file that a person named into a nameless one in the folder `beside`, which nobody else can change.
+
+    Raises UsageError for what is no Parquet file of up to `MAX_BYTES`, StoreError where there is no room for it.
+    """
+    with _opened(path) as source:
+        try:
+            copy = tempfile.TemporaryFile(dir=beside)
+        except OSError as error:
+            raise StoreError(f"{beside} cannot be written: {error.strerror}", hint="Make room there.") from error
+        with copy:
+            try:
+                shutil.copyfileobj(source, copy, _BLOCK)
+                copy.flush()
+            except OSError as error:
+                raise StoreError(f"{path} cannot be copied: {error.strerror}", hint="Make room on the disk.") from error
+            size = copy.tell()
+            copy.seek(0)
+            head = copy.read(4)
+            copy.seek(max(size - 4, 0))
+            if size < 12 or head != _MAGIC or copy.read(4) != _MAGIC:
+                raise UsageError(f"{path} is no Parquet file, or was cut off", hint="Name what `cache export` wrote.")
+            copy.seek(0)
+            yield copy
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="Name a file that you may read.") from error
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise UsageError(f"{path} is not a file", hint="Name what `xscore cache export` wrote.")
+        if found.st_size > MAX_BYTES:
+            raise UsageError(f"{path} is larger than {MAX_BYTES:,} bytes", hint="Export less at a time: --since.")
+        yield file
+
+
+def _mark(file: IO[bytes]) -> tuple[str, str, int] | None:
+    """Return key id, signature and its place; None where the footer does not hold exactly one."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(size - 8)
+    length = int.from_bytes(file.read(4), "little")
+    if not 0 < length <= min(_FOOTER_BYTES, size - 12):
+        return None
+    start = file.seek(size - 8 - length)
+    found = list(_MARK.finditer(file.read(length)))
+    if len(found) != 1:
+        return None
+    return found[0][1].decode(), found[0][2].decode(), start + found[0].start(2)
+
+
+def _signature(file: IO[bytes], key: ExchangeKey, at: int) -> str:
+    """Sign the file with zeros in the place of the signature."""
+    signing = key.signing(_PURPOSE)
+    file.seek(0)
+    place = 0
+    while block := file.read(_BLOCK):
+        begin, end = max(at - place, 0), min(at + 64 - place, len(block))
+        if begin < end:
+            block = block[:begin] + b"0" * (end - begin) + block[end:]
+        signing.update(block)
+        place += len(block)
+    signing.update(place.to_bytes(8, "big"))
+    return signing.hexdigest()
