@@ -7,16 +7,17 @@ through a list twice prepares it twice, at a few milliseconds a question.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xscore.cache.keys import judge_key, turn_key
+from xscore.errors import UsageError
 from xscore.pipeline import kept
 from xscore.pipeline.bulk import made_in_bulk
 from xscore.pipeline.context import complete
 from xscore.pipeline.parts import Parts
 from xscore.pipeline.pool import Pool, among, narrow
 from xscore.prompts.judge import turn_block
-from xscore.records import Candidate, Scope, Turn
+from xscore.records import Candidate, Layer, Scope, Turn
 from xscore.records.offline import Question
 
 
@@ -42,6 +43,12 @@ class Memories:
     """What the scope leaves."""
     scope: Scope
 
+    def of_repository(self) -> "Memories":
+        """Return the same without the memories of the user's own store; packs are made of all of them still."""
+        if not any(one.layer is Layer.USER for one in self.candidates):
+            return self
+        return replace(self, candidates=tuple(one for one in self.candidates if one.layer is not Layer.USER))
+
 
 def memories(parts: Parts, scope: Scope) -> Memories:
     """Fetch the pool that all questions share. Raises UsageError for a scope that names nothing, StoreDamaged."""
@@ -51,7 +58,7 @@ def memories(parts: Parts, scope: Scope) -> Memories:
 
 
 def prepare(parts: Parts, questions: Iterable[tuple[int, Question]], found: Memories) -> Iterator[Prepared]:
-    """Make these questions ready in their order. Raises UsageError for one that names a file outside the root."""
+    """Make these questions ready in their order. Raises UsageError that names the question it cannot ask."""
     settings, judge = parts.settings, parts.judge
     name = judge_key(judge.identity)
     moment: Turn | None = None
@@ -65,13 +72,16 @@ def prepare(parts: Parts, questions: Iterable[tuple[int, Question]], found: Memo
             diff=moment.diff if moment else "",
             changed=moment.changed if moment else (),
         )
-        turn = complete(
-            asked,
-            parts.root,
-            use_git=settings.index.git and moment is None,
-            now=parts.clock(),
-            allow_pii=settings.memory.allow_pii,
-        )
+        try:
+            turn = complete(
+                asked,
+                parts.root,
+                use_git=settings.index.git and moment is None,
+                now=parts.clock(),
+                allow_pii=settings.memory.allow_pii,
+            )
+        except UsageError as error:
+            raise UsageError(f"question {question.id}: {error.message}", hint=error.hint) from error
         moment = moment or turn
         key = turn_key(turn_block(turn, context=settings.judge.context))
         with made_in_bulk():

@@ -100,7 +100,7 @@ def forecast(drafts: Drafts, turn: Turn, packs: Sequence[Pack], *, context: str)
         asks = max(1, sum(_parts(member, drafts.profile.tokens) for member in pack.members) - len(pack.members) + 1)
         memories = len(pack.members) + asks - 1
         calls += asks
-        chars += asks * frame + _chars(pack, memories)
+        chars += asks * frame + chars_of(pack.members, memories)
         output += asks * drafts.expected_output(ceil(memories / asks))
     return Work(calls, round(chars / drafts.model.chars_per_token), output)
 
@@ -110,9 +110,11 @@ def _parts(member: Candidate, most: int) -> int:
     return ceil(member.tokens / most)
 
 
-def _chars(pack: Pack, memories: int) -> int:
-    """Characters of a pack in its prompts: texts by their tokens, from which they were counted, and fences."""
-    members = pack.members
+def chars_of(members: Sequence[Candidate], memories: int) -> int:
+    """Return the characters of a pack in its prompts: texts by their tokens, from which they were counted, and fences.
+
+    memories: how many fences they stand in, parts counted.
+    """
     texts = sum((one.tokens - 0.5) * tokens.chars_per_token(one.kind, one.language) for one in members)
     names = sum(len(one.kind) + len(one.entity) for one in members) + memories * MEMORY_CHARS
     return round(texts) + names + sum(FILE_CHARS + len(path) for path in {one.path for one in members} if path)
