@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xscore import tokens
-from xscore.prompts.judge import PROMPT_VERSION, PackEntry, judging_request
+from xscore.prompts.judge import PackEntry
 from xscore.records import JudgeIdentity, Request
 from xscore.scorer.codebook import deal
+from xscore.scorer.layouts import ONE_TURN, Layout
 from xscore.scorer.packs import Pack, Profile
 from xscore.scorer.repair import Ask, Rung
 from xscore.scorer.split import Piece, pieces
@@ -59,12 +60,18 @@ class Drafts:
     secret: bytes
     """Of the store; keys the deal of ids."""
     reasons_from: float = 0.3
+    layout: Layout = ONE_TURN
+
+    @property
+    def order(self) -> str:
+        """Where the pack stands: before the turn (`memory_first`), or after it."""
+        return self.layout.only_order or self.model.order
 
     def identity(self, *, provider: str, host: str) -> JudgeIdentity:
         """Name the judge by all that may change its scores."""
         model = self.model
         packed = not self.profile.is_plain
-        return JudgeIdentity(provider, host, model.name, model.reasoning, PROMPT_VERSION, model.order, packed)
+        return JudgeIdentity(provider, host, model.name, model.reasoning, self.layout.version, self.order, packed)
 
     def pieces_of(self, pack: Pack, texts: Mapping[str, str]) -> tuple[Piece, ...]:
         """Give what is judged of a pack's members; those without a text (gone meanwhile) are left out."""
@@ -85,17 +92,13 @@ class Drafts:
 
     def request(self, ask: Ask, turn_text: str) -> tuple[Request, tuple[str, ...]]:
         """Render an ask; give the request and the id of each piece."""
-        codes = deal(len(ask.pieces), secret=self.secret, pack=ask.pack)
-        entries = [
-            PackEntry(code, piece.kind, piece.path, piece.entity, piece.text)
-            for code, piece in zip(codes, ask.pieces, strict=True)
-        ]
-        request = judging_request(
+        entries = self.entries(ask)
+        request = self.layout.render(
             entries,
             turn_text,
             model=self.model.name,
             max_output_tokens=self.output_cap(ask),
-            order=self.model.order,
+            order=self.order,
             reasons_from=self.reasons_from,
             cache_key=ask.pack,
             is_kept=ask.is_kept,
@@ -105,7 +108,15 @@ class Drafts:
             timeout_s=self.model.timeout_s,
             chars_per_token=self.model.chars_per_token,
         )
-        return request, codes
+        return request, tuple(entry.code_id for entry in entries)
+
+    def entries(self, ask: Ask) -> list[PackEntry]:
+        """Deal each piece its id, and give them as the prompt shows them."""
+        codes = deal(len(ask.pieces), secret=self.secret, pack=ask.pack)
+        return [
+            PackEntry(code, piece.kind, piece.path, piece.entity, piece.text)
+            for code, piece in zip(codes, ask.pieces, strict=True)
+        ]
 
     def output_cap(self, ask: Ask) -> int:
         """Most tokens the reply may have: every id scored and explained, and what the model reasons before."""

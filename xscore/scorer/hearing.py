@@ -4,13 +4,15 @@ The live judge and the collector of batches both hear through here, so that a re
 came. What becomes of the pieces without a score is `repair`'s. Trade-off: a prior is looked up for each piece anew.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from xscore.records import Completion, Finish, Judgment
 from xscore.scorer import parse, repair
 from xscore.scorer.repair import Ask, Trouble
 from xscore.scorer.split import Piece
+
+Read = Callable[[str, Collection[str]], parse.Reply]
 
 
 class Heard(NamedTuple):
@@ -23,10 +25,15 @@ class Heard(NamedTuple):
     reply: parse.Reply
 
 
-def hear(ask: Ask, codes: Sequence[str], completion: Completion, *, priors: Mapping[str, float]) -> Heard:
-    """Read a completion. codes: the id of each piece, in their order. priors: by content hash of the memory."""
+def hear(
+    ask: Ask, codes: Sequence[str], completion: Completion, *, priors: Mapping[str, float], read: Read = parse.read
+) -> Heard:
+    """Read a completion. codes: the id of each piece, in their order. priors: by content hash of the memory.
+
+    read: as the prompt's layout has its replies read.
+    """
     refused = completion.finish is Finish.REFUSAL
-    reply = parse.NOTHING if refused else parse.read(completion.text, frozenset(codes))
+    reply = parse.NOTHING if refused else read(completion.text, frozenset(codes))
     pack = ask.pack if len(ask.pieces) > 1 else ""
     judged: list[tuple[Piece, Judgment]] = []
     missing: list[Piece] = []

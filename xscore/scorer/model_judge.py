@@ -224,7 +224,7 @@ class ModelJudge:
     async def _after_reply(
         self, run: Run, ask: Ask, codes: Sequence[str], completion: Completion
     ) -> tuple[Sequence[Result], Sequence[Ask]]:
-        heard = hear(ask, codes, completion, priors=run.priors)
+        heard = hear(ask, codes, completion, priors=run.priors, read=self._drafts.layout.read)
         self.faults.count(heard.reply)
         run.has_score = run.has_score or bool(heard.judged)
         results = run.take(heard.judged)

@@ -2,9 +2,9 @@
 
 Strict and tolerant as `parse`, and by the same rules for each score. Beyond them, a score is never taken from one
 question for another: it counts under the code that it stands under, wherever that stands in the reply; a code that is
-given twice with different scores is void with all of them; and a score out of a mended reply counts only where the raw text states it in
-full right behind its question's code, before any other brace or code. Trade-off: a reply that leaves the questions out, as a reply to one turn
-would, says nothing, also where there was only one question to mean.
+given twice with different scores is void with all of them; and a score out of a mended reply counts only where the raw
+text states it in full right behind its question's code, before any other brace or code. Trade-off: a reply that leaves
+the questions out, as a reply to one turn would, says nothing, also where there was only one question to mean.
 """
 
 import re
