@@ -7,7 +7,8 @@ import pytest
 
 from xscore.errors import UsageError
 from xscore.evaluation.metrics import Place
-from xscore.evaluation.qrels import MAX_BYTES, Case, read
+from xscore.evaluation.qrels import Case, read
+from xscore.json_lines import MAX_BYTES
 
 
 def test_lines_become_cases(tmp_path: Path) -> None:
