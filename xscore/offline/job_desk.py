@@ -1,4 +1,4 @@
-"""One desk for a whole list of questions: one line to the host, one budget, one ledger, however many are judged at once.
+"""One desk for a whole list of questions: one line to the host, one budget, one ledger.
 
 Each question has a judge of its own, and what ends a question need not end the list: a model that will not judge one
 question may judge the next. A cap, the deadline, Ctrl-C, and a host that takes nothing more end all. It opens nothing.
@@ -8,12 +8,11 @@ first question.
 
 from weakref import WeakSet
 
+from xscore.cache.judgment_store import Claims, Write
 from xscore.pipeline.parts import Desk
 from xscore.providers.provider import Provider
 from xscore.records import Cause, JudgeIdentity, RateLimits, Traffic
 from xscore.scorer.fanout import Stop
-from xscore.scorer.model_judge import Write
-from xscore.scorer.sharing import Claims
 
 ENDS_ALL = frozenset({Cause.BUDGET, Cause.DEADLINE, Cause.INTERRUPTED, Cause.PROVIDER})
 """Causes that hold for every question there is."""

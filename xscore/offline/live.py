@@ -1,9 +1,9 @@
 """Questions judged by live calls through one desk, some at a time, so that the line to the host stays full.
 
 The cache is the checkpoint: every judgment is committed before its slot is freed, so whatever ends the list, the same
-again goes on from what was judged. Ctrl-C, a cap, the deadline and a host that fails end it with what there is. It ranks
-and writes nothing. Trade-off: several questions stand open at once (a small one leaves most of the slots idle), so a
-list that is cut short has some questions in part.
+again goes on from what was judged. Ctrl-C, a cap, the deadline and a host that fails end it with what there is. It
+ranks and writes nothing. Trade-off: several questions stand open at once, since a small one leaves most slots idle, so
+a list that is cut short has some questions in part.
 """
 
 import asyncio

@@ -1,0 +1,119 @@
+"""What a list would take by live calls: candidates, what the cache has, calls, tokens, dollars. Sends nothing.
+
+It goes by sizes (`forecast`), no prompt is drafted. Questions of which nothing is known yet need the same packs, so
+their forecast is made once. Trade-off: of such questions the first one's length stands for all.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+
+from xscore.cost_reports.caps import caps_of, standing
+from xscore.errors import UsageError
+from xscore.offline.job_rows import JobQuestion
+from xscore.offline.prepared import Prepared
+from xscore.pipeline.parts import Parts
+from xscore.providers.prices import batch_price
+from xscore.records import CapLeft, Estimate, JudgeEstimate, Usage
+
+
+@dataclass(slots=True)
+class LivePlan:
+    """What a list would take."""
+
+    rows: list[JobQuestion] = field(default_factory=list)
+    """Each question as it is to be judged, with what the cache has of it."""
+    candidates: int = 0
+    cached: int = 0
+    estimate: JudgeEstimate | None = None
+    """Summed up; None: there is no question."""
+
+    @property
+    def to_judge(self) -> int:
+        """Candidates, over all questions, that somebody is to be paid for."""
+        return self.candidates - self.cached
+
+    @property
+    def hit_rate(self) -> float | None:
+        """Replayed hit rate: the share of candidates that the cache had; None: there are none."""
+        return self.cached / self.candidates if self.candidates else None
+
+
+def plan_live(parts: Parts, questions: Iterable[Prepared]) -> LivePlan:
+    """Go through the questions once and add up. Raises what preparing raises."""
+    plan = LivePlan()
+    unknown: JudgeEstimate | None = None
+    whole: JudgeEstimate | None = None
+    for prepared in questions:
+        pool = prepared.pool
+        hits = len(pool.candidates) - len(pool.misses)
+        turn = replace(prepared.turn, file_text="", diff="", changed=())
+        plan.rows.append(
+            JobQuestion(
+                number=prepared.number,
+                name=prepared.question.id,
+                turn=turn,
+                turn_key=prepared.key,
+                candidates=len(pool.candidates),
+                cached=hits,
+            )
+        )
+        plan.candidates += len(pool.candidates)
+        plan.cached += hits
+        if pool.misses is pool.candidates:
+            found = unknown = unknown or parts.judge.forecast(prepared.turn, pool)
+        else:
+            found = parts.judge.forecast(prepared.turn, pool)
+        whole = found if whole is None else _sum(whole, found)
+    plan.estimate = whole
+    return plan
+
+
+def confirm(parts: Parts, plan: LivePlan, *, by_batch: bool = False) -> None:
+    """Ask once, before a costly list. Raises UsageError when the user declines."""
+    if not (plan.to_judge and plan.estimate and parts.judge.is_model and parts.observer.can_confirm):
+        return
+    if parts.settings.judge.replay:
+        return
+    judge = replace(plan.estimate, cost_usd=batch_cost(parts, plan.estimate)) if by_batch else plan.estimate
+    estimate = Estimate(judge=judge, primary=None, by_kind={}, by_folder={}, caps=caps_left(parts))
+    cost = judge.cost_usd
+    if (cost is None or cost > parts.settings.budget.confirm_usd) and not parts.observer.confirm(estimate):
+        raise UsageError(
+            "nothing was sent: the estimate was declined", hint="Narrow with --path, ask fewer, or pass --yes."
+        )
+
+
+def batch_cost(parts: Parts, estimate: JudgeEstimate) -> Decimal | None:
+    """Return the dollars by the vendor's Batch API; None where the tables state no such price."""
+    calls = parts.judge.calls
+    if not estimate.calls or calls is None:
+        return Decimal(0)
+    average = Usage(
+        input_tokens=-(-estimate.input_tokens // estimate.calls),
+        output_tokens=-(-estimate.output_tokens // estimate.calls),
+    )
+    each = batch_price(calls.model.name, parts.judge.identity.host, average)
+    return None if each is None else each * estimate.calls
+
+
+def caps_left(parts: Parts) -> tuple[CapLeft, ...]:
+    """Return what is left of each cap; that of a turn is one of the whole list."""
+    found = standing(parts.store.connection, caps_of(parts.settings.budget), now=parts.clock())
+    return tuple(replace(cap, of="run") if cap.of == "turn" else cap for cap in found)
+
+
+def _sum(one: JudgeEstimate, other: JudgeEstimate) -> JudgeEstimate:
+    longest = max(one, other, key=lambda each: each.seconds)
+    unpriced = one.cost_usd is None or other.cost_usd is None
+    return replace(
+        longest,
+        candidates=one.candidates + other.candidates,
+        cached=one.cached + other.cached,
+        to_judge=one.to_judge + other.to_judge,
+        calls=one.calls + other.calls,
+        input_tokens=one.input_tokens + other.input_tokens,
+        output_tokens=one.output_tokens + other.output_tokens,
+        cost_usd=None if unpriced else (one.cost_usd or Decimal(0)) + (other.cost_usd or Decimal(0)),
+        seconds=one.seconds + other.seconds,
+    )

@@ -1,0 +1,127 @@
+"""The file of results: Parquet or lines of JSON, written aside and moved into place whole, in bounded memory.
+
+The place is tried before anything is spent. What stands there must be a plain file or nothing: no folder, no link, and
+not the store. Trade-off: Parquet is put together of parts on the disk, so it takes its size there twice for a moment.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from xscore.errors import UsageError
+from xscore.offline.results import Row
+
+ROWS_AT_ONCE = 20_000
+"""Rows that are held in memory before they go to the disk."""
+KINDS = (".parquet", ".jsonl")
+
+
+def check_place(path: Path, *, store_dir: Path) -> None:
+    """Raise UsageError where no results of this name can be written, before anything is spent."""
+    if path.suffix not in KINDS:
+        raise UsageError(f"--out: {path} names neither Parquet nor JSON lines", hint="End it in .parquet or .jsonl.")
+    if path.resolve().is_relative_to(store_dir.resolve()):
+        raise UsageError(f"--out: {path} lies in the store's own folder", hint="Name a file elsewhere.")
+    if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+        raise UsageError(f"--out: {path} is there and is no plain file", hint="Name another file.")
+    if not path.parent.is_dir():
+        raise UsageError(f"--out: {path.parent} is no folder", hint="Make the folder first.")
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(f"--out: {path} cannot be written", hint="Name a file in a folder of yours.")
+
+
+@dataclass(slots=True)
+class ResultsFile:
+    """A context manager: what was added stands at `path` when it ends well, and nothing of it when it does not."""
+
+    path: Path | None
+    """None: nothing is written."""
+    rows: list[Row] = field(default_factory=list)
+    parts: list[Path] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        """Begin; nothing is made yet."""
+        return self
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Take rows. Raises UsageError where they cannot be written."""
+        if self.path is None:
+            return
+        self.rows.extend(rows)
+        if len(self.rows) >= ROWS_AT_ONCE:
+            self._spill()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Move the file into place, or take away what was begun. Raises UsageError where it cannot be written."""
+        try:
+            if kind is None and self.path is not None:
+                self._finish(self.path)
+        finally:
+            for part in self.parts:
+                with suppress(OSError):
+                    part.unlink(missing_ok=True)
+
+    def _finish(self, path: Path) -> None:
+        if self.rows or not self.parts:
+            self._spill()
+        try:
+            if len(self.parts) > 1:
+                self._join(self._aside("whole"))
+            self.parts[-1].replace(path)
+        except OSError as error:
+            raise _unwritable(path, error) from error
+
+    def _spill(self) -> None:
+        assert self.path is not None
+        try:
+            if self.path.suffix == ".jsonl":
+                part = self.parts[0] if self.parts else self._aside("0")
+                with part.open("a", encoding="utf-8") as file:
+                    file.writelines(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in self.rows)
+            else:
+                _table(self.rows, self._aside(str(len(self.parts))))
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+        self.rows.clear()
+
+    def _aside(self, name: str) -> Path:
+        assert self.path is not None
+        part = self.path.with_name(f".{self.path.name}.{os.getpid()}.{name}")
+        part.unlink(missing_ok=True)
+        self.parts.append(part)
+        return part
+
+    def _join(self, whole: Path) -> None:
+        import polars as pl
+
+        pl.scan_parquet([part for part in self.parts if part != whole]).sink_parquet(whole, maintain_order=True)
+
+
+def _table(rows: Sequence[Row], part: Path) -> None:
+    import polars as pl
+
+    schema = {
+        "id": pl.String,
+        "rank": pl.Int64,
+        "path": pl.String,
+        "entity": pl.String,
+        "memory": pl.String,
+        "score": pl.Float64,
+        "raw": pl.Float64,
+        "reason": pl.String,
+    }
+    pl.DataFrame([asdict(row) for row in rows], schema=schema).write_parquet(part)
+
+
+def _unwritable(path: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"--out: {path} cannot be written: {error.strerror}",
+        hint="What was judged is kept: run the same command again with another --out.",
+    )
