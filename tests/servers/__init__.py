@@ -1,19 +1,26 @@
 """Servers of the project's own, on loopback, that tests talk to over real connections."""
 
+from tests.servers.anthropic_batches import AnthropicBatchServer
 from tests.servers.anthropic_server import AnthropicServer
+from tests.servers.batching import Step, Trouble
 from tests.servers.faults import Fault
 from tests.servers.judging import Counts
 from tests.servers.loopback import LoopbackServer
+from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import ScoringFunction, by_words, table
 
 __all__ = [
+    "AnthropicBatchServer",
     "AnthropicServer",
     "Counts",
     "Fault",
     "LoopbackServer",
+    "OpenAIBatchServer",
     "OpenAIServer",
     "ScoringFunction",
+    "Step",
+    "Trouble",
     "by_words",
     "table",
 ]

@@ -137,6 +137,13 @@ class LoopbackServer(Threaded):
         """Return the entries of the list of models."""
         return [{"id": name, "object": "model"} for name in self.models]
 
+    async def judge(self, request: web.Request, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Answer the body of a live call that came some other way; return status and reply."""
+        response = self._refused(request, body) or await self._reply(request, body)
+        assert isinstance(response, web.Response) and isinstance(response.body, bytes), "only replies that end well"
+        reply: dict[str, Any] = json.loads(response.body)
+        return response.status, reply
+
     def rate_headers(self) -> dict[str, str]:
         """Return the limits and what a test wants stated beside them."""
         return self.stated_limits() | self.headers

@@ -1,0 +1,297 @@
+"""Both vendors' Batch APIs against real servers on loopback: the same promises for each."""
+
+import io
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import IO
+
+import pytest
+from pydantic import SecretStr
+
+from tests.providers.conftest import MakeRequest
+from tests.servers import AnthropicBatchServer, AnthropicServer, Fault, OpenAIBatchServer, OpenAIServer, Step, Trouble
+from xscore.errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    Overloaded,
+    RateLimited,
+    RequestRejected,
+    UsageError,
+)
+from xscore.providers.anthropic_batches import AnthropicBatches
+from xscore.providers.batch_calls import BatchCalls
+from xscore.providers.batch_host import NOT_CREATED, BatchHost
+from xscore.providers.batches import batch_host, batches_of
+from xscore.providers.openai_batches import OpenAIBatches
+from xscore.providers.spec import Spec, connect
+from xscore.providers.wire import WireProvider
+from xscore.records import Finish
+from xscore.records.offline import BatchResult, BatchSeen, BatchState, Fate
+from xscore.settings import AnthropicSettings, OpenAISettings, Settings
+
+KEY = "sk-loopback-0123456789"
+MARK = "xs_0011223344556677_1"
+MODEL = {"openai": "judge-2", "anthropic": "claude-haiku-5-5"}
+Server = OpenAIBatchServer | AnthropicBatchServer
+
+
+def spec(name: str) -> Spec:
+    """Return the judge behind one dialect."""
+    return Spec(name, MODEL[name])
+
+
+def settings(url: str, *, key: str = KEY) -> Settings:
+    """Return settings in which both dialects lead to this address."""
+    return Settings(
+        openai=OpenAISettings(base_url=url, api_key=SecretStr(key)),
+        anthropic=AnthropicSettings(base_url=url, api_key=SecretStr(key)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """One vendor's server and our way to it."""
+
+    server: Server
+    host: BatchHost
+    model: str
+
+    def lines(self, judging: MakeRequest, n: int) -> IO[bytes]:
+        """Return the input of so many requests."""
+        bodies = (self.host.body(judging(model=self.model, task=f"Question {number} «ü»")) for number in range(n))
+        return io.BytesIO(b"".join(self.host.line(f"{MARK}-q{at}-a0", body) for at, body in enumerate(bodies)))
+
+    async def created(self, judging: MakeRequest, n: int) -> BatchSeen:
+        """Create a batch of so many requests."""
+        lines = self.lines(judging, n)
+        file_id = await self.host.upload(lines, mark=MARK)
+        return await self.host.create(lines, mark=MARK, file_id=file_id, requests=n)
+
+    async def ended(self, seen: BatchSeen) -> BatchSeen:
+        """Look until it is over."""
+        for _ in range(20):
+            if seen.state in (BatchState.ENDED, BatchState.FAILED):
+                return seen
+            seen = await self.host.look(seen.vendor_id)
+        raise AssertionError("the batch does not end")
+
+    async def results(self, seen: BatchSeen) -> list[BatchResult]:
+        """Return all results."""
+        return [result async for result in self.host.results(seen, model=self.model)]
+
+
+async def no_time(seconds: float) -> None:
+    """Sleep without passing the time."""
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """Each vendor's server in turn."""
+    with OpenAIBatchServer(api_key=KEY) if request.param == "openai" else AnthropicBatchServer(api_key=KEY) as running:
+        yield running
+
+
+@pytest.fixture
+async def vendor(server: Server) -> AsyncIterator[Vendor]:
+    """Each vendor in turn, connected."""
+    name = "openai" if isinstance(server, OpenAIBatchServer) else "anthropic"
+    provider = connect(spec(name), settings(server.url))
+    assert isinstance(provider, WireProvider)
+    calls = BatchCalls(provider.connection, sleep=no_time)
+    host = OpenAIBatches(provider, calls=calls) if name == "openai" else AnthropicBatches(provider, calls=calls)
+    yield Vendor(server, host, MODEL[name])
+    await host.aclose()
+
+
+async def test_a_batch_comes_back_whole(vendor: Vendor, judging: MakeRequest) -> None:
+    """Every request is run once and its answer comes back under its id, in whatever order."""
+    seen = await vendor.created(judging, 25)
+    assert seen.state is BatchState.WORKING
+    states = [seen.status]
+    while seen.state is BatchState.WORKING:
+        seen = await vendor.host.look(seen.vendor_id)
+        states.append(seen.status)
+    found = await vendor.results(seen)
+    ids = [result.custom_id for result in found]
+    assert sorted(ids) == sorted(f"{MARK}-q{number}-a0" for number in range(25)) and ids != sorted(ids)
+    assert {result.fate for result in found} == {Fate.ANSWERED}
+    for result in found:
+        assert result.completion is not None and result.completion.usage_reported
+        assert set(json.loads(result.completion.text)["scores"]) == {"k0", "k1", "k2"}
+    assert (seen.requests, seen.done, seen.failed) == (25, 25, 0)
+    assert set(vendor.server.batches.ran.values()) == {1}
+    assert states[-1] == ("completed" if vendor.host.name == "openai" else "ended")
+
+
+async def test_a_batch_says_what_the_live_call_says(vendor: Vendor, judging: MakeRequest) -> None:
+    """The server gets the same body by batch as by a live call, and both answers read the same."""
+    request = judging(model=vendor.model, task="Question 0 «ü»")
+    name = vendor.host.name
+    provider = connect(spec(name), settings(vendor.server.url))
+    live = await provider.complete(request)
+    await provider.aclose()
+    [result] = await vendor.results(await vendor.ended(await vendor.created(judging, 1)))
+    assert json.loads(vendor.host.body(request)) == vendor.server.counts.bodies[0]
+    assert result.completion is not None and result.completion.text == live.text
+    assert (result.completion.model, result.completion.finish) == (live.model, live.finish)
+
+
+async def test_a_create_whose_answer_is_lost_is_found_again(vendor: Vendor, judging: MakeRequest) -> None:
+    """It is sent once; its failure leaves a doubt, and looking it up resolves it."""
+    vendor.server.batches.trouble(Step.CREATE, Trouble.LOST)
+    since = vendor.server.batches.clock()
+    with pytest.raises(ConnectionFailed) as failure:
+        await vendor.created(judging, 3)
+    assert not isinstance(failure.value, NOT_CREATED)
+    assert vendor.server.batches.created == vendor.server.batches.asked[Step.CREATE] == 1
+    [found] = await vendor.host.find(mark=MARK, since=since, requests=3)
+    assert found.vendor_id in vendor.server.batches.all
+    assert found.mark == (MARK if vendor.host.name == "openai" else "")
+    assert abs(found.created_at - since) < 60
+
+
+async def test_what_is_not_created_is_told_for_certain(vendor: Vendor, judging: MakeRequest) -> None:
+    """A 429 created nothing, a 500 may have; neither is sent again by itself."""
+    vendor.server.batches.trouble(Step.CREATE, Trouble.BUSY)
+    with pytest.raises(NOT_CREATED) as busy:
+        await vendor.created(judging, 1)
+    assert isinstance(busy.value, RateLimited)
+    vendor.server.batches.trouble(Step.CREATE, Trouble.FAILED)
+    with pytest.raises(Overloaded) as failure:
+        await vendor.created(judging, 1)
+    assert not isinstance(failure.value, NOT_CREATED)
+    assert vendor.server.batches.asked[Step.CREATE] == 2
+    assert vendor.server.batches.created == 0
+
+
+async def test_a_look_is_tried_again(vendor: Vendor, judging: MakeRequest) -> None:
+    """What only reads outlasts a few failures of the host."""
+    seen = await vendor.created(judging, 1)
+    vendor.server.batches.trouble(Step.LOOK, Trouble.FAILED)
+    vendor.server.batches.trouble(Step.LOOK, Trouble.BUSY)
+    assert (await vendor.host.look(seen.vendor_id)).vendor_id == seen.vendor_id
+    assert vendor.server.batches.asked[Step.LOOK] == 3
+
+
+async def test_results_cut_off_are_read_on(vendor: Vendor, judging: MakeRequest) -> None:
+    """A stream that breaks is opened again, and no result comes twice."""
+    seen = await vendor.ended(await vendor.created(judging, 40))
+    vendor.server.batches.trouble(Step.RESULTS, Trouble.CUT)
+    found = await vendor.results(seen)
+    assert len({result.custom_id for result in found}) == len(found) == 40
+    assert vendor.server.batches.asked[Step.RESULTS] == 2
+
+
+async def test_a_batch_that_expires_gives_what_was_run(vendor: Vendor, judging: MakeRequest) -> None:
+    """Half was run in time; the rest is told to have expired and was never run."""
+    vendor.server.batches.looks_until_done, vendor.server.batches.expires_at_look = 2, 2
+    seen = await vendor.ended(await vendor.created(judging, 10))
+    fates = [result.fate for result in await vendor.results(seen)]
+    assert fates.count(Fate.ANSWERED) == fates.count(Fate.EXPIRED) == 5
+    assert vendor.server.batches.ran.total() == 5
+
+
+async def test_a_batch_is_cancelled_once_however_often_it_is_asked(vendor: Vendor, judging: MakeRequest) -> None:
+    """What was run is kept; asking again, and asking when it is over, are no errors."""
+    seen = await vendor.created(judging, 10)
+    await vendor.host.look(seen.vendor_id)
+    first, again = await vendor.host.cancel(seen.vendor_id), await vendor.host.cancel(seen.vendor_id)
+    assert first.state is again.state is BatchState.CANCELLING
+    over = await vendor.ended(again)
+    fates = [result.fate for result in await vendor.results(over)]
+    assert fates.count(Fate.ANSWERED) == fates.count(Fate.CANCELLED) == 5
+    assert (await vendor.host.cancel(seen.vendor_id)).state is BatchState.ENDED
+
+
+@pytest.mark.parametrize(
+    ("fault", "fate", "tells"),
+    [
+        (Fault.TOO_LONG, Fate.REFUSED, "prompt_too_long"),
+        (Fault.SERVER_ERROR, Fate.ERRED, "overloaded"),
+        (Fault.RATE_LIMITED, Fate.ERRED, "rate_limited"),
+        (Fault.QUOTA, Fate.ERRED, "quota"),
+        (Fault.ECHO, Fate.REFUSED, "rejected"),
+        (Fault.EMPTY_OBJECT, Fate.ERRED, "unreadable_response"),
+    ],
+)
+async def test_a_request_that_failed_says_how(
+    vendor: Vendor, judging: MakeRequest, fault: Fault, fate: Fate, tells: str
+) -> None:
+    """By the dialect's own table of errors; nothing of what the host says is passed on."""
+    vendor.server.misbehave(fault)
+    found = await vendor.results(await vendor.ended(await vendor.created(judging, 4)))
+    [failed] = [result for result in found if result.fate is not Fate.ANSWERED]
+    assert (failed.fate, failed.tells) == (fate, (tells,))
+    assert "cannot take" not in failed.detail and KEY not in failed.detail and "entity" not in failed.detail
+
+
+async def test_a_request_that_the_model_declines_is_a_refusal(vendor: Vendor, judging: MakeRequest) -> None:
+    """Whether as a reply or as the host's error, it comes back as the live call brings it."""
+    vendor.server.misbehave(Fault.MODERATED)
+    [result] = await vendor.results(await vendor.ended(await vendor.created(judging, 1)))
+    assert result.completion is not None and result.completion.finish is Finish.REFUSAL
+
+
+async def test_only_batches_since_then_are_found(vendor: Vendor, judging: MakeRequest) -> None:
+    """The list is read page by page, newest first, and no further back than need be."""
+    book = vendor.server.batches
+    for at in range(230):
+        book.clock = lambda at=at: 1_000_000.0 + 100 * at  # type: ignore[misc]
+        await vendor.created(judging, 1 + at % 2)
+    asked = book.asked[Step.LIST]
+    found = await vendor.host.find(mark=MARK, since=1_022_000.0, requests=2)
+    assert book.asked[Step.LIST] == asked + 1
+    assert all(seen.created_at >= 1_022_000.0 - 3_600 for seen in found) and found
+    everything = await vendor.host.find(mark=MARK, since=0.0, requests=2)
+    assert len(everything) == (230 if vendor.host.name == "openai" else 115)
+    assert book.asked[Step.LIST] == asked + 4
+
+
+async def test_a_host_without_a_batch_api_says_what_to_do(judging: MakeRequest) -> None:
+    """A server that only answers live calls is a mistake of usage, with the way on."""
+    for name, kind in (("openai", OpenAIServer), ("anthropic", AnthropicServer)):
+        with kind() as plain:
+            host = batch_host(spec(name), settings(plain.url, key=""))
+            lines = io.BytesIO(host.line("a", host.body(judging(model=MODEL[name]))))
+            with pytest.raises(UsageError, match="has no Batch API") as failure:
+                file_id = await host.upload(lines, mark=MARK)
+                await host.create(lines, mark=MARK, file_id=file_id, requests=1)
+            assert "--live" in failure.value.hint
+            await host.aclose()
+
+
+def test_a_judge_without_a_vendor_has_no_batch_api() -> None:
+    """Neither a script nor a lexical judge; the message names it."""
+    for name in ("scripted", "lexical"):
+        with pytest.raises(UsageError, match=name):
+            batch_host(Spec(name, "x"), Settings())
+
+
+async def test_a_wrong_key_stops_at_once(server: Server) -> None:
+    """As live calls do: no second attempt, and the key is not shown."""
+    name = "openai" if isinstance(server, OpenAIBatchServer) else "anthropic"
+    provider = connect(spec(name), settings(server.url, key="sk-another-9876543210"))
+    host = batches_of(provider)
+    with pytest.raises(AuthenticationFailed) as failure:
+        await host.look("batch_1")
+    assert "9876543210" not in failure.value.message
+    await provider.aclose()
+
+
+async def test_a_batch_that_is_not_there_is_no_mistake_of_usage(vendor: Vendor) -> None:
+    """It is named, with what may have become of it."""
+    with pytest.raises(RequestRejected, match="knows no batch gone_1"):
+        await vendor.host.look("gone_1")
+
+
+async def test_an_input_that_waits_too_long_is_told(vendor: Vendor, judging: MakeRequest) -> None:
+    """More tokens than may wait: the one vendor fails the batch, the other refuses it, and either fits later."""
+    vendor.server.batches.enqueued_tokens = 10
+    try:
+        seen = await vendor.ended(await vendor.created(judging, 2))
+    except RateLimited:
+        assert vendor.host.name == "anthropic"
+        return
+    assert seen.state is BatchState.FAILED and seen.tells == ("rate_limited",)
+    assert "wait" in seen.problem

@@ -1,0 +1,222 @@
+"""A loopback server of OpenAI's files and batches, beside its live calls.
+
+States as documented: validating, in_progress, finalizing, completed, failed, expired, cancelling, cancelled. Results
+stand in an output file, all that went wrong in an error file, both in no order.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from tests.servers.batching import BatchBook, KeptBatch, Outcome, Phase, Step, Trouble, lost
+from tests.servers.faults import cut
+from tests.servers.openai_server import OpenAIServer
+
+LONGEST_ID = 64
+MOST_REQUESTS = 50_000
+ENDPOINT = "/v1/chat/completions"
+
+
+@dataclass
+class KeptFile:
+    """One uploaded file."""
+
+    id: str
+    filename: str
+    created_at: float
+    data: bytes
+
+
+class OpenAIBatchServer(OpenAIServer):
+    """One server; attributes may be changed while it runs."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.batches = BatchBook()
+        self.files: dict[str, KeptFile] = {}
+
+    def add_routes(self, app: web.Application) -> None:
+        """Serve files and batches."""
+        app.router.add_post("/v1/files", self._upload)
+        app.router.add_get("/v1/files", self._list_files)
+        app.router.add_get("/v1/files/{id}/content", self._content_of)
+        app.router.add_post("/v1/batches", self._create)
+        app.router.add_get("/v1/batches", self._list)
+        app.router.add_get("/v1/batches/{id}", self._look)
+        app.router.add_post("/v1/batches/{id}/cancel", self._cancel)
+
+    async def _upload(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        trouble = self._struck(Step.UPLOAD, request)
+        if isinstance(trouble, web.Response):
+            return trouble
+        file, book = form["file"], self.batches
+        if form.get("purpose") != "batch" or not isinstance(file, web.FileField):
+            return self.problem(400, "A file with the purpose `batch` is wanted.", None, param="purpose")
+        book.uploaded += 1
+        kept = KeptFile(f"file-{book.uploaded:04}", file.filename, book.clock(), file.file.read())
+        self.files[kept.id] = kept
+        return await lost(request) if trouble is Trouble.LOST else web.json_response(_shown_file(kept))
+
+    async def _list_files(self, request: web.Request) -> web.Response:
+        trouble = self._struck(Step.LIST, request)
+        if isinstance(trouble, web.Response):
+            return trouble
+        page, has_more = self.batches.page(list(self.files.values()), request, cursor="after")
+        return web.json_response(_listing([_shown_file(file) for file in page], has_more))
+
+    async def _content_of(self, request: web.Request) -> web.StreamResponse:
+        trouble = self._struck(Step.RESULTS, request)
+        if isinstance(trouble, web.Response):
+            return trouble
+        kind, _, batch_id = request.match_info["id"].partition("-of-")
+        batch = self.batches.all.get(batch_id)
+        if batch is None or not batch.is_over:
+            return self.problem(404, "No such File object.", None, param="id")
+        wanted = [outcome for outcome in batch.outcomes if _is_answer(outcome) == (kind == "output")]
+        data = b"".join(json.dumps(_line(outcome)).encode() + b"\n" for outcome in wanted)
+        if trouble is Trouble.CUT:
+            return await cut(request, data)
+        return web.Response(body=data, content_type="application/jsonl")
+
+    async def _create(self, request: web.Request) -> web.Response:
+        fields = await request.json()
+        trouble = self._struck(Step.CREATE, request)
+        if isinstance(trouble, web.Response):
+            return trouble
+        file = self.files.get(str(fields.get("input_file_id")))
+        if file is None or fields.get("endpoint") != ENDPOINT or fields.get("completion_window") != "24h":
+            return self.problem(400, "Invalid input file, endpoint or window.", None, param="input_file_id")
+        requests, failure = _read(file.data)
+        waiting, tokens = self.batches.waiting_tokens(), len(file.data) // 4
+        batch = self.batches.add(requests, tokens=tokens, name="batch")
+        batch.mark, batch.file_id = fields.get("metadata") or {}, file.id
+        limit = self.batches.enqueued_tokens
+        if failure is None and limit is not None and waiting + tokens > limit:
+            failure = ("token_limit_exceeded", None)
+        batch.failure = failure
+        return await lost(request) if trouble is Trouble.LOST else web.json_response(self._shown(batch))
+
+    async def _list(self, request: web.Request) -> web.Response:
+        trouble = self._struck(Step.LIST, request)
+        if isinstance(trouble, web.Response):
+            return trouble
+        page, has_more = self.batches.page(list(self.batches.all.values()), request, cursor="after")
+        return web.json_response(_listing([self._shown(batch) for batch in page], has_more))
+
+    async def _look(self, request: web.Request) -> web.Response:
+        trouble = self._struck(Step.LOOK, request)
+        if isinstance(trouble, web.Response):
+            return trouble
+        batch = self.batches.all.get(request.match_info["id"])
+        if batch is None:
+            return self.problem(404, "No batch found.", None)
+        await self.batches.advance(batch, lambda body: self.judge(request, body))
+        return web.json_response(self._shown(batch))
+
+    async def _cancel(self, request: web.Request) -> web.Response:
+        trouble = self._struck(Step.CANCEL, request)
+        batch = self.batches.all.get(request.match_info["id"])
+        if isinstance(trouble, web.Response):
+            return trouble
+        if batch is None:
+            return self.problem(404, "No batch found.", None)
+        if batch.is_over:
+            return self.problem(409, f"Cannot cancel a batch with status '{self._status(batch)}'.", None)
+        self.batches.cancel(batch)
+        return await lost(request) if trouble is Trouble.LOST else web.json_response(self._shown(batch))
+
+    def _struck(self, step: Step, request: web.Request) -> Trouble | web.Response | None:
+        if not self._key_fits(request):
+            return self._wrong_key()
+        trouble = self.batches.strikes(step)
+        if trouble is Trouble.BUSY:
+            return self.problem(429, "Rate limit reached.", "rate_limit_exceeded")
+        return self.problem(500, "The server had an error.", None) if trouble is Trouble.FAILED else trouble
+
+    def _shown(self, batch: KeptBatch) -> dict[str, Any]:
+        answers = sum(map(_is_answer, batch.outcomes))
+        has_output = batch.is_over and answers > 0
+        has_errors = batch.is_over and answers < len(batch.outcomes)
+        code, line = batch.failure or ("", None)
+        error = {"code": code, "line": line, "message": "The input is refused.", "param": None}
+        is_failed = batch.phase is Phase.FAILED
+        return {
+            "id": batch.id,
+            "object": "batch",
+            "endpoint": ENDPOINT,
+            "completion_window": "24h",
+            "status": self._status(batch),
+            "created_at": int(batch.created_at),
+            "input_file_id": batch.file_id,
+            "output_file_id": f"output-of-{batch.id}" if has_output else None,
+            "error_file_id": f"errors-of-{batch.id}" if has_errors else None,
+            "errors": {"object": "list", "data": [error]} if is_failed else None,
+            "metadata": batch.mark or None,
+            "request_counts": {
+                "total": 0 if is_failed or not batch.looks else batch.total,
+                "completed": answers,
+                "failed": len(batch.outcomes) - answers,
+            },
+        }
+
+    def _status(self, batch: KeptBatch) -> str:
+        if batch.phase is not Phase.WORKING:
+            return batch.phase.value
+        if not batch.looks:
+            return "validating"
+        return "finalizing" if not batch.todo else "in_progress"
+
+
+def _read(data: bytes) -> tuple[list[tuple[str, dict[str, Any]]], tuple[str, int | None] | None]:
+    """Return the requests of an input, and what makes it unusable, as the vendor validates it."""
+    requests: dict[str, dict[str, Any]] = {}
+    for number, line in enumerate(data.splitlines(), 1):
+        try:
+            found = json.loads(line)
+            custom_id, body = found["custom_id"], found["body"]
+        except (ValueError, KeyError, TypeError):
+            return [], ("invalid_json_line", number)
+        if custom_id in requests:
+            return [], ("duplicate_custom_id", number)
+        if found.get("method") != "POST" or found.get("url") != ENDPOINT or not 0 < len(custom_id) <= LONGEST_ID:
+            return [], ("invalid_request", number)
+        requests[custom_id] = body
+    if len({body.get("model") for body in requests.values()}) > 1:
+        return [], ("mismatched_model", None)
+    if not requests:
+        return [], ("empty_file", None)
+    return list(requests.items()), ("too_many_tasks", None) if len(requests) > MOST_REQUESTS else None
+
+
+def _is_answer(outcome: Outcome) -> bool:
+    return not outcome.unrun and outcome.status == 200
+
+
+def _line(outcome: Outcome) -> dict[str, Any]:
+    shown: dict[str, Any] = {"id": f"batch_req_{outcome.custom_id}", "custom_id": outcome.custom_id}
+    if outcome.unrun:
+        error = {"code": f"batch_{outcome.unrun}", "message": "This request could not be executed."}
+        return shown | {"response": None, "error": error}
+    error = {"message": "The server had an error.", "type": "server_error", "code": None}
+    reply = outcome.reply if outcome.reply or outcome.status == 200 else {"error": error}
+    response = {"status_code": outcome.status, "request_id": "req_loopback", "body": reply}
+    return shown | {"response": response, "error": None}
+
+
+def _shown_file(file: KeptFile) -> dict[str, Any]:
+    return {
+        "id": file.id,
+        "object": "file",
+        "bytes": len(file.data),
+        "created_at": int(file.created_at),
+        "filename": file.filename,
+        "purpose": "batch",
+    }
+
+
+def _listing(data: list[dict[str, Any]], has_more: bool) -> dict[str, Any]:
+    ends = {"first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {}
+    return {"object": "list", "data": data, "has_more": has_more, **ends}
