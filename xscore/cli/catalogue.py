@@ -71,7 +71,9 @@ MEMORY_COMMANDS: dict[str, Entry] = {
 }
 """Of `xscore memory`."""
 
-BATCH_COMMANDS: dict[str, Entry] = {}
+BATCH_COMMANDS: dict[str, Entry] = {
+    "run": Entry("xscore.cli.batch_run", "run", "Judge a list by live calls, with checkpoints; --out writes the ranks."),
+}
 """Of `xscore batch`."""
 
 CACHE_COMMANDS: dict[str, Entry] = {}
