@@ -51,6 +51,10 @@ class LexicalSeat:
             stale=stale_ids(self.store.connection),
         )
 
+    def sharing_packs(self) -> "LexicalSeat":
+        """Return itself: it has no prompts."""
+        return self
+
     def close(self) -> None:
         """Keep nothing: there is no host."""
 

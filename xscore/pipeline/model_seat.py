@@ -8,38 +8,36 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
-from xscore import tokens
 from xscore.cache.hearsay import heard
 from xscore.cache.keys import judge_key
-from xscore.cost_reports import ledger
 from xscore.cost_reports.duration import Work, typical_latency_s
 from xscore.cost_reports.prefix_economy import observed_gaps, ttl_that_pays
 from xscore.cost_reports.reply_size import tokens_a_memory
 from xscore.errors import BudgetExhausted
-from xscore.hashing import file_digest
 from xscore.memory.likeness.terms import EMBEDDER
 from xscore.memory.pack_slots import save_slots, slots
 from xscore.memory.store import Store
 from xscore.pipeline import planning, probe
 from xscore.pipeline.embedding import likeness
+from xscore.pipeline.model_drafts import drafts_of
 from xscore.pipeline.parts import Desk, JudgeCalls
 from xscore.pipeline.pool import Pool
 from xscore.providers.catalog import declared
-from xscore.providers.hosts import deadline_s, default_concurrency
+from xscore.providers.hosts import default_concurrency
 from xscore.providers.provider import Provider
 from xscore.providers.rates import Rates
 from xscore.providers.sdk_import import imported
 from xscore.providers.spec import Spec, connect
 from xscore.records import Candidate, Capability, Estimate, JudgeEstimate, JudgeIdentity, Layer, RateLimits, Turn
-from xscore.scorer.draft import Drafts, JudgeModel
+from xscore.scorer.draft import Drafts
 from xscore.scorer.fanout import workers_for
 from xscore.scorer.judge import Judge
+from xscore.scorer.layouts import SHARED
 from xscore.scorer.lexical import priors
 from xscore.scorer.likeness import fused
 from xscore.scorer.model_judge import ModelJudge
-from xscore.scorer.packs import assign, profile, to_send
+from xscore.scorer.packs import assign, to_send
 from xscore.scorer.side_by_side import SideBySide
 from xscore.settings import Settings
 
@@ -47,7 +45,7 @@ from xscore.settings import Settings
 def model_seat(spec: Spec, settings: Settings, *, store: Store, clock: probe.Clock = time.time) -> "ModelSeat":
     """Seat a model. clock: Unix seconds, for what is remembered of its host. Raises what `connect` raises."""
     provider = connect(spec, settings)
-    drafts = _drafts(spec, settings, provider, store)
+    drafts = drafts_of(spec, settings, provider, store)
     seat = ModelSeat(
         spec=spec,
         settings=settings,
@@ -87,6 +85,14 @@ class ModelSeat:
 
         Where the host is not known yet, it is probed first. Raises what `probe.find_out` raises.
         """
+        seat, wrapped = await self.acquainted(desk)
+        return await seat._judge(desk, wrapped, turn, pool, turn_key)
+
+    async def acquainted(self, desk: Desk) -> tuple["ModelSeat", Provider]:
+        """Return the seat that knows its host, probed first where need be, and its provider with the desk around it.
+
+        Raises what `probe.find_out` raises.
+        """
         await imported(self.provider.name)
         judging = self.settings.judge
         stated = self.capability.limits if self.capability else None
@@ -99,7 +105,13 @@ class ModelSeat:
             )
         except BudgetExhausted:  # then nothing will be judged either, and the receipt says so
             known = None
-        return await self.knowing(known)._marking()._judge(desk, wrapped, turn, pool, turn_key)
+        return self.knowing(known)._marking(), wrapped
+
+    def sharing_packs(self) -> "ModelSeat":
+        """Return the same model as the judge whose prompts questions may share: another, with judgments of its own."""
+        drafts = replace(self.drafts, layout=SHARED)
+        identity = drafts.identity(provider=self.provider.name, host=self.provider.host)
+        return replace(self, drafts=drafts, identity=identity)
 
     def _marking(self) -> "ModelSeat":
         """Return the seat that has packs kept at the host for as long as the gaps between turns make it pay."""
@@ -114,15 +126,14 @@ class ModelSeat:
         return replace(self, drafts=replace(self.drafts, model=replace(model, prefix_ttl_s=ttl_s)))
 
     async def _judge(self, desk: Desk, wrapped: Provider, turn: Turn, pool: Pool, turn_key: str) -> Judge:
-        words = priors(turn, pool.candidates, lambda: self.store.vectors(EMBEDDER))
-        meaning = await likeness(turn, self.settings, store=self.store, desk=desk)
+        guesses, remarks = await self.guesses(desk, turn, pool)
         judge = partial(
             ModelJudge,
             wrapped,
             self.drafts,
             texts=self.texts,
             slots=self.slots(pool),
-            priors=fused(words, meaning.cosines),
+            priors=guesses,
             known_parts=lambda hashes: {part: pool.known[part] for part in hashes if part in pool.known},
             concurrency=workers_for(self.concurrency),
             context=self.settings.judge.context,
@@ -131,12 +142,18 @@ class ModelSeat:
         here = judge(
             write=desk.writer(turn_key, self.identity),
             claims=desk.claims(turn_key, self.identity),
-            remarks=meaning.remarks,
+            remarks=remarks,
         )
         if not any(miss.layer is Layer.USER for miss in pool.misses):
             return here
         write, claims = await desk.of_user(turn_key, self.identity)
         return SideBySide(here, judge(write=write, claims=claims))
+
+    async def guesses(self, desk: Desk, turn: Turn, pool: Pool) -> tuple[Mapping[str, float], tuple[str, ...]]:
+        """Guess by words and likeness how much each candidate matters, 0..1 by memory id; and say what went wrong."""
+        words = priors(turn, pool.candidates, lambda: self.store.vectors(EMBEDDER))
+        meaning = await likeness(turn, self.settings, store=self.store, desk=desk)
+        return fused(words, meaning.cosines), meaning.remarks
 
     def close(self) -> None:
         """Remember what the replies have shown of the host."""
@@ -146,8 +163,8 @@ class ModelSeat:
         """Return the seat with packs that the host's context holds."""
         if capability is None or capability == self.capability:
             return self
-        drafts = _drafts(self.spec, self.settings, self.provider, self.store, context=capability.context_tokens)
-        return replace(self, capability=capability, drafts=drafts)
+        drafts = drafts_of(self.spec, self.settings, self.provider, self.store, context=capability.context_tokens)
+        return replace(self, capability=capability, drafts=replace(drafts, layout=self.drafts.layout))
 
     @property
     def concurrency(self) -> int:
@@ -254,35 +271,3 @@ def _by_store(misses: Sequence[Candidate]) -> tuple[list[Candidate], list[Candid
 
 async def _never(judgments: object) -> None:
     raise AssertionError("an estimate writes no judgments")
-
-
-def _drafts(spec: Spec, settings: Settings, provider: Provider, store: Store, *, context: int | None = None) -> Drafts:
-    """Draft for this model; context: the longest input that its host tells, which stands over the declared one."""
-    judge, traits = settings.judge, declared(spec.provider, spec.model)
-    model = JudgeModel(
-        name=_model_name(spec),
-        reasoning=traits.reasoning,
-        reasoning_reserve=traits.reasoning_reserve,
-        temperature=traits.temperature,
-        max_output_tokens=traits.max_output_tokens,
-        order=judge.order or traits.order,
-        timeout_s=deadline_s(judge.timeout_s, provider.host),
-        chars_per_token=ledger.chars_per_token(
-            store.connection, provider=provider.name, host=provider.host, model=spec.model
-        )
-        or tokens.MIXED,
-    )
-    packing = profile(
-        cache_floor=traits.cache_floor,
-        context_tokens=context or traits.context_tokens,
-        pack_size=judge.pack_size,
-        pack_tokens=judge.pack_tokens,
-    )
-    return Drafts(model, packing, store.secret, judge.reasons_from if judge.reasons == "relevant" else 0.0)
-
-
-def _model_name(spec: Spec) -> str:
-    """Name the model; a script is named by its content as well, so that another script is another judge."""
-    if spec.provider != "scripted":
-        return spec.model
-    return f"{spec.model}@{file_digest(Path(spec.model).read_bytes())[:8]}"

@@ -117,6 +117,10 @@ class JudgeSeat(Protocol):
         """
         ...
 
+    def sharing_packs(self) -> "JudgeSeat":
+        """Return the same model as the judge whose prompts questions may share; itself, where no model judges."""
+        ...
+
     def close(self) -> None:
         """Keep what the turn has shown of the judge's host."""
         ...
