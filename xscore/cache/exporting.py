@@ -8,7 +8,7 @@ when its turn was last asked; one that no turn here has asked is left out then.
 import os
 import secrets
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
@@ -18,13 +18,13 @@ from xscore import database
 from xscore.cache import exchange_form, exchange_seal
 from xscore.cache.exchange_form import GROUP_ROWS, Row
 from xscore.cache.exchange_key import ExchangeKey
-from xscore.cache.usage import JudgedTurn, judge_names, judged_turns
+from xscore.cache.usage import JudgedTurn, is_one_of, judge_names, judged_turns
 from xscore.errors import UsageError
 from xscore.hashing import judgment_seals, turn_seal
 
 _OF_TURN = """
     SELECT hash, score, prior, pack, position, seal, coalesce(text, '')
-    FROM judgment JOIN content ON content.id = content_id
+    FROM judgment JOIN content ON content.id = judgment.content_id
     LEFT JOIN reason ON reason.query_id = judgment.query_id AND reason.content_id = judgment.content_id
     WHERE judgment.query_id = ? ORDER BY judgment.content_id
 """
@@ -94,11 +94,6 @@ def _chosen(connection: Connection, wanted: Wanted) -> list[tuple[JudgedTurn, st
         if (wanted.since is None or (turn.used_at or 0.0) >= wanted.since)
         and (not wanted.judges or is_one_of(turn.judge, names, wanted.judges))
     ]
-
-
-def is_one_of(judge: str, names: Mapping[str, str], wanted: tuple[str, ...]) -> bool:
-    """Whether a judge is meant by one of these: its name, or the beginning of its key."""
-    return any(one == names.get(judge) or judge.startswith(one) for one in wanted)
 
 
 def _groups(

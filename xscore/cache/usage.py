@@ -5,6 +5,7 @@ came by an import has neither until someone here asks the same.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from sqlite3 import Connection
 
@@ -70,6 +71,11 @@ def needed_now(connection: Connection, *, now: float) -> set[tuple[str, str]]:
         if isinstance(life, str) and is_at_work(life, age_s=now - _moment(at))
     }
     return found | set(connection.execute(_OF_JOBS).fetchall())
+
+
+def is_one_of(judge: str, names: Mapping[str, str], wanted: Sequence[str]) -> bool:
+    """Whether a judge is meant by one of these: its name, or the beginning of its key."""
+    return any(one == names.get(judge) or judge.startswith(one) for one in wanted)
 
 
 def _moment(at: object) -> float:

@@ -1,0 +1,180 @@
+"""What the cache of a store holds, what of it can be reached, and how often it spared a call.
+
+Each part is looked up by itself: one that cannot be read is named, and the others are told all the same. Rows that make
+no sense count as what they are, rows. Trade-off: it reads every page once, about a second for a gigabyte.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any
+
+from xscore.cache.usage import JudgedTurn, judge_names, judged_turns
+from xscore.errors import StoreError
+from xscore.utc_days import DAY_S
+
+STRETCHES = (None, 7, 30)
+"""Days back; None: all time."""
+_PARTS = {"judgment": "judgments", "reason": "reasons", "content": "contents", "query": "turns", "hearsay": "hearsay"}
+_COUNTS = """
+    SELECT query_id, count(*), total(memories > 0) FROM judgment LEFT JOIN content ON content.id = content_id
+    GROUP BY query_id
+"""
+_SIZES = "SELECT tbl_name, sum(pgsize) FROM dbstat JOIN sqlite_master USING (name) WHERE dbstat.aggregate = TRUE GROUP BY 1"
+_HITS = {
+    "turns": """
+        SELECT count(*), total(candidates), total(cached + carried) FROM turn_figures JOIN turn ON turn.id = turn_id
+        WHERE is_model = 1 AND started_at >= ?
+    """,
+    "jobs": "SELECT count(*), total(candidates), total(cached) FROM job WHERE created_at >= ?",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeShare:
+    """Judgments of one judge."""
+
+    judge: str
+    """Judge key."""
+    name: str
+    """`provider:model`; empty: no turn here tells it."""
+    is_configured: bool
+    """Whether the next turn would find them."""
+    turns: int
+    judgments: int
+    used_at: float | None
+    """When one of its turns was last asked, Unix seconds; None: never here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HitRate:
+    """How much the cache knew of what was asked."""
+
+    of: str
+    """`turns`, or `jobs` when they were planned."""
+    days: int | None
+    """So far back; None: all time."""
+    asked: int
+    """Turns or jobs."""
+    candidates: int
+    hits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheStats:
+    """What the cache holds."""
+
+    judgments: int
+    turns: int
+    """Turns by one judge."""
+    contents: int
+    reasons: int
+    hearsay: int
+    """Scores in quarantine."""
+    unreachable: int
+    """Judgments of contents that no memory shows any more."""
+    judges: tuple[JudgeShare, ...]
+    """Most judgments first."""
+    bytes: int
+    """Of the store's files."""
+    free_bytes: int
+    """Of them, what `prune --vacuum` gives back at once."""
+    parts: dict[str, int] | None
+    """About how many bytes each part takes; None: it is not known of an encrypted store."""
+    hit_rates: tuple[HitRate, ...]
+    unreadable: tuple[str, ...]
+    """Parts that could not be read: the store is damaged."""
+
+    @property
+    def of_other_judges(self) -> int:
+        """Judgments that the next turn would not find, since another judge is configured."""
+        return sum(one.judgments for one in self.judges if not one.is_configured)
+
+
+def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: float) -> CacheStats:
+    """Look at the cache in this store. path: of its file. judge: the configured judge's key. now: Unix seconds."""
+    looks = _Looks(connection)
+    counts = {row[0]: row[1:] for row in looks.rows("judgments", _COUNTS)}
+    judgments = sum(count for count, _ in counts.values())
+    return CacheStats(
+        judgments=judgments,
+        turns=looks.count("query"),
+        contents=looks.count("content"),
+        reasons=looks.count("reason"),
+        hearsay=looks.count("hearsay"),
+        unreachable=judgments - sum(int(reachable) for _, reachable in counts.values()),
+        judges=tuple(_judges(looks, {query: count for query, (count, _) in counts.items()}, judge)),
+        bytes=sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*")),
+        free_bytes=looks.pragma("freelist_count") * looks.pragma("page_size"),
+        parts=_parts(looks),
+        hit_rates=tuple(_hit_rates(looks, now=now)),
+        unreadable=tuple(looks.unreadable),
+    )
+
+
+class _Looks:
+    """Reads part by part, and remembers which could not be read."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.unreadable: list[str] = []
+
+    def rows(self, what: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        try:
+            return self.connection.execute(sql, parameters).fetchall()
+        except StoreError:
+            if what not in self.unreadable:
+                self.unreadable.append(what)
+            return []
+
+    def count(self, table: str) -> int:
+        found = self.rows(_PARTS[table], f"SELECT count(*) FROM {table}")  # noqa: S608  names are ours
+        return int(found[0][0]) if found else 0
+
+    def pragma(self, name: str) -> int:
+        return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+    def turns(self) -> tuple[list[JudgedTurn], dict[str, str]]:
+        try:
+            return judged_turns(self.connection), judge_names(self.connection)
+        except StoreError:
+            self.unreadable.append("judges")
+            return [], {}
+
+
+def _judges(looks: _Looks, counts: dict[int, int], configured: str | None) -> list[JudgeShare]:
+    turns, names = looks.turns()
+    by_judge: dict[str, list[JudgedTurn]] = {}
+    for turn in turns:
+        by_judge.setdefault(turn.judge, []).append(turn)
+    found = [
+        JudgeShare(
+            judge=judge,
+            name=names.get(judge, ""),
+            is_configured=judge == configured,
+            turns=len(its),
+            judgments=sum(counts.get(turn.query, 0) for turn in its),
+            used_at=max((turn.used_at for turn in its if turn.used_at is not None), default=None),
+        )
+        for judge, its in by_judge.items()
+    ]
+    return sorted(found, key=lambda one: (-one.judgments, one.judge))
+
+
+def _parts(looks: _Looks) -> dict[str, int] | None:
+    """Add up the pages of each part; None where SQLite cannot tell."""
+    if not looks.rows("sizes", "SELECT 1 FROM pragma_module_list WHERE name = 'dbstat'"):
+        return None
+    found = dict.fromkeys((*_PARTS.values(), "other"), 0)
+    for table, size in looks.rows("sizes", _SIZES):
+        found[_PARTS.get(table, "other")] += int(size)
+    return found
+
+
+def _hit_rates(looks: _Looks, *, now: float) -> Iterator[HitRate]:
+    for of, sql in _HITS.items():
+        for days in STRETCHES:
+            rows = looks.rows(f"figures of {of}", sql, 0.0 if days is None else now - days * DAY_S)
+            asked, candidates, hits = rows[0] if rows else (0, 0, 0)
+            yield HitRate(of=of, days=days, asked=int(asked), candidates=int(candidates), hits=int(hits))
