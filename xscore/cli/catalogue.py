@@ -72,7 +72,10 @@ MEMORY_COMMANDS: dict[str, Entry] = {
 """Of `xscore memory`."""
 
 BATCH_COMMANDS: dict[str, Entry] = {
-    "run": Entry("xscore.cli.batch_run", "run", "Judge a list by live calls, with checkpoints; --out writes the ranks."),
+    "submit": Entry("xscore.cli.batch_submit", "submit", "Plan a list, agree to its price, send it."),
+    "run": Entry(
+        "xscore.cli.batch_run", "run", "Judge a list by live calls, with checkpoints; --out writes the ranks."
+    ),
 }
 """Of `xscore batch`."""
 
