@@ -28,6 +28,12 @@ _INSERT = """
         cost, cost_without_prefix_cache, cost_without_packs, cost_by_batch, estimated)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+_INSERT_OF_BATCH = f"""
+    INSERT INTO call (id, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates,
+        input_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens,
+        cost, cost_without_prefix_cache, cost_without_packs, cost_by_batch, estimated, batch, cost_live)
+    VALUES ({", ".join("?" * 23)}) ON CONFLICT (id) DO NOTHING
+"""  # noqa: S608  question marks
 _LEARN = """
     INSERT INTO chars_per_token (provider, host, model, chars, tokens) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (provider, host, model) DO UPDATE
@@ -64,6 +70,19 @@ class Ledger:
         except (StoreError, sqlite3.Error):
             if call.outcome != _OK:
                 raise
+
+
+def enter_of_batch(
+    connection: sqlite3.Connection, mark: str, calls: Iterable[tuple[CallRecord, Decimal | None]]
+) -> None:
+    """Enter calls that a batch answered, each with what it would have cost live, within an open transaction.
+
+    One that is there already stays as it is: its id is its custom_id.
+    """
+    connection.executemany(
+        _INSERT_OF_BATCH,
+        ((*_row(call), mark, None if live is None else money.picodollars(live)) for call, live in calls),
+    )
 
 
 def stage_usage(connection: sqlite3.Connection, turn_id: str, stage: Stage) -> StageUsage:

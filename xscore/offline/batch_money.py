@@ -7,7 +7,7 @@ result, and when a batch failed, expired or was cancelled. A batch outlives its 
 each look renews it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from sqlite3 import Connection
 
@@ -15,7 +15,7 @@ from xscore import money
 from xscore.cost_reports import caps as spans
 from xscore.cost_reports.caps import NOTHING, REPOSITORY, Caps
 from xscore.database import making_sense
-from xscore.providers.prices import BOUND_STEP_TOKENS, batch_price, price
+from xscore.providers.prices import batch_price, price
 from xscore.records import CapLeft, Usage
 from xscore.settings import BudgetSettings
 from xscore.utc_days import day_of
@@ -24,14 +24,13 @@ LEASE_S = 48 * 3_600.0
 """Twice what a vendor takes at most."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Tariff:
     """What a judge's calls cost, in a batch and live."""
 
     provider: str
     model: str
     host: str
-    _bounds: dict[tuple[int, int], Decimal] = field(default_factory=dict)
 
     def batch(self, usage: Usage, *, at: float | None = None) -> Decimal | None:
         """Return what a call costs in a batch; None: the tables do not say."""
@@ -45,20 +44,6 @@ class Tariff:
         """Return what a call counts for against the caps; an unpriced one counts as nothing."""
         found = self.batch(usage, at=at)
         return found if found is not None else self.live(usage, at=at) or NOTHING
-
-    def bound(self, input_tokens: int, max_output_tokens: int) -> Decimal:
-        """Return the most that a call may cost: nothing cached, everything written to the host's cache, full output."""
-        given = -(-input_tokens // BOUND_STEP_TOKENS) * BOUND_STEP_TOKENS
-        if (given, max_output_tokens) not in self._bounds:
-            plain = Usage(input_tokens=given, output_tokens=max_output_tokens)
-            written = Usage(
-                input_tokens=given,
-                output_tokens=max_output_tokens,
-                cache_write_tokens=given,
-                cache_write_1h_tokens=given,
-            )
-            self._bounds[given, max_output_tokens] = max(self.charged(plain), self.charged(written))
-        return self._bounds[given, max_output_tokens]
 
 
 @dataclass(frozen=True, slots=True)

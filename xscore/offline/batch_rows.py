@@ -12,17 +12,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xscore.offline.job_rows import RequestName
+from xscore.offline.job_rows import Job, RequestName, asks
+from xscore.offline.rendering import Filled
 from xscore.records.offline import BatchSeen
+from xscore.scorer.repair import Ask
 
+FULL = "too much waits: "
+"""Begins the problem of a batch that the vendor had no room for."""
 MOST_TRIES = 3
 """So often a request goes with a batch that does not answer it; then it is lost."""
 _COLUMNS = "number, mark, state, marked_at, file_id, vendor_id, status, seen_at, requests, bytes, input_tokens, problem"
 _OPEN = "state IN ('marked', 'created', 'ended')"
 _AGAIN = """
-    UPDATE job_request SET batch = 0, state = iif(tries < ?, 'planned', 'lost'), cause = iif(tries < ?, '', ?)
+    UPDATE job_request SET state = iif(tries < ?, 'planned', 'lost'), cause = iif(tries < ?, '', ?)
     WHERE job = ? AND question = ? AND ask = ? AND state = 'sent'
 """
+_END = f"""
+    UPDATE job SET ended_at = ? WHERE id = ? AND ended_at IS NULL
+    AND NOT EXISTS (SELECT 1 FROM job_request WHERE job = job.id AND state IN ('planned', 'sent'))
+    AND NOT EXISTS (SELECT 1 FROM batch WHERE job = job.id AND {_OPEN})
+"""  # noqa: S608  our own words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +82,44 @@ def enqueued_tokens(connection: sqlite3.Connection) -> int:
     return int(row[0])
 
 
+def refused_tokens(connection: sqlite3.Connection, job: str) -> int | None:
+    """Return the input tokens of the smallest batch that the vendor had no room for; None: it had for all."""
+    row = connection.execute(
+        "SELECT min(input_tokens) FROM batch WHERE job = ? AND state = 'failed' AND instr(problem, ?) = 1", (job, FULL)
+    ).fetchone()
+    return None if row[0] is None else int(row[0])
+
+
+def judged_questions(connection: sqlite3.Connection, job: Job) -> dict[int, str]:
+    """Return the turn keys of questions of which the judge has judged anything, by number."""
+    rows = connection.execute(
+        "SELECT number, job_question.turn_key FROM job_question"
+        " JOIN query ON query.turn_key = job_question.turn_key AND query.judge = ? AND query.sample = 0"
+        " WHERE job = ?",
+        (job.judge, job.id),
+    ).fetchall()
+    return dict(rows)
+
+
 def known_vendor_ids(connection: sqlite3.Connection) -> frozenset[str]:
     """Return the vendor's ids of all batches of this store."""
     rows = connection.execute("SELECT vendor_id FROM batch WHERE vendor_id <> ''").fetchall()
     return frozenset(identifier for (identifier,) in rows)
+
+
+def settled_of(connection: sqlite3.Connection, batch: Batch) -> frozenset[RequestName]:
+    """Return the requests of a batch whose results are in."""
+    rows = connection.execute(
+        "SELECT question, ask FROM job_request WHERE job = ? AND batch = ? AND state <> 'sent'",
+        (batch.job, batch.number),
+    ).fetchall()
+    return frozenset(rows)
+
+
+def follow_ups(connection: sqlite3.Connection, job: str) -> dict[Ask, int]:
+    """Return the asks of a job's repair ladder with their numbers."""
+    rows = connection.execute("SELECT number FROM job_ask WHERE job = ? AND rung > 0", (job,)).fetchall()
+    return {ask: number for number, ask in asks(connection, job, [number for (number,) in rows]).items()}
 
 
 def mark(connection: sqlite3.Connection, batch: Batch, requests: Iterable[RequestName]) -> None:
@@ -93,11 +136,22 @@ def mark(connection: sqlite3.Connection, batch: Batch, requests: Iterable[Reques
     )
 
 
-def resize(connection: sqlite3.Connection, batch: Batch) -> None:
+def resized(connection: sqlite3.Connection, batch: Batch, filled: Filled) -> Batch:
     """Enter what a batch that was rendered again holds."""
+    requests = len(filled.taken)
     connection.execute(
-        "UPDATE batch SET requests = ?, bytes = ?, input_tokens = ? WHERE job = ? AND number = ? AND state = 'marked'",
-        (batch.requests, batch.bytes, batch.input_tokens, batch.job, batch.number),
+        "UPDATE batch SET requests = ?, bytes = ?, input_tokens = ?, problem = ''"
+        " WHERE job = ? AND number = ? AND state = 'marked'",
+        (requests, filled.bytes, filled.input_tokens, batch.job, batch.number),
+    )
+    return replace(batch, requests=requests, bytes=filled.bytes, input_tokens=filled.input_tokens, problem="")
+
+
+def note(connection: sqlite3.Connection, batch: Batch, problem: str) -> None:
+    """Enter what is to be known of a marked batch; empty: nothing."""
+    connection.execute(
+        "UPDATE batch SET problem = ? WHERE job = ? AND number = ? AND state = 'marked'",
+        (problem, batch.job, batch.number),
     )
 
 
@@ -186,9 +240,7 @@ def answered(connection: sqlite3.Connection, job: str, requests: Iterable[Reques
 def end_if_done(connection: sqlite3.Connection, job: str, *, at: float) -> bool:
     """Enter that a job has ended, where nothing is left to send or to fetch; say whether it has."""
     connection.execute(
-        "UPDATE job SET ended_at = ? WHERE id = ? AND ended_at IS NULL"
-        " AND NOT EXISTS (SELECT 1 FROM job_request WHERE job = job.id AND state IN ('planned', 'sent'))"
-        f" AND NOT EXISTS (SELECT 1 FROM batch WHERE job = job.id AND {_OPEN})",  # noqa: S608  our own words
+        _END,
         (at, job),
     )
     return connection.execute("SELECT ended_at FROM job WHERE id = ?", (job,)).fetchone()[0] is not None

@@ -1,17 +1,33 @@
 """A job taken as far as it goes just now: batches created, looked at and fetched, until only the vendor can go on.
 
-A pass reconciles what an earlier one left in doubt, sends what fits of the planned requests, looks at what is under
-way, and collects what has ended; again while something moved. Every step is one transaction of the store, so that a
-kill anywhere leaves a state from which the next pass goes on. One process at a time takes a job further (`job_lease`).
+A pass settles what an earlier one left in doubt, looks at what is under way, collects what has ended, and sends what
+fits of the planned requests; again while something moved. Every step is one transaction of the store, so that a kill
+anywhere leaves a state from which the next pass goes on. One process at a time takes a job further (`job_lease`).
+Trade-off: a step that fails ends its kind for this pass, so that a host in trouble is not asked a hundred times over.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 
+from xscore.errors import ProviderError
 from xscore.memory.store import Store
+from xscore.offline import batch_money, batch_rows, job_rows, standing
+from xscore.offline.batch_ledger import BatchLedger
+from xscore.offline.batch_money import Purse, Tariff
+from xscore.offline.batch_rows import Batch
+from xscore.offline.bench import Bench
+from xscore.offline.collecting import Collector
+from xscore.offline.finding import is_missing
+from xscore.offline.job_lease import JobLease
+from xscore.offline.sending import Sender
 from xscore.providers.batch_host import BatchHost
-from xscore.records.offline import Standing
+from xscore.records.offline import BatchSeen, BatchState, Standing
 from xscore.settings import Settings
+
+BUSY = "another process is taking this job further just now"
+STOPPED = "interrupted: the job was cancelled"
 
 
 async def advance(
@@ -20,12 +36,153 @@ async def advance(
     host: BatchHost,
     job_id: str,
     *,
+    send: bool = True,
     clock: Callable[[], float] = time.time,
     note: Callable[[str], None] = lambda _: None,
 ) -> Standing:
     """Take a job as far as it goes without waiting for the vendor, and say how it stands.
 
-    Raises NothingMatched for an unknown job, JobBusy where another living process is at it, StoreError, and leaves of
-    ProviderError where the host cannot be used at all; what was done until then is kept.
+    send: false sends nothing that was not sent yet. note: told what moves. A host that fails is no exception: it is
+    said in the standing, with all that was done until then kept. Raises NothingMatched for an unknown job, UsageError
+    for a host without a Batch API, StoreError.
     """
-    raise NotImplementedError
+    async with JobLease(store.connection, job_id, clock=clock) as lease:
+        if not lease.is_ours:
+            return replace(standing.of_job(store.connection, job_id), problem=BUSY)
+        job = job_rows.job(store.connection, job_id)
+        purse = Purse.of(job.id, job.max_usd, settings.budget)
+        bench = Bench(store=store, settings=settings, host=host, job=job, lease=lease, purse=purse, clock=clock)
+        machine = _Pass(bench, note, sends=send and job.stopped_at is None)
+        while await machine.moves():
+            continue
+        with lease.step() as connection:
+            batch_rows.end_if_done(connection, job.id, at=clock())
+        return machine.standing()
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One pass over a job."""
+
+    bench: Bench
+    note: Callable[[str], None]
+    sends: bool
+    sender: Sender = field(init=False)
+    collector: Collector = field(init=False)
+    problems: list[ProviderError] = field(default_factory=list)
+    spared: set[int] = field(default_factory=set)
+    """Batches that are left alone for the rest of this pass."""
+
+    def __post_init__(self) -> None:
+        recipe, job = self.bench.job.recipe, self.bench.job
+        ledger = BatchLedger(Tariff(recipe.provider, recipe.model.name, recipe.host), self.bench.purse)
+        self.sender = Sender(self.bench)
+        self.collector = Collector(self.bench.store, self.bench.lease, job, ledger)
+
+    async def moves(self) -> bool:
+        """Take every batch one step further, and send another; False: nothing moved."""
+        self._stop_what_waits()
+        moved = False
+        for batch in batch_rows.batches(self.bench.connection, self.bench.job.id, only_open=True):
+            if batch.number not in self.spared:
+                moved = await self._tried(batch.number, partial(self._step, batch)) or moved
+        if self.sends:
+            moved = await self._tried(0, self._send) or moved
+        return moved
+
+    def standing(self) -> Standing:
+        """Say how the job stands after this pass."""
+        found = standing.of_job(self.bench.connection, self.bench.job.id)
+        faults = self.collector.verdicts.faults.in_words()
+        said = (f"the judge's replies needed mending: {faults}",) if faults else ()
+        worst = min(self.problems, key=lambda error: error.retryable, default=None)
+        return replace(
+            found,
+            held_back=self.sender.held_back if found.planned else "",
+            over_budget=self.sender.over_budget and bool(found.planned),
+            problem=f"{worst.message} {worst.hint}".strip() if worst else "",
+            remarks=(*said, *self.collector.strays.in_words()),
+        )
+
+    async def _tried(self, number: int, step: Callable[[], Awaitable[bool]]) -> bool:
+        """Take a step; where the host fails, leave this batch alone for the rest of the pass (0: send nothing more)."""
+        try:
+            return await step()
+        except ProviderError as error:
+            self.problems.append(error)
+            self.spared.add(number)
+            self.sends = self.sends and bool(number)
+            return False
+
+    async def _send(self) -> bool:
+        moved = await self.sender.send()
+        if moved:
+            self.note("a batch was sent")
+        return moved
+
+    async def _step(self, batch: Batch) -> bool:
+        match batch.state:
+            case "marked":
+                return await self._settle(batch)
+            case "created":
+                return await self._look(batch)
+            case _:
+                return await self._collect(batch, await self.bench.host.look(batch.vendor_id))
+
+    async def _settle(self, batch: Batch) -> bool:
+        """Settle whether a marked batch is there, and create it where it is not."""
+        self.spared.add(batch.number)
+        if not await is_missing(self.bench, batch):
+            is_found = any(
+                one.number == batch.number and one.state != "marked"
+                for one in batch_rows.batches(self.bench.connection, batch.job, only_open=True)
+            )
+            self.spared -= {batch.number} if is_found else set()
+            return is_found
+        if self.sends:
+            await self.sender.again(batch)
+            self.spared.discard(batch.number)
+            return True
+        if self.bench.job.stopped_at is not None:
+            self._fail(batch, "it was cancelled before the vendor had it", counts=False)
+            return True
+        return False
+
+    async def _look(self, batch: Batch) -> bool:
+        seen = await self.bench.host.look(batch.vendor_id)
+        if self.bench.job.stopped_at is not None and seen.state is BatchState.WORKING:
+            seen = await self.bench.host.cancel(batch.vendor_id)
+        now = self.bench.clock()
+        with self.bench.lease.step() as connection:
+            batch_rows.seen(connection, batch, seen, at=now)
+            batch_money.renew(connection, batch.mark, now=now)
+            if seen.state is BatchState.ENDED:
+                batch_rows.ended(connection, batch)
+        if seen.state is BatchState.ENDED:
+            return await self._collect(replace(batch, state="ended"), seen)
+        if seen.state is BatchState.FAILED:
+            is_full = "rate_limited" in seen.tells
+            problem = f"{batch_rows.FULL}{seen.problem}" if is_full else seen.problem or "it failed at the vendor"
+            self._fail(batch, problem, counts=not is_full)
+            self.sends = False  # the next pass tries again
+            return True
+        self.spared.add(batch.number)
+        return False
+
+    async def _collect(self, batch: Batch, seen: BatchSeen) -> bool:
+        await self.collector.collect(batch, self.bench.host, seen)
+        self.note(f"batch {batch.number} is in")
+        return True
+
+    def _fail(self, batch: Batch, problem: str, *, counts: bool) -> None:
+        with self.bench.lease.step() as connection:
+            batch_rows.failed(connection, batch, problem, counts=counts)
+            batch_money.give_back(connection, batch.mark)
+
+    def _stop_what_waits(self) -> None:
+        """Give up what a cancelled job has planned."""
+        job = self.bench.job
+        planned = job_rows.planned(self.bench.connection, job.id) if job.stopped_at is not None else []
+        if planned:
+            with self.bench.lease.step() as connection:
+                batch_rows.lost(connection, job.id, dict.fromkeys(planned, STOPPED))

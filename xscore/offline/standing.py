@@ -1,0 +1,107 @@
+"""How far a job is, read from the store alone: no vendor is asked.
+
+What was judged is what is neither known before, nor waiting, nor lost, so that the figures always add up. Trade-off:
+a memory in parts counts as waiting while one of its parts does, whatever the others came to.
+"""
+
+import json
+import sqlite3
+from collections import Counter
+
+from xscore import money
+from xscore.database import making_sense
+from xscore.offline import batch_rows, job_rows
+from xscore.offline.job_rows import Job
+from xscore.records.offline import BatchStanding, Standing
+from xscore.scorer.repair import Ask
+
+_REQUESTS = "SELECT state, count(*) FROM job_request WHERE job = ? GROUP BY state"
+_OPEN_OR_LOST = """
+    SELECT ask, state, cause, count(*), json_group_array(question) FROM job_request
+    WHERE job = ? AND state <> 'answered' GROUP BY ask, state, cause
+"""
+_WAITING = "SELECT batch, count(*) FROM job_request WHERE job = ? AND state = 'sent' GROUP BY batch"
+_SPENT = "SELECT coalesce(sum(cost), 0), count(*) - count(cost) FROM call WHERE turn_id = ?"
+_ASIDE = "SELECT coalesce(sum(amount), 0) FROM reservation WHERE turn_id = ?"
+
+
+def of_job(connection: sqlite3.Connection, job_id: str) -> Standing:
+    """Return how a job stands. Raises NothingMatched, StoreDamaged."""
+    job = job_rows.job(connection, job_id)
+    counts = dict(connection.execute(_REQUESTS, (job_id,)).fetchall())
+    waiting, unjudged = _open(connection, job)
+    spent, unpriced = connection.execute(_SPENT, (job_id,)).fetchone()
+    (aside,) = connection.execute(_ASIDE, (job_id,)).fetchone()
+    (questions,) = connection.execute("SELECT count(*) FROM job_question WHERE job = ?", (job_id,)).fetchone()
+    with making_sense("what a job cost"):
+        spent_usd, aside_usd = money.dollars(spent), money.dollars(aside)
+    return Standing(
+        job=job.id,
+        command=job.command,
+        judge=job.judge_spec,
+        created_at=job.created_at,
+        ended_at=job.ended_at,
+        questions=questions,
+        candidates=job.candidates,
+        cached=job.cached,
+        judged=job.candidates - job.cached - waiting - sum(unjudged.values()),
+        unjudged=dict(sorted(unjudged.items())),
+        planned=counts.get("planned", 0),
+        sent=counts.get("sent", 0),
+        answered=counts.get("answered", 0),
+        lost=counts.get("lost", 0),
+        batches=_batches(connection, job_id),
+        spent_usd=spent_usd,
+        unpriced=unpriced,
+        set_aside_usd=aside_usd,
+        max_usd=job.max_usd,
+    )
+
+
+def _batches(connection: sqlite3.Connection, job_id: str) -> tuple[BatchStanding, ...]:
+    waiting = dict(connection.execute(_WAITING, (job_id,)).fetchall())
+    return tuple(
+        BatchStanding(
+            number=one.number,
+            mark=one.mark,
+            vendor_id=one.vendor_id,
+            state=one.state,
+            status=one.status,
+            seen_at=one.seen_at,
+            requests=one.requests,
+            waiting=waiting.get(one.number, 0),
+            marked_at=one.marked_at,
+            problem=one.problem,
+        )
+        for one in batch_rows.batches(connection, job_id)
+    )
+
+
+def _open(connection: sqlite3.Connection, job: Job) -> tuple[int, Counter[str]]:
+    """Count the candidates that wait, and those that are lost, by cause."""
+    rows = connection.execute(_OPEN_OR_LOST, (job.id,)).fetchall()
+    asks = job_rows.asks(connection, job.id, {row[0] for row in rows})
+    waiting, lost = 0, Counter[str]()
+    in_parts: dict[tuple[int, str], str] = {}
+    for number, state, cause, count, questions in rows:
+        ask, kind = asks[number], cause.partition(":")[0]
+        if any(piece.is_part for piece in ask.pieces):
+            _note_parts(in_parts, ask, questions, "" if state != "lost" else kind)
+        elif state == "lost":
+            lost[kind] += count * len(ask.pieces)
+        else:
+            waiting += count * len(ask.pieces)
+    for kind in in_parts.values():
+        if kind:
+            lost[kind] += 1
+        else:
+            waiting += 1
+    return waiting, lost
+
+
+def _note_parts(found: dict[tuple[int, str], str], ask: Ask, questions: str, kind: str) -> None:
+    """Note of each question and memory whether a part of it waits (empty), or why one is lost."""
+    for question in json.loads(questions):
+        for piece in ask.pieces:
+            before = found.get((question, piece.memory), kind)
+            found[question, piece.memory] = before and kind
