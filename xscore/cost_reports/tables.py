@@ -21,7 +21,7 @@ from xscore.utc_days import DAY_S, day_of
 if TYPE_CHECKING:  # 0.2 s of CPU that no other command pays
     import polars as pl
 
-_COMMANDS = {"e": "index", "p": "doctor"}
+_COMMANDS = {"a": "ask", "e": "index", "p": "doctor"}
 """First letter of what made calls without being a turn."""
 
 
@@ -63,6 +63,7 @@ def placed_calls(sums: "pl.DataFrame", turns: Sequence[Placed], *, number: int, 
     )
     letter, began = pl.col("turn_id").str.head(2), pl.col("first_at").min().over("turn_id")
     alone = pl.when(letter == "e_").then(pl.lit(_COMMANDS["e"])).when(letter == "p_").then(pl.lit(_COMMANDS["p"]))
+    alone = alone.when(letter == "a_").then(pl.lit(_COMMANDS["a"]))
     placed = sums.join(known, on="turn_id", how="left").with_columns(
         pl.lit(number).alias("number"),
         pl.col("turn_at").is_not_null().alias("of_turn"),

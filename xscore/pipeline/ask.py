@@ -33,7 +33,6 @@ from xscore.records import (
     Cause,
     JudgeEstimate,
     Judgment,
-    Origin,
     Ranked,
     Selection,
     Stage,
@@ -54,7 +53,7 @@ async def run_turn(parts: Parts, turn: Turn, wishes: Wishes) -> Answer:
     deadline = _deadline(parts, watch.started if wishes.started is None else wishes.started)
     if wishes.apart:
         turn = replace(turn, fresh=True, thread="")
-    opened = open_turn(parts, turn, watch, takes_up=not wishes.apart)
+    opened = open_turn(parts, turn, watch, takes_up=not wishes.apart, judged=wishes.judged)
     answers = wishes.answer and parts.answerer is not None
     confirm(parts, opened, answers=answers)
     turn_id = turns.begin_turn(
@@ -161,7 +160,7 @@ class _Course:
             settled = await settle(opened.pool, judge, opened.turn, spending)
             self._keep_what_was_learned()
         self.interrupted = settled.interrupted
-        self.warnings.extend(() if isinstance(judge, NoJudge) else judge.remarks())
+        self.warnings.extend(() if isinstance(judge, NoJudge) else (*judge.remarks(), *desk.remarks()))
         return settled
 
     def _keep_what_was_learned(self) -> None:
@@ -277,8 +276,9 @@ class _Course:
         return answer
 
     def _reasons(self, shown: Sequence[Ranked]) -> Mapping[str, str]:
-        cached = [entry.candidate.content_hash for entry in shown if entry.origin is not Origin.JUDGED]
-        return kept.reasons(self.parts.store, self.opened.key, judge_key(self.parts.judge.identity), cached)
+        here = self.opened.pool.judged_here
+        stored = [one.candidate.content_hash for one in shown if not here(one.candidate, one.origin)]
+        return kept.reasons(self.parts.store, self.opened.key, judge_key(self.parts.judge.identity), stored)
 
     def _titles(self, shown: Sequence[Ranked]) -> dict[str, str]:
         """Read the titles of what has no path to be named by."""

@@ -75,6 +75,8 @@ async def settle(pool: Pool, judge: Judge | NoJudge, turn: Turn, watched: Watche
     known_as = Origin.CARRIED if turn.continues else Origin.CACHED
     with made_in_bulk():
         known = Outcome.found(pool.candidates, pool.known, known_as)
+        if pool.fresh:
+            known = [_as_judged(outcome, pool.fresh) for outcome in known]
         if not pool.misses:
             return Settled(tuple([outcome for outcome in known if outcome is not None]), interrupted=False)
     tally = _Tally(pool, watched)
@@ -89,6 +91,11 @@ async def settle(pool: Pool, judge: Judge | NoJudge, turn: Turn, watched: Watche
     found = _Found(tally.found, elsewhere, ended, detail)
     outcomes = [outcome or found.outcome(one) for one, outcome in zip(pool.candidates, known, strict=True)]
     return Settled(tuple(outcomes), ended is Cause.INTERRUPTED)
+
+
+def _as_judged(outcome: Outcome | None, fresh: AbstractSet[str]) -> Outcome | None:
+    is_fresh = outcome is not None and outcome.result.content_hash in fresh
+    return outcome._replace(origin=Origin.JUDGED) if outcome is not None and is_fresh else outcome
 
 
 async def _judge(misses: Sequence[Candidate], judge: Judge, turn: Turn, tally: "_Tally") -> Cause | None:

@@ -236,7 +236,10 @@ class ModelSeat:
         """Say about what judging will take, by the packs and the sizes alone."""
         drafts, assigned = self._experienced(), self.slots(pool)
         packs = [pack for misses in _by_store(pool.misses) for pack in to_send(misses, assigned, drafts.profile)]
-        work = planning.forecast(drafts, turn, packs, context=self.settings.judge.context)
+        return self.priced(planning.forecast(drafts, turn, packs, context=self.settings.judge.context), pool)
+
+    def priced(self, work: Work, pool: Pool) -> JudgeEstimate:
+        """Put work for candidates of this pool into minutes and dollars, at the limits in force."""
         return self._terms().estimate(work, pool)
 
     def _experienced(self) -> Drafts:

@@ -4,6 +4,7 @@ It also asks before a costly turn, because that is the last moment at which noth
 """
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from xscore.cache.keys import judge_key, turn_key
@@ -37,10 +38,13 @@ class Opened:
     checkpoint: Checkpoint | None
 
 
-def open_turn(parts: Parts, turn: Turn, watch: Stopwatch, *, takes_up: bool = True) -> Opened:
+def open_turn(
+    parts: Parts, turn: Turn, watch: Stopwatch, *, takes_up: bool = True, judged: AbstractSet[str] = frozenset()
+) -> Opened:
     """Bring the index up to date, complete the turn, and look up what is known. Sends nothing.
 
     takes_up: the turn is to be run, so that the session of the branch goes on with it; else the session is as it was.
+    judged: contents that were judged for this very turn just before.
     """
     settings, judge = parts.settings, parts.judge
     now = parts.clock()
@@ -60,7 +64,7 @@ def open_turn(parts: Parts, turn: Turn, watch: Stopwatch, *, takes_up: bool = Tr
     with made_in_bulk(), watch.stage("cache"):
         key = turn_key(turn_block(ready, context=settings.judge.context))
         known = kept.known(parts.store, key, judge_key(judge.identity)) if judge.is_model else {}
-        pool = gather(fetched.candidates, ready.scope, known)
+        pool = replace(gather(fetched.candidates, ready.scope, known), fresh=judged)
     ready = replace(ready, thread=session.thread, checkpoint=checkpoint.name if checkpoint else "")
     return Opened(ready, key, pool, report, routing, session, checkpoint)
 

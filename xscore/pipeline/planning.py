@@ -97,12 +97,17 @@ def forecast(drafts: Drafts, turn: Turn, packs: Sequence[Pack], *, context: str)
     frame = tokens.size(rubric(), turn_block(turn, context=context)) + ASKED_CHARS
     calls = chars = output = 0
     for pack in packs:
-        asks = max(1, sum(_parts(member, drafts.profile.tokens) for member in pack.members) - len(pack.members) + 1)
+        asks = asks_of(drafts, pack)
         memories = len(pack.members) + asks - 1
         calls += asks
         chars += asks * frame + chars_of(pack.members, memories)
         output += asks * drafts.expected_output(ceil(memories / asks))
     return Work(calls, round(chars / drafts.model.chars_per_token), output)
+
+
+def asks_of(drafts: Drafts, pack: Pack) -> int:
+    """In how many prompts a pack is judged: one, but for a memory in parts."""
+    return max(1, sum(_parts(member, drafts.profile.tokens) for member in pack.members) - len(pack.members) + 1)
 
 
 def _parts(member: Candidate, most: int) -> int:

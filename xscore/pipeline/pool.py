@@ -5,10 +5,11 @@ It judges nothing and drops nobody: what a narrowing leaves out is counted.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from xscore.errors import UsageError
-from xscore.records import Candidate, Judgment, Kind, Layer, Scope
+from xscore.records import Candidate, Judgment, Kind, Layer, Origin, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,12 @@ class Pool:
     """By content hash, from the cache."""
     misses: tuple[Candidate, ...]
     """Candidates that no earlier turn judged for this key."""
+    fresh: AbstractSet[str] = frozenset()
+    """Contents among the known that were judged for this very turn, in prompts that it shared with others."""
+
+    def judged_here(self, candidate: Candidate, origin: Origin) -> bool:
+        """Whether a result was judged as this turn ran, so that it comes with its reason."""
+        return origin is Origin.JUDGED and candidate.content_hash not in self.fresh
 
 
 def gather(everything: tuple[Candidate, ...], scope: Scope, known: Mapping[str, Judgment]) -> Pool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from collections.abc import Set as AbstractSet
 
     from xscore.pipeline.ranking import Ranking
     from xscore.records import Turn
@@ -28,5 +29,7 @@ class Wishes:
     """One JSON line a candidate goes here."""
     ranked: "Callable[[Turn, Ranking], None] | None" = None
     """Told of the completed turn and of every candidate's place, before the receipt is made."""
+    judged: "AbstractSet[str]" = frozenset()
+    """Contents that were judged for it just before, in prompts that it shared: they count as judged, not as cached."""
     started: float | None = None
     """`time.monotonic()` from which the deadline counts; None: now."""
