@@ -96,3 +96,7 @@ class JobDesk:
     def traffic(self) -> Traffic:
         """Return how the calls went."""
         return self._desk.traffic()
+
+    def remarks(self) -> tuple[str, ...]:
+        """Say what could not be shared with others."""
+        return self._desk.remarks()

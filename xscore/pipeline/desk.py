@@ -22,11 +22,13 @@ from xscore.providers.limits import Limited
 from xscore.providers.metered import Metered
 from xscore.providers.prices import Price, price
 from xscore.providers.provider import Provider
+from xscore.providers.rates import Rates
 from xscore.providers.retrying import Retrying
 from xscore.providers.spec import Spec, connect
 from xscore.records import JudgeIdentity, RateLimits, Traffic
 from xscore.scorer.fanout import Stop
 from xscore.settings import Settings
+from xscore.shared.joined import Joined, joined
 
 
 @asynccontextmanager
@@ -45,10 +47,12 @@ async def open_desk(
     clock: Unix seconds, for stamps and leases. note: tells the user of a host that is silent, while it is tried again.
     """
     async with GroupCommit(store.path, store.keys) as commits, AsyncExitStack() as stack:
+        own = StoredJudgments(commits, clock=clock)
         budget = TurnBudget(commits, turn_id=turn_id, caps=caps_of(settings.budget), clock=clock)
+        with_others = joined(settings.shared, judgments=own, budget=budget, note=note, clock=clock)
+        shared = await stack.enter_async_context(with_others)
         tab = Tab(Ledger(commits).record)
-        judgments = StoredJudgments(commits, clock=clock)
-        desk = _Desk(store, settings, answerer, judgments, stack, budget, tab, turn_id, price_of, clock, note)
+        desk = _Desk(store, settings, answerer, shared, stack, tab, turn_id, price_of, clock, note)
         try:
             yield desk
         finally:
@@ -61,10 +65,10 @@ class _Desk:
     store: Store
     settings: Settings
     answerer: AnswerSeat | None
-    judgments: JudgmentStore
+    shared: Joined
+    """Judgments, dollars and limits: those of the store and this process, or of all who share a server."""
     stack: AsyncExitStack
     """What is closed with the desk."""
-    budget: TurnBudget
     tab: Tab
     turn_id: str
     price_of: Price
@@ -78,10 +82,10 @@ class _Desk:
     """Those that the user was told of."""
 
     def writer(self, turn_key: str, judge: JudgeIdentity) -> Write:
-        return self.judgments.writer(turn_key, judge)
+        return self.shared.judgments.writer(turn_key, judge)
 
     def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
-        return self.judgments.claims(turn_key, judge)
+        return self.shared.judgments.claims(turn_key, judge)
 
     async def of_user(self, turn_key: str, judge: JudgeIdentity) -> tuple[Write, Claims]:
         assert self.store.user_data_dir is not None
@@ -95,7 +99,7 @@ class _Desk:
     def primary(self) -> Provider:
         assert self.answerer is not None
         provider = connect(Spec(self.answerer.provider, self.answerer.model), self.settings)
-        return self._retrying(Limited(self._metered(provider), budget=self.budget, price_of=self.price_of))
+        return self._retrying(Limited(self._metered(provider), budget=self.shared.budget, price_of=self.price_of))
 
     def wrap(
         self,
@@ -106,19 +110,18 @@ class _Desk:
         concurrency: int | None = None,
         stated: RateLimits | None = None,
     ) -> Provider:
+        rates = Rates(rpm=rpm, tpm=tpm, remembered=stated)
         self.judging = Limited(
             self._metered(provider),
-            rpm=rpm,
-            tpm=tpm,
             concurrency=concurrency,
-            initial=stated,
-            budget=self.budget,
+            budget=self.shared.budget,
             price_of=self.price_of,
+            rates=self.shared.rates(rates, bucket=f"{provider.name} {provider.host} {self.settings.judge.model}"),
         )
         return self._retrying(self.judging)
 
     def embedding(self, provider: Provider) -> Provider:
-        return self._retrying(Limited(self._metered(provider), budget=self.budget, price_of=self.price_of))
+        return self._retrying(Limited(self._metered(provider), budget=self.shared.budget, price_of=self.price_of))
 
     def halt(self) -> None:
         if self.judging is not None:
@@ -126,6 +129,9 @@ class _Desk:
 
     def new_stop(self) -> Stop:
         return Stop(self.halt)
+
+    def remarks(self) -> tuple[str, ...]:
+        return self.shared.remarks()
 
     def traffic(self) -> Traffic:
         return self.judging.traffic() if self.judging else Traffic()

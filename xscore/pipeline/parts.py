@@ -74,6 +74,10 @@ class Desk(Protocol):
         """Return how the judge's calls went."""
         ...
 
+    def remarks(self) -> tuple[str, ...]:
+        """Say for the receipt what could not be shared with others."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeCalls:

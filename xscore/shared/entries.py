@@ -5,6 +5,7 @@ may write to the server can plant scores. The reason is sealed with its judgment
 """
 
 import json
+import struct
 from collections.abc import Iterable, Sequence
 from zlib import crc32
 
@@ -34,7 +35,7 @@ def unsealed(names: Names, entries: Iterable[tuple[str, str | bytes]]) -> dict[s
             if crc32(reason.encode("utf-8", "surrogatepass"), seal) != told:
                 raise ValueError("a judgment does not fit its seal")
             found.append(Judgment(content, score, reason, pack, position, prior))
-    except (ValueError, TypeError, AttributeError, IndexError, RecursionError, ArithmeticError) as error:
+    except (ValueError, TypeError, AttributeError, IndexError, RecursionError, struct.error) as error:
         raise StoreDamaged(
             f"what the shared server holds of a turn is damaged: {error}",
             hint="Delete the tenant's keys there, or set shared.url to empty; your own store is not touched.",
