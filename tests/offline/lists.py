@@ -1,0 +1,49 @@
+"""Lists of questions about the shop, and what it takes to have them judged live and looked at."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.scoring import table
+from xscore.offline.live_job import JobReport, JobWishes, run_list
+from xscore.pipeline.build import Pipeline
+from xscore.records import Observer, Scope
+from xscore.records.offline import Question, Questions
+from xscore.settings import Settings
+
+SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80, "shop/cart.py::Cart.add": 75}
+QUESTIONS = Questions(
+    tuple(Question(id=f"q{number}", task=f"review {number}: is the discount taken once?") for number in range(6)),
+    "digest-of-the-list",
+)
+
+
+def judging(server: OpenAIServer) -> OpenAIServer:
+    """Have the server score by a table, so that every question has something to keep."""
+    server.score = table(SCORES)
+    return server
+
+
+async def judged(
+    root: Path,
+    settings: Settings,
+    questions: Questions = QUESTIONS,
+    *,
+    scope: Scope | None = None,
+    observer: Observer | None = None,
+    **wishes: Any,
+) -> JobReport:
+    """Judge a list live, in a pipeline of its own."""
+    async with Pipeline.open(root, settings, observer=observer) as pipeline:
+        return await run_list(pipeline.parts, questions, scope=scope or Scope(), wishes=JobWishes(**wishes))
+
+
+def select(root: Path, query: str) -> list[tuple[Any, ...]]:
+    """Read the store."""
+    import sqlite3
+
+    connection = sqlite3.connect(f"file:{root / '.xscore' / 'memory.db'}?mode=ro", uri=True)
+    try:
+        return connection.execute(query).fetchall()
+    finally:
+        connection.close()

@@ -1,0 +1,202 @@
+"""Lists judged by live calls in one process: what is sent, kept, counted, ranked and written."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.offline.lists import QUESTIONS, SCORES, judged, judging, select
+from tests.pipeline.conftest import server, settings_for, shop
+from tests.servers.faults import Fault
+from tests.servers.openai_server import OpenAIServer
+from xscore.errors import UsageError
+from xscore.offline.results_file import ROWS_AT_ONCE, ResultsFile
+from xscore.offline.results import Row
+from xscore.records import Progress, Scope, Silent
+from xscore.records.offline import Question, Questions
+from xscore.settings import JudgeSettings, Settings
+
+__all__ = ["server", "shop"]
+
+
+async def test_a_list_is_judged_once_and_then_comes_from_the_cache(shop: Path, server: OpenAIServer) -> None:
+    """Every candidate of every question is judged; the same list again sends nothing and ranks the same."""
+    settings = settings_for(judging(server))
+    first = await judged(shop, settings)
+    sent = server.counts.requests
+    again = await judged(shop, settings)
+    assert first.exit_code == again.exit_code == 0 and sent == server.counts.requests > 0
+    assert first.coverage.judged == first.candidates == again.coverage.cached and not first.cached
+    assert (again.hit_rate, again.spent.attempts) == (1.0, 0)
+    assert [(line.kept, line.best) for line in first.lines] == [(line.kept, line.best) for line in again.lines]
+    assert all(line.kept == len(SCORES) for line in first.lines)
+
+
+async def test_the_job_and_its_calls_are_in_the_store(shop: Path, server: OpenAIServer) -> None:
+    """A row tells what the cache had, and the ledger has every call under the job."""
+    found = await judged(shop, settings_for(judging(server)))
+    (row,) = select(shop, "SELECT id, command, candidates, cached, ended_at IS NOT NULL FROM job")
+    assert row == (found.job, "run", found.candidates, 0, 1)
+    assert select(shop, "SELECT count(*), count(DISTINCT turn_id) FROM call") == [(server.counts.requests, 1)]
+    assert found.spent.calls == server.counts.requests
+    assert select(shop, "SELECT count(*) FROM job_question") == [(len(QUESTIONS.all),)]
+
+
+async def test_small_questions_are_judged_side_by_side(shop: Path, server: OpenAIServer) -> None:
+    """Questions of one pack each fill the slots together."""
+    server.latency_s = 0.2
+    await judged(shop, settings_for(judging(server), concurrency=6))
+    assert server.counts.peak_in_flight == 6
+
+
+async def test_equal_questions_are_paid_for_once(shop: Path, server: OpenAIServer) -> None:
+    """The same task under two ids is judged once, though both are under way at once."""
+    twice = Questions((*QUESTIONS.all[:1], replace(QUESTIONS.all[0], id="again")), "twice")
+    server.latency_s = 0.05
+    found = await judged(shop, settings_for(judging(server), pack_size=1), twice)
+    assert server.counts.requests == found.candidates // 2
+    assert [line.kept for line in found.lines] == [len(SCORES)] * 2
+
+
+async def test_a_cap_ends_the_list_and_what_was_judged_is_kept(shop: Path, server: OpenAIServer) -> None:
+    """Out of budget is exit 4 with the rest unjudged by that cause; the same list goes on from there."""
+    from tests.evaluation.shop_run import priced
+    from xscore.offline.live_job import JobWishes, run_list
+    from xscore.pipeline.build import Pipeline
+
+    async with Pipeline.open(shop, settings_for(judging(server), max_usd="0.05", pack_size=1)) as pipeline:
+        found = await run_list(priced(pipeline.parts, "0.01"), QUESTIONS, scope=Scope(), wishes=JobWishes())
+    assert (found.exit_code, found.ended) == (4, "budget")
+    assert found.coverage.judged == server.counts.requests <= 5
+    assert found.unjudged_by_cause == {"budget": found.candidates - found.coverage.judged}
+    rest = await judged(shop, settings_for(server, pack_size=1))
+    assert rest.exit_code == 0 and rest.cached == found.coverage.judged
+    assert server.counts.requests == found.candidates
+
+
+async def test_a_host_that_takes_nothing_more_ends_the_list_after_one_call_each(
+    shop: Path, server: OpenAIServer
+) -> None:
+    """Quota exhausted in the middle: exit 3, what was judged stays, no other question is tried."""
+    settings = settings_for(judging(server), pack_size=1, concurrency=1)
+    server.misbehave(Fault.QUOTA, times=1_000, when=lambda body: server.counts.requests > 20)
+    found = await judged(shop, settings)
+    assert (found.exit_code, found.ended) == (3, "provider")
+    assert server.counts.requests <= 22 and found.coverage.judged >= 19
+    assert found.unjudged_by_cause == {"provider": found.candidates - found.coverage.judged}
+
+
+async def test_a_question_that_the_model_declines_does_not_end_the_list(shop: Path, server: OpenAIServer) -> None:
+    """Refusals of one question are its own; the others are judged to their end."""
+    odd = Question(id="odd", task="something unspeakable")
+    server.misbehave(Fault.REFUSAL, times=1_000, when=lambda body: "unspeakable" in json.dumps(body))
+    found = await judged(shop, settings_for(judging(server)), Questions((odd, *QUESTIONS.all), "with-odd"))
+    assert found.exit_code == 1 and not found.ended
+    assert found.lines[0].unjudged_by_cause == {"refused": found.lines[0].coverage.candidates}
+    assert all(not line.coverage.unjudged for line in found.lines[1:])
+
+
+class _Presses(Silent):
+    """Cancels the task at the first judgments, as Ctrl-C does."""
+
+    def __init__(self) -> None:
+        self.task = asyncio.current_task()
+
+    def progress(self, progress: Progress) -> None:
+        if progress.judged and self.task is not None:
+            self.task.cancel()
+            self.task = None
+
+
+async def test_an_interrupt_keeps_what_was_paid_for(shop: Path, server: OpenAIServer) -> None:
+    """Ctrl-C in the middle is exit 130; every answered call is in the cache, and the rest is judged the next time."""
+    server.latency_s = 0.05
+    settings = settings_for(judging(server), pack_size=1, concurrency=2)
+    found = await judged(shop, settings, observer=_Presses())
+    kept = select(shop, "SELECT count(*) FROM judgment")[0][0]
+    assert (found.exit_code, found.ended, found.lines) == (130, "interrupted", ())
+    assert 0 < kept == server.counts.requests < found.candidates
+    assert found.coverage.unjudged == found.candidates - found.coverage.judged == found.candidates - kept
+    await judged(shop, settings)
+    assert server.counts.requests == found.candidates
+
+
+async def test_a_deadline_leaves_the_rest_unjudged_and_the_results_say_so(shop: Path, server: OpenAIServer) -> None:
+    """Exit 1, everyone accounted for."""
+    server.latency_s = 0.3
+    settings = settings_for(judging(server), pack_size=1, concurrency=1)
+    budget = settings.budget.model_copy(update={"deadline_s": 1.5})
+    found = await judged(shop, settings.model_copy(update={"budget": budget}))
+    assert (found.exit_code, found.ended) == (1, "deadline")
+    assert found.unjudged_by_cause == {"deadline": found.coverage.unjudged} and found.coverage.unjudged
+
+
+async def test_without_a_model_the_lexical_judge_ranks_the_list(shop: Path) -> None:
+    """No key: nothing is sent, no job is entered, every question is ranked all the same."""
+    task = Question(id="q", task="The discount in shop/prices.py: total and discount take it twice")
+    found = await judged(shop, Settings(judge=JudgeSettings(model="lexical")), Questions((task,), "one"))
+    assert (found.exit_code, found.job, found.is_model) == (0, "", False)
+    assert found.coverage.judged == found.coverage.candidates > 0
+    assert any(line.kept for line in found.lines)
+
+
+async def test_a_replay_sends_nothing_and_counts_what_it_lacks(shop: Path, server: OpenAIServer) -> None:
+    """What the cache has is ranked; the rest is unjudged by that cause."""
+    half = Questions(QUESTIONS.all[:3], "half")
+    await judged(shop, settings_for(judging(server)), half)
+    sent = server.counts.requests
+    found = await judged(shop, settings_for(server, replay=True))
+    assert server.counts.requests == sent and found.exit_code == 1
+    assert found.unjudged_by_cause == {"replay": found.candidates // 2}
+
+
+@pytest.mark.parametrize("name", ["r.parquet", "r.jsonl"])
+async def test_results_have_a_row_for_each_chosen_memory(
+    shop: Path, server: OpenAIServer, tmp_path: Path, name: str
+) -> None:
+    """Questions in their order, ranks from 1, scores falling, a reason with each; nothing else is left in the folder."""
+    out = tmp_path / "results" / name
+    out.parent.mkdir()
+    found = await judged(shop, settings_for(judging(server)), out=out)
+    rows = pl.read_parquet(out) if out.suffix == ".parquet" else pl.read_ndjson(out)
+    assert rows.columns == ["id", "rank", "path", "entity", "memory", "score", "raw", "reason"]
+    assert rows.height == found.rows == len(QUESTIONS.all) * len(SCORES)
+    assert rows["id"].unique(maintain_order=True).to_list() == [one.id for one in QUESTIONS.all]
+    first = rows.filter(pl.col("id") == "q0")
+    assert first["rank"].to_list() == [1, 2, 3] and first["score"].is_sorted(descending=True)
+    assert first["entity"][0] == "total" and first["raw"][0] == 0.95 and all(first["reason"])
+    assert list(out.parent.iterdir()) == [out]
+
+
+async def test_results_go_nowhere_but_to_a_plain_file(shop: Path, server: OpenAIServer, tmp_path: Path) -> None:
+    """A folder, a link, the store and other kinds of file are refused before anything is sent."""
+    (tmp_path / "d.jsonl").mkdir()
+    (tmp_path / "l.jsonl").symlink_to(tmp_path / "elsewhere")
+    names = [tmp_path / "d.jsonl", tmp_path / "l.jsonl", shop / ".xscore" / "r.jsonl", tmp_path / "r.csv"]
+    for out in (*names, tmp_path / "none" / "r.jsonl"):
+        with pytest.raises(UsageError, match="--out"):
+            await judged(shop, settings_for(server), out=out)
+    assert not server.counts.requests
+
+
+def test_many_rows_are_joined_in_their_order(tmp_path: Path) -> None:
+    """Rows beyond what is held in memory come from parts on the disk, of which nothing is left."""
+    out = tmp_path / "r.parquet"
+    with ResultsFile(out) as file:
+        for number in range(2 * ROWS_AT_ONCE + 5):
+            file.add([Row(str(number), 1, "a.py", "f", "m", 0.9, 0.9, "")])
+    assert pl.read_parquet(out)["id"].to_list() == [str(number) for number in range(2 * ROWS_AT_ONCE + 5)]
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_run_that_breaks_leaves_the_earlier_results(tmp_path: Path) -> None:
+    """What stands there is replaced whole or not at all."""
+    out = tmp_path / "r.jsonl"
+    out.write_text("before\n")
+    with pytest.raises(RuntimeError), ResultsFile(out) as file:
+        file.add([Row("q", 1, "a.py", "f", "m", 0.9, 0.9, "")] * (ROWS_AT_ONCE + 1))
+        raise RuntimeError
+    assert out.read_text() == "before\n" and list(tmp_path.iterdir()) == [out]
