@@ -74,7 +74,7 @@ def key_in(path: Path) -> ExchangeKey:
 
 
 def chosen_key(text: str, path: Path | None) -> ExchangeKey | None:
-    """Return the key in force: of the file where one is named, else the text; None: there is none. Raises UsageError."""
+    """Return the key in force: of the file where one is named, else the text; None where there is none."""
     if path is not None:
         return key_in(path)
     return key_of(text, where="XSCORE_CACHE_KEY (cache.key)") if text.strip() else None

@@ -1,8 +1,8 @@
 """The signature of an exported cache: over every byte of the file but its own, and looked at before anything is read.
 
 It stands in the Parquet footer's key-value metadata, so that one file is all there is and every reader of Parquet reads
-it. It covers the bytes and not the values: so nothing unsigned reaches the Parquet reader, no statistic or padding can be
-changed unseen, and a gigabyte takes seconds. What is checked is a private copy, which nobody can change afterwards.
+it. It covers the bytes and not the values: so nothing unsigned reaches the Parquet reader, and no statistic or padding
+can be changed unseen. What is checked is a private copy, which nobody can change afterwards.
 Trade-off: a file that another tool has written anew holds the same values and is refused all the same.
 """
 
@@ -66,7 +66,7 @@ def private_copy(path: Path, *, beside: Path) -> Iterator[IO[bytes]]:
     """
     with _opened(path) as source:
         try:
-            copy = tempfile.TemporaryFile(dir=beside)
+            copy = tempfile.TemporaryFile(dir=beside)  # noqa: SIM115  closed below, where its errors are not this one
         except OSError as error:
             raise StoreError(f"{beside} cannot be written: {error.strerror}", hint="Make room there.") from error
         with copy:

@@ -1,8 +1,8 @@
 """A store's judgments as one signed Parquet file, for another machine with a clone of the same repository.
 
-It reveals keys, scores and reasons: no task, no source, no path. A judgment that does not fit its seal stays behind. The
-user's own layer is judged in another store and never exported. Trade-off: a judgment bears no date, so `since` goes by
-when its turn was last asked; one that no turn here has asked is left out then.
+It reveals keys, scores and reasons: no task, no source, no path. A judgment that does not fit its seal stays behind.
+The user's own layer is judged in another store and never exported. Trade-off: a judgment bears no date, so `since` goes
+by when its turn was last asked; one that no turn here has asked is left out then.
 """
 
 import os
@@ -19,7 +19,7 @@ from xscore.cache import exchange_form, exchange_seal
 from xscore.cache.exchange_form import GROUP_ROWS, Row
 from xscore.cache.exchange_key import ExchangeKey
 from xscore.cache.usage import JudgedTurn, is_one_of, judge_names, judged_turns
-from xscore.errors import UsageError
+from xscore.errors import NothingMatched, UsageError
 from xscore.hashing import judgment_seals, turn_seal
 
 _OF_TURN = """
@@ -57,7 +57,10 @@ class Exported:
 
 
 def export(connection: Connection, path: Path, key: ExchangeKey, wanted: Wanted) -> Exported:
-    """Write the file, for the user alone, in place of what stood there. Raises UsageError, StoreError."""
+    """Write the file, for the user alone, in place of what stood there.
+
+    Raises NothingMatched where there is nothing to write, UsageError, StoreError.
+    """
     place = path.resolve()
     if place.exists() and not place.is_file():
         raise UsageError(f"{path} is not a file", hint="Name a file to write, such as cache.parquet.")
@@ -70,6 +73,8 @@ def export(connection: Connection, path: Path, key: ExchangeKey, wanted: Wanted)
                 turns = _chosen(connection, wanted)
                 entry = (exchange_seal.KEY, exchange_seal.unsigned(key))
                 exchange_form.write(aside, lambda: _groups(connection, turns, wanted, found), signature=entry)
+            if not found.judgments:
+                raise NothingMatched("there is no judgment to export", hint="`xscore cache stats` names the judges.")
             with aside.open("r+b") as file:
                 exchange_seal.sign(file, key)
                 file.flush()

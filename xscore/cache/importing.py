@@ -114,7 +114,9 @@ class _Judged:
 
     def __call__(self, connection: Connection, names: Names, rows: Sequence[Row]) -> int:
         judgments = [
-            Judgment(row.hash, row.score, self.reason(row.reason) if row.reason else "", row.pack, row.position, row.prior)
+            Judgment(
+                row.hash, row.score, self.reason(row.reason) if row.reason else "", row.pack, row.position, row.prior
+            )
             for row in rows
         ]
         insert_under(connection, judgments, names)

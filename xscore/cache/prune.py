@@ -2,8 +2,8 @@
 
 It decides nothing about truth: an edited memory's old judgments are right, only useless unless the edit is undone. What
 a turn or a job under way rests on stays, whatever was asked. It runs when asked, and all that is in quarantine goes
-with it. Trade-off: deleted rows are overwritten (`secure_delete`), which costs time, and the file keeps its size for the
-next judgments until it is shrunk (`shrink`).
+with it. Trade-off: deleted rows are overwritten (`secure_delete`), which costs time, and the file keeps its size for
+the next judgments until it is shrunk (`shrink`).
 """
 
 import json

@@ -21,7 +21,9 @@ _COUNTS = """
     SELECT query_id, count(*), total(memories > 0) FROM judgment LEFT JOIN content ON content.id = content_id
     GROUP BY query_id
 """
-_SIZES = "SELECT tbl_name, sum(pgsize) FROM dbstat JOIN sqlite_master USING (name) WHERE dbstat.aggregate = TRUE GROUP BY 1"
+_SIZES = (
+    "SELECT tbl_name, sum(pgsize) FROM dbstat JOIN sqlite_master USING (name) WHERE dbstat.aggregate = TRUE GROUP BY 1"
+)
 _HITS = {
     "turns": """
         SELECT count(*), total(candidates), total(cached + carried) FROM turn_figures JOIN turn ON turn.id = turn_id
@@ -107,7 +109,7 @@ def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: f
         judges=tuple(_judges(looks, {query: count for query, (count, _) in counts.items()}, judge)),
         bytes=sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*")),
         free_bytes=looks.pragma("freelist_count") * looks.pragma("page_size"),
-        parts=_parts(looks),
+        parts=_parts(looks) if path.exists() else {},
         hit_rates=tuple(_hit_rates(looks, now=now)),
         unreadable=tuple(looks.unreadable),
     )

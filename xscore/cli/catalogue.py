@@ -79,5 +79,11 @@ BATCH_COMMANDS: dict[str, Entry] = {
 }
 """Of `xscore batch`."""
 
-CACHE_COMMANDS: dict[str, Entry] = {}
+CACHE_COMMANDS: dict[str, Entry] = {
+    "stats": Entry("xscore.cli.cache_stats", "stats", "What the cache holds, what of it is of use, what it spared."),
+    "prune": Entry("xscore.cli.cache_prune", "prune", "Sweep judgments that nothing can reach; --dry-run says which."),
+    "export": Entry("xscore.cli.cache_export", "export", "Judgments as one signed Parquet file, for another machine."),
+    "import": Entry("xscore.cli.cache_import", "import_file", "Take over what another machine of yours exported."),
+    "key": Entry("xscore.cli.cache_key", "key", "Print a new key for machines that share their caches."),
+}
 """Of `xscore cache`."""

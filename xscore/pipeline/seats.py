@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 
 from pydantic import SecretStr
 
+from xscore.cache.keys import judge_key
 from xscore.errors import AuthenticationFailed, NoUsableModel
+from xscore.memory.latest_judge import latest_judge
 from xscore.memory.store import Store
 from xscore.pipeline.lexical_seat import LexicalSeat
 from xscore.pipeline.model_seat import model_seat
@@ -98,6 +100,16 @@ def judge_seat(spec: Spec, settings: Settings, *, store: Store, clock: Callable[
     if spec.provider == LEXICAL:
         return LexicalSeat(settings=settings, store=store)
     return model_seat(spec, settings, store=store, clock=clock)
+
+
+def configured_judge(settings: Settings, *, store: Store) -> str | None:
+    """Return the key of the judge that the next turn would have; None: it keeps no judgments. Needs no API key.
+
+    Raises NoUsableModel, UsageError.
+    """
+    keyless, _ = for_replay(settings, newest=latest_judge(store.connection))
+    seat = judge_seat(choose_judge(keyless)[0], keyless, store=store)
+    return judge_key(seat.identity) if seat.is_model else None
 
 
 def answer_estimate(seat: AnswerSeat, settings: Settings) -> PrimaryEstimate:
