@@ -1,6 +1,6 @@
 """How far a job is, read from the store alone: no vendor is asked.
 
-What was judged is what is neither known before, nor waiting, nor lost, so that the figures always add up. Trade-off:
+What was judged is what is asked and neither waits nor is lost, so that the figures always add up. Trade-off:
 a memory in parts counts as waiting while one of its parts does, whatever the others came to.
 """
 
@@ -20,6 +20,20 @@ _OPEN_OR_LOST = """
     SELECT ask, state, cause, count(*), json_group_array(question) FROM job_request
     WHERE job = ? AND state <> 'answered' GROUP BY ask, state, cause
 """
+_ASKED_WHOLE = """
+    SELECT coalesce(sum(json_array_length(pieces) * asked), 0)
+    FROM (SELECT ask, count(*) AS asked FROM job_request WHERE job = ?1 GROUP BY ask)
+    CROSS JOIN job_ask ON job_ask.job = ?1 AND number = ask
+    WHERE rung = 0 AND json_array_length(pieces, '$[0]') = 1
+"""
+_ASKED_IN_PARTS = """
+    SELECT count(*) FROM (
+        SELECT DISTINCT question, json_extract(piece.value, '$[1]')
+        FROM job_request CROSS JOIN job_ask ON job_ask.job = job_request.job AND job_ask.number = ask
+        CROSS JOIN json_each(pieces) AS piece
+        WHERE job_request.job = ? AND rung = 0 AND json_array_length(pieces, '$[0]') > 1
+    )
+"""
 _WAITING = "SELECT batch, count(*) FROM job_request WHERE job = ? AND state = 'sent' GROUP BY batch"
 _SPENT = "SELECT coalesce(sum(cost), 0), count(*) - count(cost) FROM call WHERE turn_id = ?"
 _ASIDE = "SELECT coalesce(sum(amount), 0) FROM reservation WHERE turn_id = ?"
@@ -30,6 +44,7 @@ def of_job(connection: sqlite3.Connection, job_id: str) -> Standing:
     job = job_rows.job(connection, job_id)
     counts = dict(connection.execute(_REQUESTS, (job_id,)).fetchall())
     waiting, unjudged = _open(connection, job)
+    asked = sum(connection.execute(query, (job_id,)).fetchone()[0] for query in (_ASKED_WHOLE, _ASKED_IN_PARTS))
     spent, unpriced = connection.execute(_SPENT, (job_id,)).fetchone()
     (aside,) = connection.execute(_ASIDE, (job_id,)).fetchone()
     (questions,) = connection.execute("SELECT count(*) FROM job_question WHERE job = ?", (job_id,)).fetchone()
@@ -44,7 +59,8 @@ def of_job(connection: sqlite3.Connection, job_id: str) -> Standing:
         questions=questions,
         candidates=job.candidates,
         cached=job.cached,
-        judged=job.candidates - job.cached - waiting - sum(unjudged.values()),
+        asked=asked,
+        judged=asked - waiting - sum(unjudged.values()),
         unjudged=dict(sorted(unjudged.items())),
         planned=counts.get("planned", 0),
         sent=counts.get("sent", 0),

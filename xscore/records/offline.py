@@ -149,8 +149,10 @@ class Standing:
     """Over all questions, when it was planned."""
     cached: int
     """Of these, what the cache had."""
+    asked: int
+    """What its requests ask for; the rest is left to an equal question of the list, or to another job."""
     judged: int
-    """Judged since, over all questions."""
+    """Of what is asked."""
     unjudged: dict[str, int]
     """Cause -> how many are lost for good."""
     planned: int
@@ -183,4 +185,4 @@ class Standing:
     @property
     def waiting(self) -> int:
         """Candidates that may yet be judged."""
-        return self.candidates - self.cached - self.judged - sum(self.unjudged.values())
+        return self.asked - self.judged - sum(self.unjudged.values())

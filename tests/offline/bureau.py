@@ -1,0 +1,136 @@
+"""A vendor's loopback Batch API, a list about the shop submitted to it, passes over the job, a clock of our own."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.servers.anthropic_batches import AnthropicBatchServer
+from tests.servers.batching import BatchBook
+from tests.servers.openai_batches import OpenAIBatchServer
+from tests.servers.scoring import table
+from xscore.offline import job_rows
+from xscore.offline.job_host import host_of
+from xscore.offline.machine import advance
+from xscore.offline.submitting import draw_up, keep
+from xscore.pipeline.build import Pipeline
+from xscore.records import Scope
+from xscore.records.offline import BatchLimits, Question, Questions, Standing
+from xscore.settings import (
+    AnthropicSettings,
+    BudgetSettings,
+    JudgeSettings,
+    OpenAISettings,
+    PrimarySettings,
+    Settings,
+)
+from xscore.settings.offline import BatchSettings
+
+SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80, "shop/cart.py::Cart.add": 75}
+VENDORS = ("openai", "anthropic")
+WIDE = BatchLimits(requests=50_000, bytes=200_000_000)
+Server = OpenAIBatchServer | AnthropicBatchServer
+
+
+def questions(count: int, *, said: str = "") -> Questions:
+    """So many questions, each of its own."""
+    return Questions(
+        tuple(Question(id=f"q{at}", task=f"review {at}: is the discount taken once?{said}") for at in range(count)),
+        f"digest of {count}{said}",
+    )
+
+
+@dataclass
+class Bureau:
+    """One vendor at loopback, and the jobs at it."""
+
+    vendor: str
+    server: Server
+    now: float = 1_800_000_000.0
+    judge: dict[str, Any] = field(default_factory=dict)
+    batch: dict[str, Any] = field(default_factory=dict)
+    budget: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.book.clock = self.clock
+
+    @property
+    def book(self) -> BatchBook:
+        """What the vendor keeps."""
+        return self.server.batches
+
+    def clock(self) -> float:
+        """Tell the time, which goes on only when it is told to."""
+        return self.now
+
+    @property
+    def settings(self) -> Settings:
+        """Settings that lead to this vendor."""
+        model = "openai:judge-2" if self.vendor == "openai" else "anthropic:claude-haiku-5-5"
+        return Settings(
+            judge=JudgeSettings.model_validate({"model": model, "probe": False, **self.judge}),
+            primary=PrimarySettings(model=model),
+            openai=OpenAISettings(base_url=self.server.url) if self.vendor == "openai" else OpenAISettings(),
+            anthropic=AnthropicSettings(base_url=self.server.url)
+            if self.vendor == "anthropic"
+            else AnthropicSettings(),
+            batch=BatchSettings.model_validate(self.batch),
+            budget=BudgetSettings.model_validate(self.budget),
+        )
+
+    async def submit(self, root: Path, asked: Questions) -> str:
+        """Plan and commit a job; nothing is sent."""
+        async with Pipeline.open(root, self.settings, clock=self.clock) as pipeline:
+            await pipeline.index()
+            return keep(pipeline.parts, draw_up(pipeline.parts, asked, scope=Scope(), limits=WIDE))
+
+    async def advance(self, root: Path, job: str, **how: Any) -> Standing:
+        """Take the job one pass further, with connections and a store of its own."""
+        async with Pipeline.open(root, self.settings, clock=self.clock) as pipeline:
+            store = pipeline.store
+            host = host_of(store, self.settings, job_rows.job(store.connection, job))
+            try:
+                return await advance(store, self.settings, host, job, clock=self.clock, **how)
+            finally:
+                await host.aclose()
+
+    async def finish(self, root: Path, job: str, *, passes: int = 40, step_s: float = 60.0) -> Standing:
+        """Advance until the job has ended, a minute between two passes."""
+        for _ in range(passes):
+            standing = await self.advance(root, job)
+            if not standing.is_pending:
+                return standing
+            self.now += step_s
+        raise AssertionError(f"the job does not end: {standing}")
+
+
+@contextmanager
+def bureau(vendor: str, **knobs: Any) -> Iterator[Bureau]:
+    """Run a vendor."""
+    server: Server
+    make = OpenAIBatchServer if vendor == "openai" else AnthropicBatchServer
+    with make(score=table(SCORES)) as server:
+        yield Bureau(vendor, server, **knobs)
+
+
+def rows(root: Path, query: str, *given: object) -> list[tuple[Any, ...]]:
+    """Read the store."""
+    connection = sqlite3.connect(f"file:{root / '.xscore' / 'memory.db'}?mode=ro", uri=True)
+    try:
+        return connection.execute(query, given).fetchall()
+    finally:
+        connection.close()
+
+
+def judgments(root: Path) -> set[tuple[Any, ...]]:
+    """Every judgment with its turn, content, score, reason and seal."""
+    return set(
+        rows(
+            root,
+            "SELECT turn_key, query.judge, hash, score, pack, position, seal, text FROM judgment"
+            " JOIN query ON query.id = judgment.query_id JOIN content ON content.id = judgment.content_id"
+            " LEFT JOIN reason ON reason.query_id = judgment.query_id AND reason.content_id = judgment.content_id",
+        )
+    )
