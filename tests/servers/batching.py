@@ -1,7 +1,7 @@
 """What loopback Batch APIs share: batches that advance by being looked at, never by the clock, and what goes wrong.
 
 `server.batches` holds the knobs and the counts. A request of a batch is judged by the very code that answers live
-calls, and `server.misbehave` spoils it as it would those. Which words, paths and files a vendor has is its own server's.
+calls, and `server.misbehave` spoils it as it would those. Words, paths and files of a vendor are its own server's.
 """
 
 import random

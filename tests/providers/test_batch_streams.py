@@ -1,0 +1,126 @@
+"""A batch of any size passes through a bounded share of memory, up and down; measured in a process of its own."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from tests.servers.threaded import Threaded, serve_app
+
+INPUT_BYTES = 60_000_000
+MOST_BYTES = 12_000_000
+RESULTS = 20_000
+
+SCRIPT = """
+import asyncio, json, sys, tracemalloc
+from contextlib import aclosing
+from xscore.providers.batches import batch_host
+from xscore.providers.spec import Spec
+from xscore.settings import AnthropicSettings, OpenAISettings, Settings
+
+async def main(name, url, path):
+    urls = {"openai": url + "/v1", "anthropic": url}
+    host = batch_host(Spec(name, "m"), Settings(
+        openai=OpenAISettings(base_url=urls["openai"]), anthropic=AnthropicSettings(base_url=urls["anthropic"])))
+    seen = await host.look("batch_1")
+    tracemalloc.start()
+    with open(path, "rb") as lines:
+        file_id = await host.upload(lines, mark="xs_1")
+        await host.create(lines, mark="xs_1", file_id=file_id, requests=600)
+    up = tracemalloc.get_traced_memory()[1]
+    tracemalloc.reset_peak()
+    count = 0
+    async with aclosing(host.results(seen, model="m")) as results:
+        async for result in results:
+            count += 1
+    await host.aclose()
+    print(json.dumps({"up": up, "down": tracemalloc.get_traced_memory()[1], "count": count}))
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+class Sink(Threaded):
+    """A server that takes batches of either vendor without keeping them, and streams results as it makes them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken = 0
+        self.ends = b""
+
+    async def serve(self) -> None:
+        """Serve whatever is asked for."""
+        app = web.Application(client_max_size=1 << 30)
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        await serve_app(self, app)
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        first = last = b""
+        async for piece in request.content.iter_chunked(1 << 16):
+            self.taken += len(piece)
+            first, last = first or piece[:13], (last + piece)[-2:]
+        if self.taken and request.path.endswith("batches"):
+            self.ends = first + last
+        if request.path.endswith(("content", "results")):
+            return await self._results(request)
+        return web.json_response(
+            {
+                "id": "batch_1",
+                "status": "completed",
+                "processing_status": "ended",
+                "created_at": 0,
+                "output_file_id": "file_1",
+                "request_counts": {"total": RESULTS, "succeeded": RESULTS},
+            }
+        )
+
+    async def _results(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        text = json.dumps({"scores": {f"k{number}": 5 for number in range(20)}, "reasons": []})
+        chat = {"choices": [{"message": {"content": text}, "finish_reason": "stop"}], "usage": {}}
+        claude = {"content": [{"type": "text", "text": text}], "stop_reason": "end_turn"}
+        for start in range(0, RESULTS, 100):
+            lines = [
+                {
+                    "custom_id": f"xs_1-q{number}-a0",
+                    "response": {"status_code": 200, "body": chat},
+                    "result": {"type": "succeeded", "message": claude},
+                }
+                for number in range(start, start + 100)
+            ]
+            await response.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        return response
+
+
+@pytest.fixture
+def sink() -> Iterator[Sink]:
+    """The server, running."""
+    with Sink() as running:
+        yield running
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+def test_no_batch_stands_in_memory(sink: Sink, tmp_path: Path, name: str) -> None:
+    """60 MB up and 20,000 results down, each within 12 MB; the frame around Claude's requests is whole."""
+    path = tmp_path / "input.jsonl"
+    line = json.dumps({"custom_id": "x", "params": {"text": "y" * 100_000}}).encode() + b"\n"
+    with path.open("wb") as lines:
+        for _ in range(INPUT_BYTES // len(line)):
+            lines.write(line)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, name, f"http://{sink.host}", str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+    assert sink.taken >= path.stat().st_size
+    assert found["count"] == RESULTS
+    assert found["up"] < MOST_BYTES and found["down"] < MOST_BYTES, found
+    assert name == "openai" or sink.ends == b'{"requests":[]}'

@@ -1,0 +1,137 @@
+"""What is OpenAI's own of batches: files found by name, validation, two files of results."""
+
+import io
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from tests.providers.conftest import MakeRequest
+from tests.providers.test_batch_hosts import KEY, MARK, Vendor, patient
+from tests.servers import Fault, OpenAIBatchServer, Step, Trouble
+from xscore.errors import ConnectionFailed, Overloaded, RequestRejected, UnreadableResponse
+from xscore.records.offline import BatchState, Fate
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIBatchServer]:
+    """The vendor's server."""
+    with OpenAIBatchServer(api_key=KEY) as running:
+        yield running
+
+
+@pytest.fixture
+async def vendor(server: OpenAIBatchServer) -> AsyncIterator[Vendor]:
+    """The vendor, connected."""
+    host = patient("openai", server.url)
+    yield Vendor(server, host, "judge-2")
+    await host.aclose()
+
+
+async def test_an_upload_whose_answer_is_lost_is_found_by_its_name(vendor: Vendor, judging: MakeRequest) -> None:
+    """It is sent once; the file that bears the mark is the one, however many others there are."""
+    since = vendor.server.batches.clock()
+    lines = vendor.lines(judging, 2)
+    vendor.server.batches.trouble(Step.UPLOAD, Trouble.LOST)
+    with pytest.raises(ConnectionFailed):
+        await vendor.host.upload(lines, mark=MARK)
+    await vendor.host.upload(vendor.lines(judging, 1), mark="xs_another_1")
+    file_id = await vendor.host.find_file(mark=MARK, since=since)
+    assert file_id == "file-0001" and vendor.server.batches.uploaded == 2
+    assert await vendor.host.find_file(mark="xs_no_such", since=since) == ""
+    seen = await vendor.host.create(lines, mark=MARK, file_id=file_id, requests=2)
+    assert (seen.mark, seen.file_id) == (MARK, file_id)
+
+
+async def test_a_file_that_is_gone_creates_nothing(vendor: Vendor, judging: MakeRequest) -> None:
+    """The host says so, and nothing was created for certain."""
+    with pytest.raises(RequestRejected):
+        await vendor.host.create(vendor.lines(judging, 1), mark=MARK, file_id="file-gone", requests=1)
+    assert vendor.server.batches.created == 0
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda line: line + line, "two requests have one id"),
+        (lambda line: line + b"{\n", r"not JSON \(invalid_json_line\) \(line 2\)"),
+        (lambda line: b"", "its input is empty"),
+        (lambda line: line + line.replace(b"-q0-", b"-q1-").replace(b"judge-2", b"judge-3"), "different models"),
+    ],
+    ids=["duplicate", "not JSON", "empty", "two models"],
+)
+async def test_an_input_that_is_refused_says_why(vendor: Vendor, judging: MakeRequest, spoil: Any, why: str) -> None:
+    """In our words, by the host's code; nothing was run."""
+    lines = io.BytesIO(spoil(vendor.lines(judging, 1).read()))
+    file_id = await vendor.host.upload(lines, mark=MARK)
+    seen = await vendor.ended(await vendor.host.create(lines, mark=MARK, file_id=file_id, requests=1))
+    assert seen.state is BatchState.FAILED and seen.tells == ("rejected",)
+    with pytest.raises(AssertionError, match=why):
+        raise AssertionError(seen.problem)
+    assert not vendor.server.batches.ran
+
+
+async def test_all_documented_states_are_seen(vendor: Vendor, judging: MakeRequest) -> None:
+    """Each of the vendor's words in turn, and what it is in common terms."""
+    vendor.server.batches.looks_until_done = 4
+    seen = await vendor.created(judging, 6)
+    words = [(seen.status, seen.state)]
+    for _ in range(4):
+        seen = await vendor.host.look(seen.vendor_id)
+        words.append((seen.status, seen.state))
+    working = [(word, BatchState.WORKING) for word in ("validating", "in_progress", "in_progress", "finalizing")]
+    assert words == [*working, ("completed", BatchState.ENDED)]
+    assert seen.done == 6 and len(seen.files) == 1
+
+
+async def test_errors_stand_in_a_file_of_their_own(vendor: Vendor, judging: MakeRequest) -> None:
+    """Both files are read, one after the other; strays and doubles come as they are."""
+    vendor.server.misbehave(Fault.SERVER_ERROR, times=2)
+    vendor.server.batches.strays = True
+    seen = await vendor.ended(await vendor.created(judging, 5))
+    assert len(seen.files) == 2
+    found = await vendor.results(seen)
+    fates = [result.fate for result in found]
+    assert fates.count(Fate.EXPIRED) == 1 and len(found) == 7
+    assert len({result.custom_id for result in found}) == 6
+
+
+async def test_requests_that_never_ran_may_be_missing(vendor: Vendor, judging: MakeRequest) -> None:
+    """A cancelled batch tells only of what was run."""
+    vendor.server.batches.is_silent_about_unrun = True
+    seen = await vendor.created(judging, 10)
+    await vendor.host.look(seen.vendor_id)
+    seen = await vendor.ended(await vendor.host.cancel(seen.vendor_id))
+    assert (seen.status, len(await vendor.results(seen))) == ("cancelled", 5)
+
+
+async def test_the_key_is_cut_out_of_answers(vendor: Vendor, judging: MakeRequest) -> None:
+    """A host that repeats it in a reply of a batch does not get it kept."""
+    vendor.server.score = lambda memory, turn: (90, f"the key is {KEY}")
+    [result] = await vendor.results(await vendor.ended(await vendor.created(judging, 1)))
+    assert result.completion is not None
+    assert KEY not in result.completion.text and "[key]" in result.completion.text
+
+
+async def test_a_host_that_stays_down_is_given_up(vendor: Vendor, judging: MakeRequest) -> None:
+    """A look is tried four times, then its failure is told."""
+    seen = await vendor.created(judging, 1)
+    vendor.server.batches.trouble(Step.LOOK, Trouble.FAILED, times=9)
+    with pytest.raises(Overloaded):
+        await vendor.host.look(seen.vendor_id)
+    assert vendor.server.batches.asked[Step.LOOK] == 4
+
+
+async def test_a_reply_without_an_id_is_no_batch(vendor: Vendor) -> None:
+    """What is no batch is unreadable, and nothing is made of it."""
+    vendor.server.batches.all["odd"] = odd = vendor.server.batches.add([], tokens=0, name="x")
+    odd.id = "two words\n"
+    with pytest.raises(UnreadableResponse):
+        await vendor.host.look("odd")
+
+
+async def test_a_body_is_rendered_as_it_is_sent(vendor: Vendor, judging: MakeRequest) -> None:
+    """Text outside ASCII stands as itself, so that an input is no larger than it must be."""
+    body = vendor.host.body(judging(task="«ü» 漢"))
+    assert "«ü» 漢" in body.decode() and json.loads(body)["model"] == "judge-2"
