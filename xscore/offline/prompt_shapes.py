@@ -69,7 +69,7 @@ def shape_of(drafts: Drafts, host: BatchHost, ask: Ask, ids: tuple[str, ...]) ->
     marks = {name: f"xs{word}{name}" for name in _MARKS}
     request = _marked(drafts, ask, ids, marks)
     line = host.line(marks["id"], host.body(request))
-    found = re.compile("|".join(f"xs{word}({name})" for name in _MARKS).encode())
+    found = re.compile(f"xs{word}({'|'.join(_MARKS)})".encode())
     literals, names = re.split(found, line)[::2], tuple(name.decode() for name in re.split(found, line)[1::2])
     expected = sorted(_MARKS if marks["key"].encode() in line else set(_MARKS) - {"key"})
     if sorted(names) != expected or not line.endswith(b"\n"):

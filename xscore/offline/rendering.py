@@ -35,9 +35,28 @@ from xscore.settings.offline import BatchSettings
 
 MOST_SEALED_BYTES = 32_000_000
 """Of the input of one batch from an encrypted store: it is kept in memory, so that no disk ever holds it."""
+WRITTEN_AT_ONCE = 1_000_000
+"""So many bytes of lines, about, are written at a time."""
 ASKS_AT_ONCE = 512
 """So many are read from the store at a time."""
 GONE = "it left the store before it was judged"
+
+
+class _Size(NamedTuple):
+    """How large one request is."""
+
+    bytes: int
+    input_tokens: int
+    """Our estimate."""
+    usd: Decimal | None
+    """Most that it may cost."""
+
+
+class Room(NamedTuple):
+    """What there is room for in a batch, beside the limits of every batch; None: any amount."""
+
+    tokens: int | None = None
+    usd: Decimal | None = None
 
 
 @dataclass(slots=True)
@@ -55,12 +74,24 @@ class Filled:
     full_of: str = ""
     """What had no room for the next request: `requests`, `bytes`, `tokens`, `dollars`; empty: all went in."""
 
+    def add(self, name: RequestName, size: _Size) -> None:
+        """Count a request in."""
+        self.taken.append(name)
+        self.bytes += size.bytes
+        self.input_tokens += size.input_tokens
+        self.most_usd = None if size.usd is None or self.most_usd is None else self.most_usd + size.usd
 
-class Room(NamedTuple):
-    """What there is room for in a batch, beside the limits of every batch; None: any amount."""
-
-    tokens: int | None = None
-    usd: Decimal | None = None
+    def lacks(self, size: _Size, limits: BatchLimits, room: Room) -> str:
+        """Say what has no room for a request of this size; empty: there is room."""
+        if len(self.taken) >= limits.requests:
+            return "requests"
+        if self.bytes + size.bytes > limits.bytes:
+            return "bytes"
+        if room.tokens is not None and self.input_tokens + size.input_tokens > room.tokens:
+            return "tokens"
+        if room.usd is None or size.usd is None or self.most_usd is None:
+            return ""
+        return "dollars" if self.most_usd + size.usd > room.usd else ""
 
 
 def limits_in_force(vendors: BatchLimits, wanted: BatchSettings, *, is_sealed: bool = False) -> BatchLimits:
@@ -111,46 +142,31 @@ class Rendering:
         requests: those of one ask one after the other (`job_rows.planned`). mark: begins every custom_id. limits: None
         for a batch that was filled before and is to be made again. Raises StoreDamaged, UsageError.
         """
-        filled = Filled()
-        for ask, questions in self._by_ask(requests):
-            prompt = self._prompt(ask[1]) if ask[1] is not None else None
-            if prompt is None:
-                filled.gone.extend((question, ask[0]) for question in questions)
+        filled, waiting = Filled(), _Waiting(into)
+        for (number, ask), questions in self._by_ask(requests):
+            if ask is None:
+                filled.gone.extend((question, number) for question in questions)
                 continue
+            prompt = self._prompt(ask)
             for question in questions:
                 turn = self._turns[question]
-                line = prompt.line(b"%b-q%d-a%d" % (mark.encode(), question, ask[0]), turn.text)
-                if not self._add(filled, _Size(len(line), prompt.chars + turn.chars, prompt.output), limits, room):
+                line = prompt.line(b"%b-q%d-a%d" % (mark.encode(), question, number), turn.text)
+                size = self._size(len(line), prompt.chars + turn.chars, prompt.output)
+                if limits is not None and (full_of := filled.lacks(size, limits, room)):
+                    filled.full_of = full_of
+                    waiting.write_all()
                     return filled
-                into.write(line)
-                filled.taken.append((question, ask[0]))
+                filled.add((question, number), size)
+                waiting.add(line)
+        waiting.write_all()
         return filled
 
-    def _add(self, filled: Filled, size: "_Size", limits: BatchLimits | None, room: Room) -> bool:
-        """Count a line in; False: it has no room."""
-        drafts = self._drafts
-        input_tokens = ceil(size.chars / drafts.model.chars_per_token)
-        usd = self._most(ceil(size.chars / min(tokens.UPPER_BOUND_CHARS_PER_TOKEN, drafts.model.chars_per_token)), size)
-        whole = None if usd is None or filled.most_usd is None else filled.most_usd + usd
-        if limits is not None:
-            passed = {
-                "requests": len(filled.taken) >= limits.requests,
-                "bytes": filled.bytes + size.bytes > limits.bytes,
-                "tokens": room.tokens is not None and filled.input_tokens + input_tokens > room.tokens,
-                "dollars": room.usd is not None and whole is not None and whole > room.usd,
-            }
-            filled.full_of = next((what for what, is_passed in passed.items() if is_passed), "")
-            if filled.full_of:
-                return False
-        filled.bytes += size.bytes
-        filled.input_tokens += input_tokens
-        filled.most_usd = whole
-        return True
-
-    def _most(self, input_tokens: int, size: "_Size") -> Decimal | None:
-        recipe = self._job.recipe
-        given = ceil(input_tokens / BOUND_STEP_TOKENS) * BOUND_STEP_TOKENS
-        return most_usd(recipe.provider, recipe.model.name, recipe.host, given, size.output)
+    def _size(self, line_bytes: int, chars: int, output: int) -> "_Size":
+        recipe, ratio = self._job.recipe, self._drafts.model.chars_per_token
+        most_tokens = ceil(chars / min(tokens.UPPER_BOUND_CHARS_PER_TOKEN, ratio))
+        given = -(-most_tokens // BOUND_STEP_TOKENS) * BOUND_STEP_TOKENS
+        usd = most_usd(recipe.provider, recipe.model.name, recipe.host, given, output)
+        return _Size(line_bytes, ceil(chars / ratio), usd)
 
     def _by_ask(self, requests: Iterable[RequestName]) -> Iterator[tuple[tuple[int, Ask | None], list[int]]]:
         """Yield each ask with texts, None where none is left, and the questions to it."""
@@ -202,14 +218,22 @@ class Rendering:
         return shape.prompt(pack_block(entries), ask.pack)
 
 
-class _Size(NamedTuple):
-    """How large one request is."""
+class _Waiting:
+    """Lines on their way into a file, some at a time: each write costs the system more than a line does."""
 
-    bytes: int
-    chars: int
-    """Of the prompt, by `tokens.size`."""
-    output: int
-    """Most tokens of its reply."""
+    def __init__(self, into: IO[bytes]) -> None:
+        self._into, self._lines, self._bytes = into, list[bytes](), 0
+
+    def add(self, line: bytes) -> None:
+        self._lines.append(line)
+        self._bytes += len(line)
+        if self._bytes > WRITTEN_AT_ONCE:
+            self.write_all()
+
+    def write_all(self) -> None:
+        self._into.write(b"".join(self._lines))
+        self._lines.clear()
+        self._bytes = 0
 
 
 class _Turn(NamedTuple):
