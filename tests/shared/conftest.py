@@ -1,0 +1,59 @@
+"""Real servers, started once a kind, and links to them: each test is a tenant of its own."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack
+from secrets import token_hex
+
+import pytest
+from pydantic import SecretStr
+
+from tests.shared.servers_of_tests import KINDS, ServerOfTests
+from xscore.settings.offline import SharedSettings
+from xscore.shared.connect import opener
+from xscore.shared.link import Link
+from xscore.shared.server import SharedServer
+
+
+@pytest.fixture(scope="module", params=sorted(KINDS))
+def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerOfTests]:
+    """A server of each kind; skipped where it is not installed."""
+    started = KINDS[request.param](tmp_path_factory.mktemp(request.param))
+    yield started
+    started.kill()
+
+
+@pytest.fixture
+def tenant() -> str:
+    """A tenant of the test's own."""
+    return f"t-{token_hex(6)}"
+
+
+@pytest.fixture
+def shared(running: ServerOfTests, tenant: str) -> SharedSettings:
+    """Settings that name the server and the tenant."""
+    return SharedSettings(url=SecretStr(running.url), tenant=tenant)
+
+
+@pytest.fixture
+async def server(shared: SharedSettings) -> AsyncIterator[SharedServer]:
+    """A connection to the server."""
+    opened = opener(shared)()
+    yield opened
+    await opened.aclose()
+
+
+NewLink = Callable[..., Link]
+
+
+@pytest.fixture
+async def link_to(shared: SharedSettings) -> AsyncIterator[NewLink]:
+    """Make links to the server, each as of a process of its own; options as of `Link`."""
+    async with AsyncExitStack() as stack:
+
+        def make(settings: SharedSettings = shared, **options: object) -> Link:
+            wanted = {"require": settings.require, "timeout_s": settings.timeout_s, **options}
+            made = Link(opener(settings), **wanted)  # type: ignore[arg-type]  # options of a test's choice
+            stack.push_async_callback(made.aclose)
+            return made
+
+        yield make
