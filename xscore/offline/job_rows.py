@@ -18,7 +18,7 @@ from xscore import money
 from xscore.database import making_sense
 from xscore.errors import NothingMatched
 from xscore.prompts.judge import turn_block
-from xscore.records import JudgeIdentity, Turn
+from xscore.records import JudgeIdentity, Scope, Turn
 from xscore.scorer.draft import Drafts, JudgeModel
 from xscore.scorer.packs import Profile
 from xscore.scorer.repair import Ask, Rung
@@ -58,6 +58,8 @@ class Recipe:
     """`judge.context` as it was."""
     tests: Literal["cards", "full"]
     """`judge.tests` as it was."""
+    scope: Scope = Scope()  # noqa: RUF009  frozen
+    """What the user narrowed the list to."""
 
     def drafts(self, secret: bytes) -> Drafts:
         """Return what shapes the prompts. secret: of the store."""
@@ -77,7 +79,8 @@ class Recipe:
         with making_sense("the plan of a job"):
             given = json.loads(text)
             model, packs = JudgeModel(**given.pop("model")), Profile(**given.pop("packs"))
-            return cls(model=model, packs=packs, **given)
+            scope = Scope(**{name: tuple(words) for name, words in given.pop("scope", {}).items()})
+            return cls(model=model, packs=packs, scope=scope, **given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

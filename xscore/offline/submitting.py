@@ -135,13 +135,15 @@ class Drawn:
         return Estimate(judge=judge, primary=None, by_kind={}, by_folder={}, caps=told.caps)
 
 
-def draw_up(parts: Parts, questions: Questions, *, scope: Scope, limits: BatchLimits) -> Drawn:
+def draw_up(
+    parts: Parts, questions: Questions, *, scope: Scope, limits: BatchLimits, only: frozenset[str] | None = None
+) -> Drawn:
     """Plan a list, with the index as it stands; send and write nothing but the packs of memories.
 
-    limits: those in force. Raises UsageError for the judge without a model, for a scope or a question that cannot be.
+    limits: those in force. only: paths, as `memories` has it. Raises UsageError for the judge without a model, for a scope or a question that cannot be.
     """
     seat = batch_seat(parts)
-    found = memories(parts, scope)
+    found = memories(parts, scope, only=only)
     shared = found.of_repository()
     drafts, identity = experienced(parts, seat), seat.identity
     key = judge_key(identity)
@@ -171,6 +173,7 @@ def draw_up(parts: Parts, questions: Questions, *, scope: Scope, limits: BatchLi
             reasons_from=drafts.reasons_from,
             context=parts.settings.judge.context,
             tests=parts.settings.judge.tests,
+            scope=scope,
         ),
         of_user=len(found.candidates) - len(shared.candidates),
         before=frozenset(others),
