@@ -11,6 +11,7 @@ from xscore.cli.terminal import echo, print_json
 from xscore.pipeline.receipt import SCHEMA
 from xscore.records import Setting
 from xscore.safe_text import one_line
+from xscore.shared.connect import shown
 
 if TYPE_CHECKING:
     from xscore.settings import Loaded
@@ -46,11 +47,13 @@ def show(origin: bool, flags: Flags) -> None:
 
 
 def effective(loaded: "Loaded") -> list[Setting]:
-    """Every setting with its value in words and its origin; a key is masked."""
+    """Every setting with its value in words and its origin; a key is masked, and what a URL holds of one is left out."""
     found = []
     for name, origin in loaded.origins.items():
         section, field = name.split(".", 1)
         value = getattr(getattr(loaded.settings, section), field)
+        if name == "shared.url" and value.get_secret_value():
+            value = shown(value.get_secret_value())
         found.append(Setting(name, in_words(value), origin))
     return found
 

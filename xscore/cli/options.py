@@ -181,6 +181,12 @@ LIMITS: dict[str, Option] = {
     "rpm": click.option("--rpm", metavar="N", type=COUNT, help="Requests a minute."),
     "tpm": click.option("--tpm", metavar="N", type=COUNT, help="Tokens a minute."),
     "max_usd": click.option("--max-usd", metavar="DOLLARS", help="Cap on this turn, reserved before each send."),
+    "require_shared": click.option(
+        "--require-shared",
+        is_flag=True,
+        default=None,
+        help="Stop where the shared server (shared.url) cannot be asked, instead of going on without it.",
+    ),
     "deadline": click.option(
         "--deadline",
         metavar="TIME",

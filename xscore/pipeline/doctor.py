@@ -22,6 +22,7 @@ from xscore.providers.context_length import is_listed
 from xscore.providers.provider import Adaptable
 from xscore.providers.spec import Spec, connect
 from xscore.records import Capability, Diagnosis, Finding
+from xscore.shared import checks as shared_checks
 
 NAMES_SHOWN = 5
 
@@ -40,6 +41,7 @@ async def diagnose(parts: Parts, *, probe: bool) -> Diagnosis:
         *probed,
         *_answerer(parts),
         _embedder(parts),
+        *await shared_checks.look(parts.settings.shared),
     ]
     if probe and parts.answerer is not None:
         findings.extend(await _listed(parts))

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from xscore.cache.judgment_store import JudgmentStore
+from xscore.errors import UsageError
 from xscore.providers.limits import Budget
 from xscore.providers.rate_budget import RateBudget
 from xscore.providers.rates import Rates
@@ -59,9 +60,11 @@ async def joined(
     """Join what a desk spends through to the server of these settings.
 
     note: tells the user when the server goes away, and when it is back. clock: Unix seconds.
-    Raises UsageError for a URL that names no server, and where its extra is missing.
+    Raises UsageError for a URL that names no server, where its extra is missing, and where one is required of none.
     """
     if not settings.url.get_secret_value():
+        if settings.require:
+            raise UsageError("a shared server is required, and none is set", hint="Set shared.url (XSCORE_SHARED_URL).")
         yield Joined(judgments, budget)
         return
     link = Link(opener(settings), require=settings.require, timeout_s=settings.timeout_s, note=note)
