@@ -47,7 +47,7 @@ def show(origin: bool, flags: Flags) -> None:
 
 
 def effective(loaded: "Loaded") -> list[Setting]:
-    """Every setting with its value in words and its origin; a key is masked, and what a URL holds of one is left out."""
+    """Every setting with its value in words and its origin; a key is masked, and a URL shows none."""
     found = []
     for name, origin in loaded.origins.items():
         section, field = name.split(".", 1)
