@@ -140,6 +140,9 @@ def spoil(fault: Fault, content: str, ids: tuple[str, ...]) -> str:
     values = {Fault.NAN: "NaN", Fault.OUT_OF_RANGE: "700", Fault.STRING_SCORE: '"0.9"', Fault.TRUE_SCORE: "true"}
     found = json.loads(content)
     scores: dict[str, Any] = found["scores"]
+    start = '{"scores": {'
+    if scores and all(isinstance(one, dict) for one in scores.values()):  # of the first question that shares the prompt
+        scores, start = next(iter(scores.values())), f'{start}"{next(iter(scores))}": {{'
     first = ids[0]
     if fault is Fault.MISSING_ID:
         del scores[first]
@@ -150,5 +153,5 @@ def spoil(fault: Fault, content: str, ids: tuple[str, ...]) -> str:
         return spoiled.replace(f'"{first}": {scores[first]}', f'"{first}": {values[fault]}', 1)
     if fault is Fault.DUPLICATE_ID:
         other = 100 - scores[first] if scores[first] != 50 else 51
-        return spoiled.replace('{"scores": {', f'{{"scores": {{"{first}": {other}, ', 1)
+        return spoiled.replace(start, f'{start}"{first}": {other}, ', 1)
     return spoiled

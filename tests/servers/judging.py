@@ -3,12 +3,13 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.servers.scoring import ScoringFunction
 from xscore.hashing import content_hash
-from xscore.providers.pack_reading import around_memories, shown_memories
+from xscore.providers.pack_reading import Shown, around_memories, shown_memories, shown_questions
 
 _SCORED = re.compile(r"<(memory|code)\b[^>]*\bscore=")
 """Memories that carry a score are shown for answering, not for judging."""
@@ -29,7 +30,8 @@ class Counts:
     cached_tokens: int = 0
     written_tokens: int = 0
     judgments: Counter[str] = field(default_factory=Counter)
-    """content hash of (path, entity, text) -> how often it was scored in a reply that was sent whole."""
+    """content hash of (path, entity, text) -> how often it was scored in a reply that was sent whole; for each of the
+    questions that share a prompt once."""
     judged_places: Counter[str] = field(default_factory=Counter)
     """`path::entity` -> how often."""
     bodies: list[dict[str, Any]] = field(default_factory=list)
@@ -41,15 +43,18 @@ class Counts:
 
     def count_judged(self, prompt: str) -> None:
         """Count every memory of a prompt whose reply went out."""
+        times = max(1, len(shown_questions(prompt)))
         for memory in shown_memories(prompt):
-            self.judgments[content_hash(memory.path, memory.entity, memory.text)] += 1
-            self.judged_places[f"{memory.path}::{memory.entity}"] += 1
+            self.judgments[content_hash(memory.path, memory.entity, memory.text)] += times
+            self.judged_places[f"{memory.path}::{memory.entity}"] += times
 
 
 def asked_ids(schema: dict[str, Any] | None, prompt: str) -> tuple[str, ...]:
     """Return the ids to score: the schema's, or, for a request without one, those of unscored memory blocks."""
     if schema is not None:
-        return tuple(schema.get("properties", {}).get("scores", {}).get("required", ()))
+        scores = schema.get("properties", {}).get("scores", {})
+        nested = [one for one in scores.get("properties", {}).values() if one.get("type") == "object"]
+        return tuple((nested[0] if nested else scores).get("required", ()))
     if _SCORED.search(prompt):
         return ()
     return tuple(dict.fromkeys(memory.id for memory in shown_memories(prompt)))
@@ -58,7 +63,18 @@ def asked_ids(schema: dict[str, Any] | None, prompt: str) -> tuple[str, ...]:
 def judged(prompt: str, ids: tuple[str, ...], *, score: ScoringFunction, reasons_from: int) -> str:
     """Score these ids of a prompt; return the judging object as text."""
     shown = {memory.id: memory for memory in shown_memories(prompt)}
-    turn = around_memories(prompt)
+    questions = shown_questions(prompt)
+    if not questions:
+        scores, reasons = _scored(shown, ids, around_memories(prompt), score, reasons_from)
+        return json.dumps({"scores": scores, "reasons": reasons})
+    each = {code: _scored(shown, ids, asked, score, reasons_from) for code, asked in questions.items()}
+    explained = [{"q": code, **reason} for code, (_, said) in each.items() for reason in said]
+    return json.dumps({"scores": {code: found for code, (found, _) in each.items()}, "reasons": explained})
+
+
+def _scored(
+    shown: Mapping[str, Shown], ids: tuple[str, ...], turn: str, score: ScoringFunction, reasons_from: int
+) -> tuple[dict[str, int], list[dict[str, str]]]:
     scores: dict[str, int] = {}
     reasons: list[dict[str, str]] = []
     for code in ids:
@@ -66,4 +82,4 @@ def judged(prompt: str, ids: tuple[str, ...], *, score: ScoringFunction, reasons
         scores[code], reason = given if isinstance(given, tuple) else (given, "scored")
         if scores[code] >= reasons_from:
             reasons.append({"id": code, "reason": reason})
-    return json.dumps({"scores": scores, "reasons": reasons})
+    return scores, reasons

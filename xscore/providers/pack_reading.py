@@ -1,7 +1,7 @@
 """Read a judging prompt the way a judge does: which memories are shown, and what stands around them.
 
 For providers that judge without a model (`scripted`, test servers). It is tolerant: it needs `<memory id="…" …>`
-blocks only, takes the path from an enclosing `<file path="…">`, and does not check the prompt against the protocol.
+blocks only (and, of a prompt that questions share, `<question id="…">`), takes the path from an enclosing `<file path="…">`, and does not check the prompt against the protocol.
 """
 
 import re
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from html import unescape
 
 _TAG = re.compile(r"<file\b([^>]*)>|</file>|<memory\b([^>]*)>(.*?)</memory>", re.DOTALL)
+_QUESTION = re.compile(r'<question id="([^"]*)">(.*?)</question>', re.DOTALL)
 _ATTRIBUTE = re.compile(r'([\w-]+)="([^"]*)"')
 
 
@@ -39,6 +40,11 @@ def shown_memories(prompt: str) -> tuple[Shown, ...]:
             memory_id = attributes.get("id", "")
             found.append(Shown(memory_id, attributes.get("kind", ""), own_path, entity, match[3].strip("\n")))
     return tuple(found)
+
+
+def shown_questions(prompt: str) -> dict[str, str]:
+    """Return the questions that share a prompt, by code; none where it has one turn."""
+    return dict(_QUESTION.findall(_TAG.sub(" ", prompt)))
 
 
 def around_memories(prompt: str) -> str:

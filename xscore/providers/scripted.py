@@ -7,13 +7,13 @@ no model's judgment; its token counts are characters / 4 and its calls cost $0.
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from xscore.hashing import digest
 from xscore.providers.hosts import NOWHERE
-from xscore.providers.pack_reading import Shown, around_memories, shown_memories
+from xscore.providers.pack_reading import Shown, around_memories, shown_memories, shown_questions
 from xscore.providers.provider import OnText
 from xscore.providers.reply_schema import SCORE_MAX
 from xscore.providers.script import Rule, Script, read_script
@@ -78,7 +78,17 @@ class ScriptedProvider:
         if not request.reply_ids:
             return self.script.answer
         shown = {memory.id: memory for memory in shown_memories(prompt)}
-        turn = around_memories(prompt)
+        if not request.reply_questions:
+            scores, reasons = self._scored(request, shown, around_memories(prompt))
+            return json.dumps({"scores": scores, "reasons": reasons})
+        asked = shown_questions(prompt)
+        each = {code: self._scored(request, shown, asked[code]) for code in request.reply_questions}
+        explained = [{"q": code, **reason} for code, (_, said) in each.items() for reason in said]
+        return json.dumps({"scores": {code: found for code, (found, _) in each.items()}, "reasons": explained})
+
+    def _scored(
+        self, request: Request, shown: Mapping[str, Shown], turn: str
+    ) -> tuple[dict[str, int], list[dict[str, str]]]:
         scores: dict[str, int] = {}
         reasons: list[dict[str, str]] = []
         for code in request.reply_ids:
@@ -86,7 +96,7 @@ class ScriptedProvider:
             scores[code] = round(score * SCORE_MAX)
             if scores[code] >= REASONS_FROM:
                 reasons.append({"id": code, "reason": reason})
-        return json.dumps({"scores": scores, "reasons": reasons})
+        return scores, reasons
 
     def _judge(self, memory: Shown, turn: str) -> tuple[float, str]:
         if self._score is not None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
 
+from xscore.cache.judgment_store import Claims, Write
 from xscore.errors import BudgetExhausted, NotSent, PromptTooLong, ProviderError, RequestRejected, Unreachable
 from xscore.providers.provider import Provider
 from xscore.records import Cause, Completion, Finish, Judgment, Request, Share, Unjudged
@@ -19,14 +20,12 @@ from xscore.scorer.draft import Drafts
 from xscore.scorer.fanout import Stop, fan_out
 from xscore.scorer.hearing import Heard, hear
 from xscore.scorer.judge import Texts
-from xscore.scorer.model_judge import Write
 from xscore.scorer.packs import Pack
 from xscore.scorer.parse import NOTHING
 from xscore.scorer.parse_questions import Replies, read_questions
 from xscore.scorer.repair import Ask
 from xscore.scorer.run import Faults
 from xscore.scorer.shared_drafts import chunks, most_questions, question_size, room_for_questions, shared_request
-from xscore.scorer.sharing import Claims
 from xscore.scorer.split import PartTally
 
 MOST_REJECTED = 3
@@ -57,8 +56,6 @@ class Unit:
 
     pack: Pack
     questions: tuple[int, ...]
-    prior: float
-    """Of its best memory for any of them."""
 
 
 @dataclass(slots=True)
@@ -110,23 +107,14 @@ class Together:
 
     def units(self) -> list[Unit]:
         """Group the packs by who lacks them; the most promising of any question first. None holds a single question."""
-        sizes = [question_size(self.drafts, asking.turn_text) for asking in self.askings]
-        units: list[Unit] = []
-        for pack, askers in _by_pack(self.askings):
-            memories = len(pack.members)
-            most = most_questions(self.drafts, memories, wanted=self.most)
-            tokens = min(sum(member.tokens for member in pack.members), 2 * self.drafts.profile.tokens)
-            room = room_for_questions(self.drafts, tokens, memories, most=most, context_tokens=self.context_tokens)
-            for run in chunks(askers, sizes, most=most, room=room):
-                if len(run) > 1:
-                    units.append(Unit(pack, tuple(run), self._prior(pack, run)))
-        return sorted(units, key=lambda unit: -unit.prior)
-
-    def drafted(self, unit: Unit) -> list[Request]:
-        """Return the requests of a unit, sending none."""
-        pieces = self.drafts.pieces_of(unit.pack, self.texts(unit.pack.members))
-        texts = [self.askings[number].turn_text for number in unit.questions]
-        return [shared_request(self.drafts, ask, texts)[0] for ask in self.drafts.asks(unit.pack, pieces)]
+        units = planned(
+            self.drafts,
+            [asking.packs for asking in self.askings],
+            [asking.turn_text for asking in self.askings],
+            most=self.most,
+            context_tokens=self.context_tokens,
+        )
+        return sorted(units, key=lambda unit: -self._prior(unit))
 
     async def run(self) -> None:
         """Send what questions can share; raises what a question's `write` or `claims` raise."""
@@ -141,9 +129,10 @@ class Together:
             async for _ in batches:
                 pass
 
-    def _prior(self, pack: Pack, run: Iterable[int]) -> float:
-        members = [member.content_hash for member in pack.members]
-        return max(self.askings[number].priors.get(content, 0.0) for number in run for content in members)
+    def _prior(self, unit: Unit) -> float:
+        """Return that of the best memory for any of the questions."""
+        members = [member.content_hash for member in unit.pack.members]
+        return max(self.askings[number].priors.get(content, 0.0) for number in unit.questions for content in members)
 
     async def _settle(self, unit: Unit | Sent) -> tuple[Sequence[object], Sequence[Unit | Sent]]:
         if isinstance(unit, Sent):
@@ -172,7 +161,7 @@ class Together:
             for number in ours:
                 self.askings[number].claims.release(hashes)
             return []
-        shared, tallies = Unit(unit.pack, tuple(ours), unit.prior), {number: PartTally() for number in ours}
+        shared, tallies = Unit(unit.pack, tuple(ours)), {number: PartTally() for number in ours}
         return [Sent(ask, shared, tallies, hashes) for ask in self.drafts.asks(unit.pack, pieces)]
 
     async def _send(self, sent: Sent) -> None:
@@ -215,8 +204,9 @@ class Together:
     async def _keep(self, sent: Sent, number: int, found: Heard) -> None:
         """Commit the judgments of one question, and give up what it has no score for."""
         asking, tally = self.askings[number], sent.tallies[number]
-        lost = [(piece, Unjudged(piece.content_hash, found.trouble.cause)) for piece in found.missing]
-        settled = [tally.settle(piece, result) for piece, result in [*found.judged, *lost]]
+        settled = [tally.settle(piece, judgment) for piece, judgment in found.judged]
+        for piece in found.missing:
+            tally.settle(piece, Unjudged(piece.content_hash, found.trouble.cause))
         judged = [result for result in settled if isinstance(result, Judgment)]
         parts = [judgment for piece, judgment in found.judged if piece.is_part]
         if parts or judged:
@@ -246,11 +236,33 @@ class Together:
             self.stop.set(Cause.PROVIDER, error.message)
 
 
-def _by_pack(askings: Sequence[Asking]) -> list[tuple[Pack, list[int]]]:
+def planned(
+    drafts: Drafts,
+    packs: Sequence[Sequence[Pack]],
+    turn_texts: Sequence[str],
+    *,
+    most: int,
+    context_tokens: int,
+    alone: bool = False,
+) -> list[Unit]:
+    """Say which questions share which packs. packs: what each question lacks. alone: give also what one has alone."""
+    sizes = [question_size(drafts, text) for text in turn_texts]
+    units: list[Unit] = []
+    for pack, askers in _by_pack(packs):
+        memories = len(pack.members)
+        fits = most_questions(drafts, memories, wanted=most)
+        size = min(sum(member.tokens for member in pack.members), 2 * drafts.profile.tokens)
+        room = room_for_questions(drafts, size, memories, most=fits, context_tokens=context_tokens)
+        runs = chunks(askers, sizes, most=fits, room=room)
+        units.extend(Unit(pack, tuple(run)) for run in runs if alone or len(run) > 1)
+    return units
+
+
+def _by_pack(packs: Sequence[Sequence[Pack]]) -> list[tuple[Pack, list[int]]]:
     """Give each pack, members and all, with the numbers of the questions that lack it."""
     found: dict[tuple[str, tuple[str, ...]], tuple[Pack, list[int]]] = {}
-    for number, asking in enumerate(askings):
-        for pack in asking.packs:
+    for number, lacking in enumerate(packs):
+        for pack in lacking:
             key = pack.id, tuple(member.content_hash for member in pack.members)
             found.setdefault(key, (pack, []))[1].append(number)
     return list(found.values())
