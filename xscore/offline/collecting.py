@@ -120,7 +120,11 @@ class Collector:
         verdict.judged.sort(key=itemgetter(0))
         for question, group in groupby(verdict.judged, key=itemgetter(0)):
             names = (self._keys[question], self._job.judge, 0)
-            judged: list[tuple[Piece, Judgment]] = [(piece, judgment) for _, piece, judgment in group]
+            judged: list[tuple[Piece, Judgment]] = [
+                (piece, judgment)
+                for _, piece, judgment in group
+                if piece.content_hash  # else it was erased meanwhile
+            ]
             judgments = [judgment for _, judgment in judged]
             judgments += self._parts.whole(connection, names, judged)
             insert_under(connection, judgments, names)

@@ -203,7 +203,10 @@ def questions(connection: sqlite3.Connection, job_id: str) -> dict[int, JobQuest
 
 
 def asks(connection: sqlite3.Connection, job_id: str, numbers: Iterable[int]) -> dict[int, Ask]:
-    """Return these asks by number; their pieces have no texts. Raises StoreDamaged."""
+    """Return these asks by number; their pieces have no texts, and no hash where they were erased.
+
+    Raises StoreDamaged.
+    """
     found = connection.execute(_ASKS, (job_id, json.dumps(list(numbers))))
     return {row[0]: _ask(*row[1:]) for row in found.fetchall()}
 

@@ -150,6 +150,9 @@ class Rendering:
             prompt = self._prompt(ask)
             for question in questions:
                 turn = self._turns[question]
+                if not turn.text:
+                    filled.gone.append((question, number))
+                    continue
                 line = prompt.line(b"%b-q%d-a%d" % (mark.encode(), question, number), turn.text)
                 size = self._size(len(line), prompt.chars + turn.chars, prompt.output)
                 if limits is not None and (full_of := filled.lacks(size, limits, room)):
@@ -238,7 +241,7 @@ class _Waiting:
 
 class _Turn(NamedTuple):
     text: bytes
-    """As it stands inside a JSON string."""
+    """As it stands inside a JSON string; empty: it was erased."""
     chars: int
 
 
@@ -251,7 +254,7 @@ class _Turns(dict[int, _Turn]):
 
     def __missing__(self, number: int) -> _Turn:
         for question in job_rows.questions(self._store.connection, self._job.id).values():
-            text = question.turn_text
+            text = question.turn_text if question.turn.task else ""
             self[question.number] = _Turn(inside_json(text), tokens.size(text))
         return self[number]
 

@@ -51,6 +51,8 @@ class Erasure:
     """Summaries of working sessions, blanked."""
     payloads: int = 0
     """Event payloads, blanked."""
+    questions: int = 0
+    """Questions of offline jobs that said a line of one, blanked."""
     observations: int = 0
     """What the user's store had noted of them."""
     shared: int = 0

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from xscore.memory.erasure.jobs import forget_in_jobs
 from xscore.memory.erasure.plan import AMONG, Plan
 from xscore.memory.events import EventName, emit
 from xscore.memory.session_digest import rebuild_summary
@@ -60,6 +61,7 @@ def carry_out(connection: sqlite3.Connection, plan: Plan, *, now: float, forget:
     done["sessions"] = _sessions(connection, plan)
     done["checkpoints"] = _checkpoints(connection, plan)
     done["payloads"] = _payloads(connection, plan)
+    done["questions"] = forget_in_jobs(connection, plan)
     _tombstones(connection, plan, now=now, forget=forget)
     return done
 
