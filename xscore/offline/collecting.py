@@ -57,6 +57,7 @@ class Collector:
     def __init__(self, store: Store, lease: JobLease, job: Job, ledger: BatchLedger) -> None:
         self.strays = Strays()
         self._store, self._lease, self._job, self._ledger = store, lease, job, ledger
+        self._secret = job.recipe.drafts().secret
         self._asks: dict[int, tuple[Ask, tuple[str, ...]]] = {}
         self._keys = {number: one.turn_key for number, one in job_rows.questions(store.connection, job.id).items()}
         self._parts = PartsOfMemories(store, job)
@@ -111,7 +112,7 @@ class Collector:
             self._asks = {}
         missing = numbers - self._asks.keys()
         for number, ask in job_rows.asks(connection, self._job.id, missing).items() if missing else ():
-            self._asks[number] = ask, deal(len(ask.pieces), secret=self._store.secret, pack=ask.pack)
+            self._asks[number] = ask, deal(len(ask.pieces), secret=self._secret, pack=ask.pack)
         return self._asks
 
     def _keep(self, connection: Connection, verdict: Verdict) -> None:

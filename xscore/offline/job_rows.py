@@ -10,7 +10,7 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from typing import Literal
 
@@ -60,14 +60,17 @@ class Recipe:
     """`judge.tests` as it was."""
     scope: Scope = Scope()  # noqa: RUF009  frozen
     """What the user narrowed the list to."""
+    deal: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
+    """Keys the deal of ids, in hex. The job's own and not the store's: that one is another where another user accepts
+    the store, or a cache brings it to another machine, and a reply read by it would give scores to the wrong memories."""
 
-    def drafts(self, secret: bytes) -> Drafts:
-        """Return what shapes the prompts. secret: of the store."""
-        return Drafts(self.model, self.packs, secret, self.reasons_from)
+    def drafts(self) -> Drafts:
+        """Return what shapes the prompts."""
+        return Drafts(self.model, self.packs, bytes.fromhex(self.deal), self.reasons_from)
 
     def identity(self) -> JudgeIdentity:
         """Name the judge."""
-        return self.drafts(b"").identity(provider=self.provider, host=self.host)
+        return self.drafts().identity(provider=self.provider, host=self.host)
 
     def to_json(self) -> str:
         """Write it for the store."""

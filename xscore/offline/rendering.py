@@ -123,7 +123,7 @@ class Rendering:
                 hint=f"Collect what was sent, then `xscore batch cancel {job.id}` and submit the list again.",
             )
         self._store, self._host, self._job = store, host, job
-        self._drafts = job.recipe.drafts(store.secret)
+        self._drafts = job.recipe.drafts()
         self._turns = _Turns(store, job)
         self._shapes: dict[tuple[object, ...], Shape] = {}
         self._members: dict[str, Candidate] | None = None
