@@ -77,17 +77,43 @@ def working_diff(root: Path) -> str:
     A repository can configure clean filters, which git would run on changed files; they are switched off. Submodules,
     which bring a configuration of their own, are not looked into. Where a filter cannot be switched off: no diff.
     """
-    listed = ask_git(root, "config", "--includes", "--name-only", "--null", "--get-regexp", r"^filter\.") or b""
-    names = {key.rsplit(".", 1)[0] for key in listed.decode("utf-8", "surrogateescape").split("\0") if key}
-    if any("=" in name for name in names):  # `-c` ends a name there
+    off = _filters_off(root)
+    if off is None:
         return ""
-    off = [
-        part for name in sorted(names) for key in ("clean", "smudge", "process") for part in ("-c", f"{name}.{key}=")
-    ]
-    off += [part for name in sorted(names) for part in ("-c", f"{name}.required=false")]
     plain = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
     diff = ask_git(root, *off, "diff", "HEAD", *plain, "--src-prefix=a/", "--dst-prefix=b/", "--relative", "--", ".")
     return (diff or b"").decode("utf-8", "replace")
+
+
+def changed_files(root: Path, since: str = "HEAD") -> frozenset[str] | None:
+    """Return the files that differ between a revision and the working tree, new ones among them, as git writes paths.
+
+    None: git is missing or refuses, or there is no such revision. Filters and submodules are treated as by
+    `working_diff`; where a filter cannot be switched off, it is None as well.
+    """
+    off = _filters_off(root)
+    named = ask_git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{since}^{{commit}}")
+    if off is None or named is None:
+        return None
+    plain = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--no-renames", "--relative")
+    commit = named.decode("ascii", "replace").strip()
+    differs = ask_git(root, *off, "diff", "--name-only", "-z", *plain, commit, "--", ".")
+    new = ask_git(root, *off, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
+    if differs is None or new is None:
+        return None
+    return frozenset(name for name in (differs + new).decode("utf-8", "surrogateescape").split("\0") if name)
+
+
+def _filters_off(root: Path) -> list[str] | None:
+    """Return what switches off every clean filter that the repository configures; None: one cannot be."""
+    listed = ask_git(root, "config", "--includes", "--name-only", "--null", "--get-regexp", r"^filter\.") or b""
+    names = {key.rsplit(".", 1)[0] for key in listed.decode("utf-8", "surrogateescape").split("\0") if key}
+    if any("=" in name for name in names):  # `-c` ends a name there
+        return None
+    off = [
+        part for name in sorted(names) for key in ("clean", "smudge", "process") for part in ("-c", f"{name}.{key}=")
+    ]
+    return off + [part for name in sorted(names) for part in ("-c", f"{name}.required=false")]
 
 
 def recent_commits(root: Path, *, commits: int = 30) -> tuple[tuple[float, str], ...]:

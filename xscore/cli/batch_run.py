@@ -81,7 +81,7 @@ def show(found: "JobReport", terminal: Terminal) -> int:
 
     if terminal.as_json:
         print_json(job_page.as_json(found))
-    elif found.lines:
+    elif found.lines and found.command == "run":
         echo(job_page.page(found))
     for warning in found.warnings:
         terminal.note(warning)

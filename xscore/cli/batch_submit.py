@@ -14,6 +14,7 @@ from xscore.safe_text import one_line
 from xscore.wording import counted, dollars, share, tokens
 
 if TYPE_CHECKING:
+    from xscore.offline.job_rows import Command
     from xscore.offline.submitting import Drawn, Takes
     from xscore.pipeline.build import Pipeline
     from xscore.pipeline.parts import Parts
@@ -43,22 +44,36 @@ def submit(questions: Path, flags: Flags) -> int:
     from xscore.offline import questions_file
 
     asked = questions_file.read(questions)
-    terminal, settings = flags.terminal, read_settings(flags)
-    watch = Watch(terminal, agreed=flags.agreed, called="This job")
+    settings = read_settings(flags)
+    watch = Watch(flags.terminal, agreed=flags.agreed, called="This job")
     dry = bool(flags.given["dry_run"])
     chosen = settings.settings
 
     async def work(pipeline: "Pipeline") -> int:
-        drawn = _drawn(pipeline.parts, asked, flags, terminal)
-        if not drawn.plan.requests or dry:
-            return _nothing_sent(pipeline.parts, drawn, terminal, dry=dry)
-        _agree(pipeline.parts, drawn)
-        return await _send(pipeline.parts, drawn, terminal, chosen)
+        return await submitted(pipeline.parts, asked, flags, chosen, dry=dry)
 
     return in_pipeline(work, settings, watch)
 
 
-def _drawn(parts: "Parts", asked: "Questions", flags: Flags, terminal: Terminal) -> "Drawn":
+async def submitted(
+    parts: "Parts",
+    asked: "Questions",
+    flags: Flags,
+    settings: "Settings",
+    *,
+    dry: bool,
+    command: "Command" = "submit",
+    only: frozenset[str] | None = None,
+) -> int:
+    """Plan a list, agree to it and send it as far as it goes; return the exit code. only: paths, as `memories` has."""
+    drawn = _drawn(parts, asked, flags, only=only)
+    if not drawn.plan.requests or dry:
+        return _nothing_sent(parts, drawn, flags.terminal, dry=dry)
+    _agree(parts, drawn)
+    return await _send(parts, drawn, flags.terminal, settings, command=command)
+
+
+def _drawn(parts: "Parts", asked: "Questions", flags: Flags, *, only: frozenset[str] | None) -> "Drawn":
     """Bring the index up to date, plan, and show what it takes."""
     from xscore import sealing
     from xscore.offline.rendering import limits_in_force
@@ -71,8 +86,8 @@ def _drawn(parts: "Parts", asked: "Questions", flags: Flags, terminal: Terminal)
     parts.index()
     parts.observer.stage("pool")
     limits = limits_in_force(host.limits, parts.settings.batch, is_sealed=is_sealed)
-    drawn = draw_up(parts, asked, scope=flags.scope, limits=limits)
-    if not terminal.as_json:
+    drawn = draw_up(parts, asked, scope=flags.scope, limits=limits, only=only)
+    if not flags.terminal.as_json:
         echo(page(drawn.takes))
     return drawn
 
@@ -107,7 +122,7 @@ def _agree(parts: "Parts", drawn: "Drawn") -> None:
         )
 
 
-async def _send(parts: "Parts", drawn: "Drawn", terminal: Terminal, settings: "Settings") -> int:
+async def _send(parts: "Parts", drawn: "Drawn", terminal: Terminal, settings: "Settings", *, command: "Command") -> int:
     """Commit the job, have it sent as far as it goes, and say where it stands."""
     from xscore.offline import machine
     from xscore.offline.submitting import batch_seat, keep, keep_settled
@@ -118,7 +133,7 @@ async def _send(parts: "Parts", drawn: "Drawn", terminal: Terminal, settings: "S
     if seat.capability is not None:
         host.adopt(seat.capability)
     keep_settled(parts, drawn)
-    job = keep(parts, drawn)
+    job = keep(parts, drawn, command=command)
     try:
         standing = await machine.advance(parts.store, settings, host, job, clock=parts.clock, note=parts.observer.note)
     except XscoreError:

@@ -25,6 +25,7 @@ COMMANDS: dict[str, Entry] = {
         "xscore.cli.evaluate", "evaluate", "How well the judge finds what it should: recall, precision, dollars."
     ),
     "batch": Entry("xscore.cli.batch", "batch", "Lists of questions, judged offline: by Batch API, or live."),
+    "rescore": Entry("xscore.cli.rescore", "rescore", "Bring judgments up to date after edits: only what is missing."),
     "cache": Entry("xscore.cli.cache", "cache", "Judgments that were paid for: stats, prune, export, import."),
     "turns": Entry("xscore.cli.turns", "turns", "Past turns, newest first: state, judge, kept, dollars, seconds."),
     "turn": Entry("xscore.cli.turn", "turn", "One past turn: show replays its receipt."),
@@ -76,6 +77,11 @@ BATCH_COMMANDS: dict[str, Entry] = {
     "run": Entry(
         "xscore.cli.batch_run", "run", "Judge a list by live calls, with checkpoints; --out writes the ranks."
     ),
+    "status": Entry("xscore.cli.batch_status", "status", "How far a job is: judged, at the vendor, dollars."),
+    "wait": Entry("xscore.cli.batch_wait", "wait", "Collect until all is in."),
+    "collect": Entry("xscore.cli.batch_collect", "collect", "Fetch what has come back, send what is next."),
+    "cancel": Entry("xscore.cli.batch_cancel", "cancel", "Send nothing more of a job; keep what was run."),
+    "list": Entry("xscore.cli.batch_list", "list_jobs", "Every job of this repository, newest first."),
 }
 """Of `xscore batch`."""
 

@@ -37,6 +37,10 @@ class JobWishes:
     command: Command = "run"
     out: Path | None = None
     workers: int = 1
+    only: frozenset[str] | None = None
+    """Only memories of these files; None: whatever the scope leaves."""
+    ranks: bool = True
+    """Whether each question is ranked; else it has its account alone."""
     started: float | None = None
     """`time.monotonic()` from which the deadline counts; None: from now."""
 
@@ -92,15 +96,22 @@ async def run_list(parts: Parts, questions: Questions, *, scope: Scope, wishes: 
     started = time.monotonic() if wishes.started is None else wishes.started
     if wishes.out is not None:
         check_place(wishes.out, store_dir=parts.store.path.parent)
-    parts.observer.stage("index")
-    parts.index()
-    parts.observer.stage("pool")
-    found = memories(parts, scope)
-    plan = plan_live(parts, prepare(parts, enumerate(questions.all), found))
+    found, plan = plan_list(parts, questions, scope=scope, only=wishes.only)
     confirm(parts, plan)
     run = _ListRun(parts, questions, found, plan, wishes, started)
     await run.go()
     return run.report()
+
+
+def plan_list(
+    parts: Parts, questions: Questions, *, scope: Scope, only: frozenset[str] | None = None
+) -> tuple[Memories, LivePlan]:
+    """Bring the index up to date, fetch the memories and say what the list would take. Sends nothing."""
+    parts.observer.stage("index")
+    parts.index()
+    parts.observer.stage("pool")
+    found = memories(parts, scope, only=only)
+    return found, plan_live(parts, prepare(parts, enumerate(questions.all), found))
 
 
 @dataclass(slots=True)
@@ -124,7 +135,7 @@ class _ListRun:
     async def go(self) -> None:
         parts = self.parts
         calls = parts.judge.calls
-        if parts.judge.is_model and calls is not None:
+        if parts.judge.is_model and calls is not None and self.plan.candidates:
             if parts.settings.judge.replay:
                 self.end = LiveEnd(Cause.REPLAY, STOPPED[Cause.REPLAY])
             else:
@@ -159,6 +170,7 @@ class _ListRun:
                 self.questions.all,
                 self.found.scope,
                 count=self.wishes.workers,
+                only=self.wishes.only,
                 told=self._took,
                 progress=progress,
                 deadline=deadline,
@@ -199,7 +211,9 @@ class _ListRun:
                     file.add(rows)
 
                 questions = prepare(self.parts, enumerate(self.questions.all), self.found)
-                self.lines = await results.rank_all(self.parts, questions, settle, keep, judged=self.judged)
+                self.lines = await results.rank_all(
+                    self.parts, questions, settle, keep if self.wishes.ranks else None, judged=self.judged
+                )
 
     async def _settled(self, prepared: Prepared, known: Known, desk: Desk | None) -> Sequence[Outcome]:
         if desk is None:

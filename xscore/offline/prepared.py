@@ -50,11 +50,17 @@ class Memories:
         return replace(self, candidates=tuple(one for one in self.candidates if one.layer is not Layer.USER))
 
 
-def memories(parts: Parts, scope: Scope) -> Memories:
-    """Fetch the pool that all questions share. Raises UsageError for a scope that names nothing, StoreDamaged."""
+def memories(parts: Parts, scope: Scope, *, only: frozenset[str] | None = None) -> Memories:
+    """Fetch the pool that all questions share. Raises UsageError for a scope that names nothing, StoreDamaged.
+
+    only: paths; what belongs to no other file is to be judged. None: the scope alone narrows.
+    """
     with made_in_bulk():
         everything = parts.store.fetch(tests=parts.settings.judge.tests).candidates
-        return Memories(everything, narrow(everything, scope), scope)
+        inside = narrow(everything, scope)
+        if only is not None:
+            inside = tuple([one for one in inside if one.path in only])
+        return Memories(everything, inside, scope)
 
 
 def prepare(parts: Parts, questions: Iterable[tuple[int, Question]], found: Memories) -> Iterator[Prepared]:

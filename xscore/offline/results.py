@@ -102,15 +102,22 @@ async def rank_all(
     parts: Parts,
     questions: Iterable[Prepared],
     settle: Callable[[Prepared], Awaitable[Sequence[Outcome]]],
-    keep: Callable[[Sequence[Row]], None],
+    keep: Callable[[Sequence[Row]], None] | None,
     *,
     judged: Mapping[int, int],
 ) -> list[QuestionLine]:
-    """Rank every question in its order. Cancelled, it raises CancelledError between two questions."""
+    """Rank every question in its order. Cancelled, it raises CancelledError between two questions.
+
+    keep: takes the rows; None: nothing is ranked, each question has its account alone.
+    """
     lines = []
     for prepared in questions:
         await asyncio.sleep(0)
-        line, rows = ranked(parts, prepared, await settle(prepared), judged=judged.get(prepared.number, 0))
+        settled, here = await settle(prepared), judged.get(prepared.number, 0)
+        if keep is None:
+            lines.append(_line(prepared, settled, here, ()))
+            continue
+        line, rows = ranked(parts, prepared, settled, judged=here)
         lines.append(line)
         keep(rows)
     return lines

@@ -140,7 +140,8 @@ def draw_up(
 ) -> Drawn:
     """Plan a list, with the index as it stands; send and write nothing but the packs of memories.
 
-    limits: those in force. only: paths, as `memories` has it. Raises UsageError for the judge without a model, for a scope or a question that cannot be.
+    limits: those in force. only: paths, as `memories` has it. Raises UsageError for the judge without a model, for a
+    scope or a question that cannot be.
     """
     seat = batch_seat(parts)
     found = memories(parts, scope, only=only)

@@ -2,7 +2,7 @@
 
 Started by `workers` as a plain interpreter. It goes through all questions from a place of its own; what others have
 paid for meanwhile is found in the store, what they are paying for is claimed there. When the parent says so, or is
-gone, it sends nothing more, keeps what is in flight for a moment and ends: no orphan stays. It ranks and prints nothing.
+gone, it sends nothing more, keeps what is in flight for a moment and ends: no orphan stays. It ranks nothing.
 Trade-off: it opens the store and fetches the memories for itself, a second or so in a large repository.
 """
 
@@ -43,6 +43,8 @@ class Work:
     start: int
     """The question it begins with; it goes round."""
     scope: Scope
+    only: frozenset[str] | None
+    """Paths, as `prepared.memories` has them."""
     deadline_at: float | None
     """Seconds of `time.monotonic`, which processes of a machine share."""
 
@@ -119,7 +121,7 @@ async def _worked(work: Work, parent: _Parent) -> LiveEnd:
     notes = _Notes(parent)
     async with Pipeline.open(work.root, work.settings, observer=notes) as pipeline:
         parts = pipeline.parts
-        found = memories(parts, work.scope)
+        found = memories(parts, work.scope, only=work.only)
         deadline = None if work.deadline_at is None else Deadline(work.deadline_at)
         async with parts.open_desk(work.job) as desk:
 

@@ -43,6 +43,7 @@ async def judge_by_workers(
     scope: Scope,
     *,
     count: int,
+    only: frozenset[str] | None = None,
     told: Callable[[QuestionEnd], None],
     progress: JobProgress,
     deadline: Deadline | None = None,
@@ -63,6 +64,7 @@ async def judge_by_workers(
                 questions=tuple(questions),
                 start=number * len(questions) // len(shares),
                 scope=scope,
+                only=only,
                 deadline_at=deadline.at if deadline else None,
             )
             crew.start(number, work)
