@@ -1,5 +1,7 @@
 """`xscore ask`: one turn, the answer on stdout, what it rests on and what it cost on stderr."""
 
+from pathlib import Path
+
 import click
 
 from xscore.cli import answer_page
@@ -24,6 +26,7 @@ from xscore.cli.options import (
 )
 from xscore.cli.progress import Watch
 from xscore.cli.terminal import Terminal, echo, print_json
+from xscore.errors import UsageError
 from xscore.pipeline.receipt import to_json
 from xscore.records import Answer
 
@@ -36,16 +39,39 @@ ANSWER = {
 }
 
 
+BATCH = {
+    "batch": click.option(
+        "--batch",
+        metavar="FILE",
+        type=click.Path(path_type=Path, allow_dash=True),
+        help='Ask the questions of FILE instead, which share calls: lines {"id", "task", "file"?, "errors"?}.',
+    )
+}
+
+
 @click.command()
-@click.argument("task")
-@options(MOMENT, SESSION, PERSONA, SCOPE, KEEPING, MODELS, JUDGING, LIMITS, ANSWER, REPLAY, ROUTING, RESULT, OUTPUT)
-def ask(task: str, flags: Flags) -> int:
+@click.argument("task", required=False)
+@options(
+    MOMENT, SESSION, PERSONA, SCOPE, KEEPING, MODELS, JUDGING, LIMITS, ANSWER, BATCH, REPLAY, ROUTING, RESULT, OUTPUT
+)
+def ask(task: str | None, flags: Flags) -> int:
     """Judge every memory of this repository against TASK, then answer once with what matters.
 
     TASK is the question or the change you want to make; `-` reads it from standard input. The index is brought up to
     date first. The answer goes to standard output; the chosen memories, near misses and the cost go to standard error.
     Without a key the lexical judge scores and the chosen context is printed instead of an answer.
+
+    With --batch FILE in place of TASK many questions are asked in one session, and several share each judging call.
     """
+    many: Path | None = flags.given["batch"]
+    if many is not None:
+        if task is not None:
+            raise UsageError("TASK and --batch are two ways to ask", hint="Give one of them.")
+        from xscore.cli.ask_batch import ask_batch  # few turns are of a list
+
+        return ask_batch(many, flags)
+    if task is None:
+        raise UsageError("there is no TASK", hint="Say what you want to do, or name a list of questions with --batch.")
     terminal = flags.terminal
     turn = flags.turn(task)
     wants_answer = not flags.given["no_answer"]

@@ -21,6 +21,11 @@ def to_json(record: object) -> dict[str, Json]:
     return {"schema": SCHEMA, **(_answer(record) if isinstance(record, Answer) else plain(record))}
 
 
+def plain_answer(answer: Answer) -> dict[str, Json]:
+    """Render a receipt as it stands in the list of a run."""
+    return _answer(answer)
+
+
 def plain(record: object) -> dict[str, Json]:
     """Render a record as it stands inside another object, without a `schema` of its own."""
     body = _value(record)

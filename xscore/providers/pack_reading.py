@@ -1,7 +1,8 @@
 """Read a judging prompt the way a judge does: which memories are shown, and what stands around them.
 
-For providers that judge without a model (`scripted`, test servers). It is tolerant: it needs `<memory id="…" …>`
-blocks only (and, of a prompt that questions share, `<question id="…">`), takes the path from an enclosing `<file path="…">`, and does not check the prompt against the protocol.
+For providers that judge without a model (`scripted`, test servers). It is tolerant: it needs `<memory id="…" …>` blocks
+only (and, of a prompt that questions share, `<question id="…">`), takes the path from an enclosing `<file path="…">`,
+and does not check the prompt against the protocol.
 """
 
 import re

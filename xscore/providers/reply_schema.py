@@ -1,9 +1,9 @@
 """The reply that a judging call asks for, as a JSON schema and as `response_format`.
 
 Every id of the pack is a required integer 0..100, for each question that shares the prompt, so that a conforming
-decoder can neither omit, invent nor repeat one. Integers because decoders enforce them, where float ranges are ignored. It does not parse replies; the scorer
-does, and trusts no decoder. The trade-off: one compiled schema for each set of ids at the host, which is why the ids
-come from a fixed codebook.
+decoder can neither omit, invent nor repeat one. Integers because decoders enforce them, where float ranges are ignored.
+It does not parse replies; the scorer does, and trusts no decoder. The trade-off: one compiled schema for each set of
+ids at the host, which is why the ids come from a fixed codebook.
 """
 
 from functools import lru_cache

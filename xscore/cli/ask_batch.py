@@ -1,0 +1,111 @@
+"""`xscore ask --batch FILE`: the questions of a list in one session, a section for each; what sharing packs saved."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xscore.cli.moment import BEGAN
+from xscore.cli.opening import in_pipeline, read_settings
+from xscore.cli.options import Flags
+from xscore.cli.progress import Watch
+from xscore.cli.terminal import Terminal, bold, echo, faint, print_json
+from xscore.errors import UsageError
+from xscore.safe_text import one_line
+from xscore.wording import counted, dollars, share, tokens
+
+if TYPE_CHECKING:
+    from xscore.offline.shared_account import Together
+    from xscore.pipeline.receipt import Json
+    from xscore.records import Answer
+    from xscore.records.offline import Question
+
+OF_ONE = {"file": "--file", "errors": "--errors", "recent": "--recent", "all_scores": "--all-scores"}
+"""Options that speak of one question; in a list they stand in its lines, or nowhere."""
+
+
+def ask_batch(path: Path, flags: Flags) -> int:
+    """Ask every question of the list; return the exit code of the worst."""
+    from xscore.cli.ask import show
+    from xscore.offline.ask_together import Asked, ask_together
+    from xscore.offline.questions_file import read
+
+    for name, flag in OF_ONE.items():
+        if flags.given.get(name):
+            raise UsageError(
+                f"{flag} speaks of one question, and --batch asks many", hint='A line may hold "file" and "errors".'
+            )
+    questions = read(path)
+    terminal, wants_answer = flags.terminal, not flags.given["no_answer"]
+    settings = read_settings(flags)
+    asked = Asked(
+        scope=flags.scope,
+        answer=wants_answer,
+        fresh=bool(flags.given["fresh"]),
+        checkpoint=flags.given["checkpoint"] or "",
+        started=BEGAN,
+    )
+    hurries = settings.settings.budget.deadline_s is not None
+    watch = Watch(terminal, agreed=flags.agreed, hurries=hurries, called="This list")
+    objects: "list[dict[str, Json]]" = []  # noqa: UP037  names that only the type checker loads
+
+    def told(question: "Question", answer: "Answer") -> None:
+        if terminal.as_json:
+            from xscore.pipeline.receipt import plain_answer
+
+            objects.append({"id": question.id, **plain_answer(answer)})
+            return
+        watch.close()
+        echo(_heading(question, is_first=not seen))
+        seen.append(question.id)
+        show(answer, terminal, "", wants_answer=wants_answer and not settings.settings.judge.replay)
+
+    seen: list[str] = []
+    found = in_pipeline(lambda open_: ask_together(open_.parts, questions, asked, told=told), settings, watch)
+    _account(found, terminal, objects)
+    return found.exit_code
+
+
+def _heading(question: "Question", *, is_first: bool) -> str:
+    return f"{'' if is_first else chr(10)}{bold(f'# {one_line(question.id)}')}  {one_line(question.task)}"
+
+
+def _account(found: "Together", terminal: Terminal, objects: "list[dict[str, Json]]") -> None:
+    if terminal.as_json:
+        from xscore.pipeline.receipt import SCHEMA, plain
+
+        account = plain(found)
+        account.pop("exit_code")
+        print_json({"schema": SCHEMA, "questions": objects, "together": account})
+    for warning in found.warnings:
+        terminal.note(warning)
+    if not terminal.as_json:
+        terminal.lines("\n" + page(found))
+
+
+def page(found: "Together") -> str:
+    """What judging took, what one question a call would have taken, and what was saved."""
+    took, alone, saved = found.took, found.alone, found.saved
+    asked = f"asked {found.asked} of {counted(found.questions, 'question')}"
+    lines = [asked + (f", then it ended: {found.ended}" if found.ended else "")]
+    if not took.calls:
+        return "\n".join([*lines, faint("nothing was sent to the judge")])
+    shared = f"{found.shared.calls:,} of them shared by up to {found.questions_a_call} questions"
+    lines.append(
+        faint(
+            f"judging took {counted(took.calls, 'call')} ({shared}), {tokens(took.input_tokens)} in /"
+            f" {tokens(took.output_tokens)} out, {dollars(took.cost_usd, estimated=found.shared.estimated)}"
+        )
+    )
+    if found.shared.calls:
+        best = "" if found.alone_at_best_usd is None else f", {dollars(found.alone_at_best_usd)} with prefixes cached"
+        lines.append(
+            faint(
+                f"one question a call: {counted(alone.calls, 'call')}, {tokens(alone.input_tokens)} in /"
+                f" {tokens(alone.output_tokens)} out, {dollars(alone.cost_usd)}{best}"
+            )
+        )
+        part = share(saved.input_tokens, alone.input_tokens)
+        lines.append(
+            f"saved {saved.calls:,} of {counted(alone.calls, 'call')}, {part} of the input tokens,"
+            f" {dollars(saved.cost_usd)}"
+        )
+    return "\n".join(lines)
