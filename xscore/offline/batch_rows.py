@@ -10,8 +10,10 @@ which state it leaves, so that a step done twice changes nothing the second time
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
+from xscore import money
 from xscore.offline.job_rows import Job, RequestName, asks
 from xscore.offline.rendering import Filled
 from xscore.records.offline import BatchSeen
@@ -235,6 +237,25 @@ def answered(connection: sqlite3.Connection, job: str, requests: Iterable[Reques
         " WHERE job = ? AND question = ? AND ask = ? AND state IN ('planned', 'sent')",
         ((job, *name) for name in requests),
     )
+
+
+def found(connection: sqlite3.Connection, job: str, requests: Iterable[RequestName]) -> None:
+    """Enter that what requests ask is judged, though not by them: planned or lost, they are settled."""
+    connection.executemany(
+        "UPDATE job_request SET state = 'answered', cause = ''"
+        " WHERE job = ? AND question = ? AND ask = ? AND state IN ('planned', 'lost')",
+        ((job, *name) for name in requests),
+    )
+
+
+def stop(connection: sqlite3.Connection, job: str, *, at: float) -> None:
+    """Enter that the user wants nothing more of a job sent."""
+    connection.execute("UPDATE job SET stopped_at = ? WHERE id = ? AND ended_at IS NULL", (at, job))
+
+
+def cap_at(connection: sqlite3.Connection, job: str, usd: Decimal) -> None:
+    """Give a job another cap."""
+    connection.execute("UPDATE job SET max_usd = ? WHERE id = ?", (money.picodollars(usd), job))
 
 
 def end_if_done(connection: sqlite3.Connection, job: str, *, at: float) -> bool:

@@ -101,6 +101,7 @@ class _Pass:
             held_back=self.sender.held_back if found.planned else "",
             over_budget=self.sender.over_budget and bool(found.planned),
             problem=f"{worst.message} {worst.hint}".strip() if worst else "",
+            is_unusable=worst is not None and worst.stops_run,
             remarks=(*said, *self.collector.strays.in_words()),
         )
 

@@ -13,10 +13,10 @@ from decimal import Decimal
 from typing import IO
 
 from xscore import sealing
-from xscore.cache.judgments import known_among, query_id
 from xscore.cost_reports.cap_words import capped
 from xscore.errors import PromptTooLong, ProviderError, RequestRejected
 from xscore.offline import batch_money, batch_rows, job_rows
+from xscore.offline.after_live import known_requests
 from xscore.offline.batch_rows import Batch
 from xscore.offline.bench import Bench
 from xscore.offline.job_rows import RequestName
@@ -168,21 +168,11 @@ class Sender:
 
     def _drop_known(self) -> None:
         """Settle planned requests of which everything was judged meanwhile, by a turn say."""
-        bench, names = self.bench, []
-        judged = batch_rows.judged_questions(bench.connection, bench.job)
-        if not judged:
-            return
-        planned = [name for name in job_rows.planned(bench.connection, bench.job.id) if name[0] in judged]
-        asks = job_rows.asks(bench.connection, bench.job.id, {ask for _, ask in planned})
-        for question, ask in planned:
-            filed = (judged[question], bench.job.judge, 0)
-            query = query_id(bench.connection, filed)
-            hashes = {piece.content_hash for piece in asks[ask].pieces}
-            if query is not None and len(known_among(bench.connection, filed, query, hashes)) == len(hashes):
-                names.append((question, ask))
-        if names:
+        bench = self.bench
+        known = known_requests(bench.connection, bench.job, job_rows.planned(bench.connection, bench.job.id))
+        if known:
             with bench.lease.step() as connection:
-                batch_rows.answered(connection, bench.job.id, names)
+                batch_rows.found(connection, bench.job.id, known)
 
     def _render(self) -> Rendering:
         if self._rendering is None:

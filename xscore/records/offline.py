@@ -174,6 +174,8 @@ class Standing:
     """A cap holds back what is planned."""
     problem: str = ""
     """What the vendor's Batch API said when it was looked at last; empty: nothing was wrong."""
+    is_unusable: bool = False
+    """That will be no better later: a wrong key, an empty account."""
     remarks: tuple[str, ...] = ()
     """What was wrong with replies or ids in this pass."""
 

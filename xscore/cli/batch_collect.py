@@ -1,0 +1,116 @@
+"""`xscore batch collect`: what has come back is entered, what is next is sent; the rest live, where it is wanted."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from xscore.cli.opening import in_pipeline, read_settings
+from xscore.cli.options import FILE, KEEPING, OUTPUT, Flags, options
+from xscore.cli.progress import Watch
+from xscore.errors import UsageError
+
+if TYPE_CHECKING:
+    from xscore.memory.store import Store
+    from xscore.offline.job_results import JobResults
+    from xscore.offline.job_rows import Job
+    from xscore.pipeline.build import Pipeline
+    from xscore.records.offline import Standing
+    from xscore.settings import Settings
+
+T = TypeVar("T")
+OWN = {
+    "live": click.option(
+        "--live", is_flag=True, help="Judge what is left by live calls, once nothing is at the vendor any more."
+    ),
+    "out": click.option(
+        "--out", metavar="FILE", type=FILE, help="Write what was chosen, ranked: FILE.parquet or FILE.jsonl."
+    ),
+    "max_usd": click.option("--max-usd", metavar="DOLLARS", help="Another cap on the job from now on."),
+    "yes": click.option(
+        "-y", "--yes", is_flag=True, help="Do not ask before costly live calls; --max-usd still holds."
+    ),
+}
+
+
+@click.command()
+@click.argument("job", metavar="[ID]", default="")
+@options(OWN, KEEPING, OUTPUT)
+def collect(job: str, flags: Flags) -> int:
+    """Fetch what has come back, ask again for what was not answered, and send what waited; without ID of every job.
+
+    Run it as often as you like: it goes on from wherever it was. It ends with 0 when all is in, 1 while something is
+    pending, 3 when the vendor cannot be used, and 4 when a cap stops the rest.
+    """
+    from xscore.cli.batch_jobs import in_jobs, tell
+    from xscore.cli.batch_page import exit_code
+
+    jobs, found = in_jobs(lambda store, settings: _collected(store, settings, job, flags), flags)
+    more: dict[str, Any] = {}
+    if flags.given["live"]:
+        found = [_live(one, flags) if one.unjudged or one.planned or one.sent else one for one in found]
+    if flags.given["out"] is not None:
+        from xscore.pipeline.receipt import plain
+
+        more["results"] = plain(_results(jobs[0], flags))
+    tell(found, flags.terminal, **more)
+    return exit_code(found)
+
+
+async def _collected(
+    store: "Store", settings: "Settings", named: str, flags: Flags
+) -> "tuple[list[Job], list[Standing]]":
+    from xscore import database
+    from xscore.cli.batch_jobs import taken_further
+    from xscore.offline import batch_rows, job_rows
+    from xscore.offline.choosing import meant
+    from xscore.offline.results_file import check_place
+
+    jobs = meant(store.connection, named)
+    if len(jobs) > 1 and (flags.given["out"] is not None or flags.given["max_usd"] is not None):
+        raise UsageError(f"{len(jobs)} jobs are under way", hint="Name one: `xscore batch collect ID …`.")
+    if flags.given["out"] is not None:
+        check_place(flags.given["out"], store_dir=store.path.parent)
+    if flags.given["max_usd"] is not None and settings.budget.max_usd is not None:
+        with database.transaction(store.connection) as connection:
+            batch_rows.cap_at(connection, jobs[0].id, settings.budget.max_usd)
+        jobs = [job_rows.job(store.connection, jobs[0].id)]
+    send = not flags.given["live"]
+    note = flags.terminal.note
+    return jobs, [await taken_further(store, settings, one, send=send, note=note) for one in jobs]
+
+
+def _live(found: "Standing", flags: Flags) -> "Standing":
+    """Judge by live calls what a job has left, within what its cap leaves."""
+
+    async def work(pipeline: "Pipeline") -> "Standing":
+        from xscore.offline.judging_the_rest import judge_the_rest
+
+        return await judge_the_rest(pipeline.parts, found.job)
+
+    return _in_pipeline_of(found.job, work, flags)
+
+
+def _results(job: "Job", flags: Flags) -> "JobResults":
+    out: Path = flags.given["out"]
+
+    async def work(pipeline: "Pipeline") -> "JobResults":
+        from xscore.offline.job_results import write_results
+
+        return await write_results(pipeline.parts, job, out)
+
+    return _in_pipeline_of(job.id, work, flags)
+
+
+def _in_pipeline_of(job_id: str, work: "Callable[[Pipeline], Awaitable[T]]", flags: Flags) -> T:
+    """Open the pipeline with the judge of a job."""
+    from xscore.cli.opening import in_store
+    from xscore.offline import job_rows
+    from xscore.offline.job_questions import settings_of
+
+    loaded = read_settings(flags)
+    job = in_store(lambda store: job_rows.job(store.connection, job_id), flags)
+    chosen = settings_of(job, loaded.settings)
+    return in_pipeline(work, replace(loaded, settings=chosen), Watch(flags.terminal, agreed=flags.agreed))
