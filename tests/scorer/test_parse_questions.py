@@ -1,0 +1,110 @@
+"""A reply about several questions: whatever it looks like, no score counts for another question than its own."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xscore.scorer.parse_questions import read_one, read_questions
+
+QUESTIONS, IDS = ("q1", "q2", "q3"), ("ka", "qe", "bi")
+TRUE = {question: {id_: 10 * at + nth for nth, id_ in enumerate(IDS)} for at, question in enumerate(QUESTIONS, start=1)}
+"""No two of these scores are equal, so each tells where it comes from."""
+WHOLE = json.dumps({"scores": TRUE, "reasons": [{"q": "q2", "id": "ka", "reason": "why not"}]})
+
+
+def scores(text: str) -> dict[str, dict[str, int]]:
+    """Read what each question is said to score."""
+    return {code: dict(reply.scores) for code, reply in read_questions(text, QUESTIONS, IDS).by_question.items()}
+
+
+def assert_nothing_is_misplaced(found: dict[str, dict[str, int]]) -> None:
+    """Every score that counts is the true one of its question and id."""
+    for question, given_ in found.items():
+        assert given_.items() <= TRUE[question].items()
+
+
+def test_a_whole_reply_is_read() -> None:
+    """Every score under its own question, a reason where its question names it."""
+    found = read_questions(WHOLE, QUESTIONS, IDS)
+    assert scores(WHOLE) == TRUE and not found.whole.mended
+    assert {code: dict(one.reasons) for code, one in found.by_question.items()} == {
+        "q1": {}, "q2": {"ka": "why not"}, "q3": {}
+    }  # fmt: skip
+
+
+def test_the_order_of_questions_says_nothing() -> None:
+    """A reply that swaps them is read by their codes."""
+    swapped = json.dumps({"reasons": [], "scores": dict(reversed(TRUE.items()))})
+    assert scores(swapped) == TRUE
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "lost"),
+    [
+        (WHOLE.replace('"q2": {"ka": 20', '"q2": {"ka": NaN', 1), {("q2", "ka")}),
+        (WHOLE.replace('"q2": {"ka": 20', '"q2": {"ka": 700', 1), {("q2", "ka")}),
+        (WHOLE.replace('"q2": {"ka": 20', '"q2": {"ka": "20"', 1), {("q2", "ka")}),
+        (WHOLE.replace('"q2": {"ka": 20', '"q2": {"ka": true', 1), {("q2", "ka")}),
+        (WHOLE.replace('"q2": {"ka": 20', '"q2": {"ka": 20.0', 1), {("q2", "ka")}),
+        (WHOLE.replace('"q2": {"ka": 20', '"q2": {"ka": 99, "ka": 20', 1), {("q2", "ka")}),
+        (WHOLE.replace('"q2": {"ka": 20, ', '"q2": {', 1), {("q2", "ka")}),
+        (WHOLE.replace('"q2": {', '"q9": {', 1), {("q2", id_) for id_ in IDS}),
+        (WHOLE.replace('"q2": {', '"q1": {', 1), {(q, id_) for q in ("q1", "q2") for id_ in IDS}),
+        (WHOLE.replace('"q2": {"ka": 20, "qe": 21, "bi": 22}', '"q2": 20', 1), {("q2", id_) for id_ in IDS}),
+        (WHOLE.replace('{"scores"', '{"scores": {}, "scores"', 1), {(q, id_) for q in QUESTIONS for id_ in IDS}),
+        (json.dumps({"scores": TRUE["q1"], "reasons": []}), {(q, id_) for q in QUESTIONS for id_ in IDS}),
+    ],
+)
+def test_what_is_in_doubt_is_void_and_the_rest_counts(spoiled: str, lost: set[tuple[str, str]]) -> None:
+    """NaN, out of range, strings, booleans, fractions, twice, missing, foreign and flat: those scores alone are lost."""
+    assert spoiled != WHOLE
+    found = scores(spoiled)
+    assert_nothing_is_misplaced(found)
+    assert {(q, id_) for q in QUESTIONS for id_ in IDS if id_ not in found[q]} == lost
+
+
+def test_a_code_given_twice_with_a_conflict_inside_is_void() -> None:
+    """A second object of the same question cannot hide that the first contradicted itself."""
+    twice = '{"scores": {"q1": {"ka": 1, "ka": 10}, "q1": {"ka": 10}}, "reasons": []}'
+    assert scores(twice)["q1"] == {}
+
+
+def test_foreign_codes_are_counted() -> None:
+    """Questions and ids that were not asked about are void, and told."""
+    text = json.dumps({"scores": {**TRUE, "q7": {"ka": 1}, "q1": {**TRUE["q1"], "zz": 5}}, "reasons": []})
+    found = read_questions(text, QUESTIONS, IDS)
+    assert scores(text) == TRUE and found.whole.foreign == 2
+
+
+@given(st.integers(0, len(WHOLE)))
+def test_a_reply_cut_anywhere_keeps_only_what_stands_in_full(at: int) -> None:
+    """Truncation: a score cut in the middle, or of a question that is not told, never counts."""
+    assert_nothing_is_misplaced(scores(WHOLE[:at]))
+
+
+@given(
+    st.integers(0, len(WHOLE) - 1), st.integers(1, 12), st.sampled_from(["", "}", "{", ",", '"', " prose ", "q1", "}}"])
+)
+def test_damage_anywhere_attributes_nothing_to_another_question(start: int, length: int, put: str) -> None:
+    """A stretch lost or overwritten loses scores; whatever is left counts for its own question and id.
+
+    But for damage to digits or codes themselves: what reads as another whole number, id or code cannot be told.
+    """
+    gone = WHOLE[start : start + length]
+    if any(char.isalnum() for char in gone) or put == "q1":
+        return
+    assert_nothing_is_misplaced(scores(WHOLE[:start] + put + WHOLE[start + length :]))
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_read_without_error(text: str) -> None:
+    """Prose, half JSON, control characters: a reply for each question, all of them valid scores or none."""
+    assert set(scores(text)) == set(QUESTIONS)
+
+
+def test_one_question_is_read_like_one_turn() -> None:
+    """What is asked again alone comes in the same layout; a flat reply to it says nothing."""
+    assert dict(read_one('{"scores": {"q1": {"ka": 92}}, "reasons": []}', ("ka",)).scores) == {"ka": 92}
+    assert dict(read_one('{"scores": {"ka": 92}, "reasons": []}', ("ka",)).scores) == {}
