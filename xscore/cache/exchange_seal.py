@@ -91,13 +91,16 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", hint="Name a file that you may read.") from error
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             raise UsageError(f"{path} is not a file", hint="Name what `xscore cache export` wrote.")
         if found.st_size > MAX_BYTES:
             raise UsageError(f"{path} is larger than {MAX_BYTES:,} bytes", hint="Export less at a time: --since.")
-        yield file
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            yield file
+    finally:
+        os.close(descriptor)
 
 
 def _mark(file: IO[bytes]) -> tuple[str, str, int] | None:

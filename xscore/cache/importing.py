@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from sqlite3 import Connection
-from typing import IO
 
 from xscore import database
 from xscore.cache import exchange_form, exchange_seal, hearsay
 from xscore.cache.exchange_form import MAX_ROWS, MAX_STRANGERS_ROWS, Row
 from xscore.cache.exchange_key import ExchangeKey, no_key
+from xscore.cache.exchange_trial import tried
 from xscore.cache.judgments import Names, insert_under, known_among, query_id
 from xscore.records import Judgment
 
@@ -53,27 +53,24 @@ def import_cache(
         raise no_key("to check the file with")
     with exchange_seal.private_copy(path, beside=folder) as file:
         exchange_seal.check(file, key, name=path)
-        rows = _checked(file, path, at_most=MAX_ROWS)
+        rows = exchange_form.count(file, name=path, at_most=MAX_ROWS)
+        for _ in exchange_form.read(file, name=path, rows=rows):
+            pass
         found = Imported(key=key.id)
         _take(connection, exchange_form.read(file, name=path, rows=rows), found, _Judged(reason), dry_run=dry_run)
     return found
 
 
 def import_hearsay(connection: Connection, path: Path, *, folder: Path, dry_run: bool = False) -> Imported:
-    """Take the scores of any file into quarantine, whoever wrote it. Raises UsageError for one that cannot be read."""
+    """Take the scores of any file into quarantine, whoever wrote it. Raises UsageError for one that cannot be read.
+
+    A process of its own reads it first (`exchange_trial`).
+    """
     with exchange_seal.private_copy(path, beside=folder) as file:
-        rows = _checked(file, path, at_most=MAX_STRANGERS_ROWS)
+        rows = tried(file, name=path, at_most=MAX_STRANGERS_ROWS)
         found = Imported(believed=False)
         _take(connection, exchange_form.read(file, name=path, rows=rows), found, _Heard(), dry_run=dry_run)
     return found
-
-
-def _checked(file: IO[bytes], path: Path, *, at_most: int) -> int:
-    """Read all of it once, writing nothing; return how many rows it has."""
-    rows = exchange_form.count(file, name=path, at_most=at_most)
-    for _ in exchange_form.read(file, name=path, rows=rows):
-        pass
-    return rows
 
 
 def _take(
