@@ -13,8 +13,8 @@ from tests.pipeline.conftest import server, settings_for, shop
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from xscore.errors import UsageError
-from xscore.offline.results_file import ROWS_AT_ONCE, ResultsFile
 from xscore.offline.results import Row
+from xscore.offline.results_file import ROWS_AT_ONCE, ResultsFile
 from xscore.records import Progress, Scope, Silent
 from xscore.records.offline import Question, Questions
 from xscore.settings import JudgeSettings, Settings
@@ -157,7 +157,7 @@ async def test_a_replay_sends_nothing_and_counts_what_it_lacks(shop: Path, serve
 async def test_results_have_a_row_for_each_chosen_memory(
     shop: Path, server: OpenAIServer, tmp_path: Path, name: str
 ) -> None:
-    """Questions in their order, ranks from 1, scores falling, a reason with each; nothing else is left in the folder."""
+    """Questions in their order, ranks from 1, scores falling, a reason each; nothing else is left there."""
     out = tmp_path / "results" / name
     out.parent.mkdir()
     found = await judged(shop, settings_for(judging(server)), out=out)

@@ -64,6 +64,7 @@ def begun(root: Path, url: str, tmp_path: Path, *more: str) -> "subprocess.Popen
     )
 
 
+@pytest.mark.verify
 async def test_workers_pay_once_and_rank_as_one_process_does(shop: Path, server: OpenAIServer, tmp_path: Path) -> None:
     """Three processes pay for each candidate once; their results are those of one process, row by row."""
     settings = settings_for(judging(server), pack_size=1, concurrency=3)

@@ -109,8 +109,8 @@ def _files(pipeline: "Pipeline", flags: Flags) -> frozenset[str] | None:
         return None
     since = flags.given["since"] or ""
     found = edited(pipeline.parts.root, since=since)
-    against = f"differ from {one_line(since)}" if since else "have uncommitted changes"
-    pipeline.parts.observer.note(f"{counted(len(found), 'file')} that {against}")
+    what = f"files that differ from {one_line(since)}" if since else "files with uncommitted changes"
+    pipeline.parts.observer.note(f"{what}: {len(found):,}")
     return found
 
 

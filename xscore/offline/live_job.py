@@ -23,6 +23,7 @@ from xscore.offline.prepared import Memories, Prepared, memories, prepare
 from xscore.offline.results import Known, QuestionLine
 from xscore.offline.results_file import ResultsFile, check_place
 from xscore.offline.workers import judge_by_workers
+from xscore.pipeline.ask import WORTH_A_FORECAST_S
 from xscore.pipeline.deadline import Deadline
 from xscore.pipeline.judging import STOPPED, forgive
 from xscore.pipeline.parts import Desk, Parts
@@ -159,7 +160,7 @@ class _ListRun:
             return
         parts = self.parts
         parts.observer.stage("judge")
-        if self.plan.estimate is not None:
+        if self.plan.estimate is not None and self.plan.estimate.seconds >= WORTH_A_FORECAST_S:
             parts.observer.forecast(self.plan.estimate)
         deadline = self._deadline()
         progress = JobProgress(parts.observer, self.plan)
