@@ -52,6 +52,11 @@ def content_hash(path: str, entity: str, text: str) -> str:
     return digest("content", path, entity, text)
 
 
+def seal(*fields: str) -> int:
+    """Seal the fields of a row in which a changed byte would do harm; a CRC-32, as for judgments."""
+    return crc32(digest(*fields).encode())
+
+
 def turn_seal(turn_key: str, judge: str, sample: int) -> int:
     """Begin the seals of one turn's judgments by one judge (its key)."""
     return crc32(digest("turn seal", turn_key, judge, str(sample)).encode())

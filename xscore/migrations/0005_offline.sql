@@ -11,6 +11,7 @@ CREATE TABLE job (                              -- a list of questions, judged o
     judge_spec   TEXT NOT NULL,                 -- provider:model
     judge        TEXT NOT NULL,                 -- judge key
     plan         TEXT NOT NULL CHECK (json_valid(plan)),  -- what every request needs beside its question and memories
+    seal         INTEGER NOT NULL,              -- `hashing.seal` over id, judge and plan: a changed byte would deal other ids
     max_usd      INTEGER,                       -- picodollars; NULL is no cap of its own
     candidates   INTEGER NOT NULL,              -- over all questions, when it was planned
     cached       INTEGER NOT NULL,              -- of these, what the cache had
@@ -24,8 +25,9 @@ CREATE TABLE job_question (
     job        TEXT NOT NULL REFERENCES job (id) ON DELETE CASCADE,
     number     INTEGER NOT NULL,                -- from 0, as in the list
     name       TEXT NOT NULL,                   -- its id in the list
-    moment     TEXT NOT NULL CHECK (json_valid(moment)),  -- task, errors, file, line, as they were judged: redacted
+    moment     TEXT NOT NULL CHECK (json_valid(moment)),  -- task, errors, file, as they were judged: redacted
     turn_key   TEXT NOT NULL,
+    seal       INTEGER NOT NULL,                -- over job, number, moment and turn key
     candidates INTEGER NOT NULL,
     cached     INTEGER NOT NULL,
     PRIMARY KEY (job, number)
@@ -37,7 +39,8 @@ CREATE TABLE job_ask (                          -- a prompt but for its question
     pack    TEXT NOT NULL,                      -- names the prompt: deals its ids
     rung    INTEGER NOT NULL,                   -- of the repair ladder
     is_kept INTEGER NOT NULL,
-    pieces  TEXT NOT NULL CHECK (json_valid(pieces)),  -- in their order: content hash, memory's hash, parts, prior
+    pieces  TEXT NOT NULL CHECK (json_valid(pieces)),  -- in their order: content hash, of a part also memory's hash and parts
+    seal    INTEGER NOT NULL,                   -- over job, number, pack and pieces
     PRIMARY KEY (job, number)
 ) WITHOUT ROWID;
 

@@ -9,14 +9,15 @@ function works within a transaction of its caller where it writes. Trade-off: an
 import json
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
 
 from xscore import money
 from xscore.database import making_sense
 from xscore.errors import NothingMatched
+from xscore.hashing import seal
 from xscore.prompts.judge import turn_block
 from xscore.records import JudgeIdentity, Scope, Turn
 from xscore.scorer.draft import Drafts, JudgeModel
@@ -30,18 +31,11 @@ RequestName = tuple[int, int]
 
 _JOB = (
     "SELECT id, created_at, command, questions, judge_spec, judge, plan, max_usd, candidates, cached, ended_at,"
-    " stopped_at FROM job"
+    " stopped_at, seal FROM job"
 )
 _ASKS = """
-    SELECT number, pack, rung, is_kept, pieces FROM job_ask
+    SELECT number, pack, rung, is_kept, pieces, seal FROM job_ask
     WHERE job = ? AND number IN (SELECT value FROM json_each(?))
-"""
-_UNDER_WAY = """
-    SELECT turn_key, coalesce(json_extract(piece.value, '$[1]'), json_extract(piece.value, '$[0]'))
-    FROM job CROSS JOIN job_question ON job_question.job = job.id
-    CROSS JOIN job_request ON job_request.job = job.id AND question = job_question.number
-    CROSS JOIN job_ask ON job_ask.job = job.id AND job_ask.number = ask, json_each(pieces) AS piece
-    WHERE job.id = ? AND job_request.state IN ('planned', 'sent')
 """
 
 
@@ -61,8 +55,8 @@ class Recipe:
     scope: Scope = Scope()  # noqa: RUF009  frozen
     """What the user narrowed the list to."""
     deal: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
-    """Keys the deal of ids, in hex. The job's own and not the store's: that one is another where another user accepts
-    the store, or a cache brings it to another machine, and a reply read by it would give scores to the wrong memories."""
+    """Keys the deal of ids, in hex. The job's own and not the store's: that is another where another user accepts the
+    store, or a cache brings it to another machine; a reply read by it would give scores to the wrong memories."""
 
     def drafts(self) -> Drafts:
         """Return what shapes the prompts."""
@@ -145,16 +139,17 @@ def add_job(
 ) -> None:
     """Write a job that was planned, within an open transaction. Requests name asks by their place in `asks`."""
     cap = None if job.max_usd is None else money.picodollars(job.max_usd)
-    named = (job.id, job.created_at, job.command, job.digest, job.judge_spec, job.judge, job.recipe.to_json())
+    plan = job.recipe.to_json()
+    named = (job.id, job.created_at, job.command, job.digest, job.judge_spec, job.judge)
     connection.execute(
-        "INSERT INTO job (id, created_at, command, questions, judge_spec, judge, plan, max_usd, candidates, cached)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*named, cap, job.candidates, job.cached),
+        "INSERT INTO job (id, created_at, command, questions, judge_spec, judge, plan, max_usd, candidates, cached,"
+        " seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*named, plan, cap, job.candidates, job.cached, seal(job.id, job.judge, plan)),
     )
     connection.executemany(
-        "INSERT INTO job_question (job, number, name, moment, turn_key, candidates, cached)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        ((job.id, one.number, one.name, _moment(one), one.turn_key, one.candidates, one.cached) for one in questions),
+        "INSERT INTO job_question (job, number, name, moment, turn_key, candidates, cached, seal)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (_question_row(job.id, one) for one in questions),
     )
     add_asks(connection, job.id, asks)
     add_requests(connection, job.id, requests)
@@ -165,11 +160,8 @@ def add_asks(connection: sqlite3.Connection, job_id: str, asks: Sequence[Ask]) -
     (last,) = connection.execute("SELECT coalesce(max(number), -1) FROM job_ask WHERE job = ?", (job_id,)).fetchone()
     numbers = range(last + 1, last + 1 + len(asks))
     connection.executemany(
-        "INSERT INTO job_ask (job, number, pack, rung, is_kept, pieces) VALUES (?, ?, ?, ?, ?, ?)",
-        (
-            (job_id, number, ask.pack, ask.rung.value, int(ask.is_kept), _written(ask.pieces))
-            for number, ask in zip(numbers, asks, strict=True)
-        ),
+        "INSERT INTO job_ask (job, number, pack, rung, is_kept, pieces, seal) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (_ask_row(job_id, number, ask) for number, ask in zip(numbers, asks, strict=True)),
     )
     return numbers
 
@@ -199,10 +191,11 @@ def jobs(connection: sqlite3.Connection, *, under_way: bool = False) -> list[Job
 def questions(connection: sqlite3.Connection, job_id: str) -> dict[int, JobQuestion]:
     """Return the questions of a job by number. Raises StoreDamaged."""
     found = connection.execute(
-        "SELECT number, name, moment, turn_key, candidates, cached FROM job_question WHERE job = ? ORDER BY number",
+        "SELECT number, name, moment, turn_key, candidates, cached, seal FROM job_question WHERE job = ?"
+        " ORDER BY number",
         (job_id,),
     )
-    return {row[0]: _question(row) for row in found.fetchall()}
+    return {row[0]: _question(job_id, row) for row in found.fetchall()}
 
 
 def asks(connection: sqlite3.Connection, job_id: str, numbers: Iterable[int]) -> dict[int, Ask]:
@@ -211,7 +204,7 @@ def asks(connection: sqlite3.Connection, job_id: str, numbers: Iterable[int]) ->
     Raises StoreDamaged.
     """
     found = connection.execute(_ASKS, (job_id, json.dumps(list(numbers))))
-    return {row[0]: _ask(*row[1:]) for row in found.fetchall()}
+    return {row[0]: _ask(job_id, row) for row in found.fetchall()}
 
 
 def planned(connection: sqlite3.Connection, job_id: str) -> list[RequestName]:
@@ -231,25 +224,20 @@ def of_batch(connection: sqlite3.Connection, job_id: str, batch: int) -> list[Re
     return found.fetchall()
 
 
-def under_way(connection: sqlite3.Connection, job_ids: Iterable[str]) -> Mapping[str, frozenset[str]]:
-    """Return which contents (of whole memories) these jobs are having judged, by turn key."""
-    found: dict[str, set[str]] = {}
-    for job_id in job_ids:
-        for key, memory in connection.execute(_UNDER_WAY, (job_id,)):
-            found.setdefault(key, set()).add(memory)
-    return {key: frozenset(memories) for key, memories in found.items()}
+def _question_row(job_id: str, one: JobQuestion) -> tuple[object, ...]:
+    told = {"task": one.turn.task, "errors": one.turn.errors, "file": one.turn.file, "shown": one.shown}
+    moment = json.dumps({name: value for name, value in told.items() if value}, ensure_ascii=False)
+    sealed = seal(job_id, str(one.number), moment, one.turn_key)
+    return (job_id, one.number, one.name, moment, one.turn_key, one.candidates, one.cached, sealed)
 
 
-def _moment(question: JobQuestion) -> str:
-    turn = question.turn
-    told = {"task": turn.task, "errors": turn.errors, "file": turn.file, "shown": question.shown}
-    return json.dumps({name: value for name, value in told.items() if value}, ensure_ascii=False)
-
-
-def _written(pieces: Iterable[Piece]) -> str:
-    """Write pieces: `[content]`, or of a part `[content, memory, parts]`."""
-    return json.dumps(
-        [[one.content_hash, one.memory, one.parts] if one.is_part else [one.content_hash] for one in pieces]
+def _ask_row(job_id: str, number: int, ask: Ask) -> tuple[object, ...]:
+    """Write pieces as `[content]`, or of a part as `[content, memory, parts]`."""
+    pieces = [[one.content_hash, one.memory, one.parts] if one.is_part else [one.content_hash] for one in ask.pieces]
+    written = json.dumps(pieces)
+    return (
+        *(job_id, number, ask.pack, ask.rung.value, int(ask.is_kept), written),
+        seal(job_id, str(number), ask.pack, written),
     )
 
 
@@ -259,9 +247,15 @@ def _pieces(text: str) -> Iterator[Piece]:
         yield Piece(content, "", "", "", "", memory, parts)
 
 
-def _job(row: tuple[str, float, str, str, str, str, str, int | None, int, int, float | None, float | None]) -> Job:
-    identifier, created_at, command, digest, spec, judge, plan, cap, candidates, cached, ended_at, stopped_at = row
-    with making_sense("the cap of a job"):
+def _sealed(sealed: int, *fields: str) -> None:
+    if seal(*fields) != sealed:
+        raise ValueError("it does not fit its seal")
+
+
+def _job(row: tuple[Any, ...]) -> Job:
+    identifier, created_at, command, digest, spec, judge, plan, cap, *counts, ended_at, stopped_at, sealed = row
+    with making_sense("a job"):
+        _sealed(sealed, identifier, judge, plan)
         max_usd = None if cap is None else money.dollars(cap)
     return Job(
         id=identifier,
@@ -272,16 +266,17 @@ def _job(row: tuple[str, float, str, str, str, str, str, int | None, int, int, f
         judge=judge,
         recipe=Recipe.of_json(plan),
         max_usd=max_usd,
-        candidates=candidates,
-        cached=cached,
+        candidates=counts[0],
+        cached=counts[1],
         ended_at=ended_at,
         stopped_at=stopped_at,
     )
 
 
-def _question(row: tuple[int, str, str, str, int, int]) -> JobQuestion:
-    number, name, moment, turn_key, candidates, cached = row
+def _question(job_id: str, row: tuple[int, str, str, str, int, int, int]) -> JobQuestion:
+    number, name, moment, turn_key, candidates, cached, sealed = row
     with making_sense("a question of a job"):
+        _sealed(sealed, job_id, str(number), moment, turn_key)
         told = json.loads(moment)
         turn = Turn(task=told.get("task", ""), errors=told.get("errors", ""), file=told.get("file", ""))
         shown = told.get("shown", "")
@@ -290,6 +285,8 @@ def _question(row: tuple[int, str, str, str, int, int]) -> JobQuestion:
     )
 
 
-def _ask(pack: str, rung: int, is_kept: int, pieces: str) -> Ask:
+def _ask(job_id: str, row: tuple[int, str, int, int, str, int]) -> Ask:
+    number, pack, rung, is_kept, pieces, sealed = row
     with making_sense("what a job asks"):
+        _sealed(sealed, job_id, str(number), pack, pieces)
         return Ask(pack, tuple(_pieces(pieces)), Rung(rung), bool(is_kept))

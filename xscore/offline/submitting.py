@@ -19,6 +19,7 @@ from xscore.offline import job_rows
 from xscore.offline.job_rows import Command, Job, Recipe
 from xscore.offline.plan import Plan, Planner
 from xscore.offline.prepared import memories, prepare
+from xscore.offline.under_way import under_way
 from xscore.pipeline.model_seat import ModelSeat
 from xscore.pipeline.parts import Parts
 from xscore.providers.prices import batch_price, price
@@ -155,7 +156,7 @@ def draw_up(
         slots=seat.slots,
         texts=seat.texts,
         context=parts.settings.judge.context,
-        under_way=job_rows.under_way(connection, others),
+        under_way=under_way(connection, others),
     )
     for prepared in prepare(parts, enumerate(questions.all), shared):
         planner.add(prepared)

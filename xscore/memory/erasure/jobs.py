@@ -8,6 +8,7 @@ sent is beyond it. Trade-off: a blanked question is not asked any more, whatever
 import json
 import sqlite3
 
+from xscore.hashing import seal
 from xscore.memory.erasure.plan import AMONG, Plan
 
 ERASED = "erased: the question was erased"
@@ -25,10 +26,13 @@ def forget_in_jobs(connection: sqlite3.Connection, plan: Plan) -> int:
     gone = frozenset(hashes) - shown
     connection.execute(f"DELETE FROM hearsay WHERE hash {AMONG}", (json.dumps(sorted(gone)),))  # noqa: S608  words are ours
     _pieces(connection, gone)
-    told = connection.execute("SELECT job, number, name, moment FROM job_question").fetchall()
-    said = [(job, number) for job, number, name, moment in told if _says(plan, name, moment)]
-    connection.executemany("UPDATE job_question SET name = '', moment = '{}' WHERE job = ? AND number = ?", said)
-    connection.executemany(_UNASKED, [(ERASED, job, number) for job, number in said])
+    told = connection.execute("SELECT job, number, name, moment, turn_key FROM job_question").fetchall()
+    said = [(job, number, key) for job, number, name, moment, key in told if _says(plan, name, moment)]
+    connection.executemany(
+        "UPDATE job_question SET name = '', moment = '{}', seal = ? WHERE job = ? AND number = ?",
+        [(seal(job, str(number), "{}", key), job, number) for job, number, key in said],
+    )
+    connection.executemany(_UNASKED, [(ERASED, job, number) for job, number, _ in said])
     return len(said)
 
 
@@ -41,10 +45,11 @@ def _pieces(connection: sqlite3.Connection, gone: frozenset[str]) -> None:
     """Take the hashes of what is gone, whole or in parts, out of every ask."""
     if not gone:
         return
-    changed: list[tuple[str, str, int]] = []
-    for job, number, written in connection.execute("SELECT job, number, pieces FROM job_ask"):
+    changed: list[tuple[str, int, str, int]] = []
+    for job, number, pack, written in connection.execute("SELECT job, number, pack, pieces FROM job_ask"):
         pieces = json.loads(written)
         left = [piece if gone.isdisjoint(piece[:2]) else NO_PIECE for piece in pieces]
         if left != pieces:
-            changed.append((json.dumps(left), job, number))
-    connection.executemany("UPDATE job_ask SET pieces = ? WHERE job = ? AND number = ?", changed)
+            stripped = json.dumps(left)
+            changed.append((stripped, seal(job, str(number), pack, stripped), job, number))
+    connection.executemany("UPDATE job_ask SET pieces = ?, seal = ? WHERE job = ? AND number = ?", changed)
