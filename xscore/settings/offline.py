@@ -29,6 +29,10 @@ class BatchSettings(Part):
     poll_s: float = Field(
         60.0, ge=0.05, le=86_400, allow_inf_nan=False, description="Seconds between two looks of `xscore batch wait`."
     )
+    ray_address: str = Field(
+        "local",
+        description="Where `--engine ray` judges: `local`, a Ray of its own on this machine; `auto`, one that runs here; or a cluster's address.",
+    )
     questions_a_call: int = Field(
         4, ge=1, le=16, description="Questions that share a prompt in `ask --batch`; 1: one question a call."
     )

@@ -1,0 +1,259 @@
+"""What one judging actor does: packs of a question in, judgments out, through the shared server and without a store.
+
+It knows nothing of Ray: `ray_engine` makes actors of it. Each judgment is at the shared server before the slot of its
+call is freed, so an actor that is killed re-pays at most what it had in flight; whoever takes its packs over waits for
+`LEASE_S`. Limits a minute are those of the server, dollars those of a purse that all actors take from. Trade-off: near
+the cap a call is refused without waiting for those in flight, so a list may end some cents early.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Protocol
+
+from xscore.cache.judgment_store import Claims, Write
+from xscore.cache.keys import judge_key
+from xscore.errors import BudgetExhausted
+from xscore.offline.job_desk import ENDS_ALL
+from xscore.providers.limits import Limited
+from xscore.providers.metered import Metered
+from xscore.providers.prices import price
+from xscore.providers.provider import Adaptable
+from xscore.providers.rates import Rates
+from xscore.providers.retrying import Retrying
+from xscore.providers.sdk_import import imported
+from xscore.providers.spec import Spec, connect
+from xscore.records import CallRecord, Candidate, Capability, Cause, JudgeIdentity, Judgment, Turn, Unjudged
+from xscore.scorer.draft import Drafts
+from xscore.scorer.fanout import Stop, workers_for
+from xscore.scorer.model_judge import ModelJudge
+from xscore.scorer.sharing import Alone
+from xscore.settings import Settings
+from xscore.shared.connect import opener
+from xscore.shared.link import Link
+from xscore.shared.outbox import Outbox
+from xscore.shared.rates import SharedRates
+from xscore.shared.read_through import SharedClaims
+
+LEASE_S = 15.0
+"""Without a sign of life for so long the claims of an actor are taken over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """What every actor holds: the same for the whole list."""
+
+    job: str
+    spec: Spec
+    settings: Settings
+    capability: Capability | None
+    drafts: Drafts
+    identity: JudgeIdentity
+    concurrency: int
+    """Most calls in flight of one actor."""
+    candidates: tuple[Candidate, ...]
+    texts: Mapping[str, str]
+    """By memory id."""
+    slots: Mapping[str, tuple[str, int]]
+    turns: Mapping[int, tuple[Turn, str]]
+    """Question -> how it is asked, and its turn key."""
+    deadline_at: float | None
+    """Unix seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some packs of one question."""
+
+    question: int
+    places: Sequence[int]
+    """Of its members among the candidates of the library."""
+    priors: Sequence[float]
+    """Of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What became of a chunk."""
+
+    question: int
+    kept: tuple[Judgment, ...]
+    """Of memories and of parts, as they are to be kept."""
+    paid: int
+    """Memories among them that a call was made for here."""
+    unjudged: tuple[Unjudged, ...]
+    calls: tuple[CallRecord, ...]
+    remarks: tuple[str, ...]
+
+
+class Purse(Protocol):
+    """Dollars that all actors take from."""
+
+    async def take(self, usd: Decimal) -> bool:
+        """Set a bound aside; False where it does not fit."""
+        ...
+
+    async def put_back(self, usd: Decimal) -> None:
+        """Give back what a call did not cost."""
+        ...
+
+
+class Scorer:
+    """Judges chunk after chunk."""
+
+    def __init__(self, library: Library, *, purse: Purse | None = None, clock: Callable[[], float] = time.time) -> None:
+        """purse: None where no cap holds. clock: Unix seconds."""
+        settings = library.settings
+        self._library, self._clock = library, clock
+        self._calls: list[CallRecord] = []
+        self._ended: tuple[Cause, str] | None = None
+        link = Link(opener(settings.shared), require=True, timeout_s=settings.shared.timeout_s)
+        self._link, self._store = link, _AtTheServer(link)
+        provider = connect(library.spec, settings)
+        if isinstance(provider, Adaptable) and library.capability is not None:
+            provider.adopt(library.capability)
+        judging, stated = settings.judge, library.capability.limits if library.capability else None
+        self._rates = SharedRates(
+            Rates(rpm=judging.rpm, tpm=judging.tpm, remembered=stated),
+            link,
+            bucket=f"{provider.name} {provider.host} {judging.model}",
+        )
+        metered = Metered(provider, turn_id=library.job, record=self._calls.append, price=price, clock=clock)
+        self._limited = Limited(
+            metered,
+            concurrency=library.concurrency,
+            budget=_Caps(purse) if purse is not None else None,
+            rates=self._rates,
+        )
+        self._line = Retrying(self._limited, attempts=judging.attempts, sleep=self._limited.sleep)
+
+    async def score(self, chunk: Chunk) -> Scored:
+        """Judge what nobody has judged yet; every memory has its result. Raises SharedUnavailable."""
+        library = self._library
+        await imported(library.spec.provider)
+        members = [library.candidates[place] for place in chunk.places]
+        if self._ended is not None:
+            cause, detail = self._ended
+            lost = tuple(Unjudged(member.content_hash, cause, detail) for member in members)
+            return Scored(chunk.question, (), 0, lost, (), ())
+        turn, key = library.turns[chunk.question]
+        stop = Stop(lambda: self._heard(stop))
+        judge = self._judge(chunk, members, key, stop)
+        timer = self._timer(stop)
+        unjudged, judged = [], set()
+        try:
+            async for result in judge.judge(turn, members):
+                if isinstance(result, Unjudged):
+                    unjudged.append(result)
+                else:
+                    judged.add(result.content_hash)
+        finally:
+            if timer is not None:
+                timer.cancel()
+        calls, self._calls[:] = tuple(self._calls), ()
+        paid = len(judged - judge.elsewhere)
+        return Scored(chunk.question, self._store.taken(), paid, tuple(unjudged), calls, judge.remarks())
+
+    async def aclose(self) -> None:
+        """Give back what is held, and release connections."""
+        await self._store.aclose()
+        await self._rates.aclose()
+        await self._line.aclose()
+        await self._link.aclose()
+
+    def _judge(self, chunk: Chunk, members: Sequence[Candidate], key: str, stop: Stop) -> ModelJudge:
+        library = self._library
+        texts = library.texts
+        return ModelJudge(
+            self._line,
+            library.drafts,
+            texts=lambda found: {member.id: texts[member.id] for member in found if member.id in texts},
+            write=self._store.writer(key, library.identity),
+            slots=library.slots,
+            priors=dict(zip((member.id for member in members), chunk.priors, strict=True)),
+            claims=self._store.claims(key, library.identity),
+            concurrency=workers_for(library.concurrency),
+            context=library.settings.judge.context,
+            stop=stop,
+        )
+
+    def _timer(self, stop: Stop) -> asyncio.TimerHandle | None:
+        if self._library.deadline_at is None:
+            return None
+        left_s = max(0.0, self._library.deadline_at - self._clock())
+        return asyncio.get_running_loop().call_later(left_s, stop.set, Cause.DEADLINE)
+
+    def _heard(self, stop: Stop) -> None:
+        if stop.cause in ENDS_ALL and self._ended is None:
+            self._ended = (stop.cause, stop.detail)
+            self._limited.halt()
+
+
+@dataclass(slots=True)
+class _AtTheServer:
+    """A `JudgmentStore` of the shared server alone; what it keeps is carried home as well."""
+
+    link: Link
+    _carried: list[Judgment] = field(default_factory=list)
+    _outbox: Outbox = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._outbox = Outbox(self.link)
+
+    def writer(self, turn_key: str, judge: JudgeIdentity) -> Write:
+        """Return what keeps judgments at the server before it returns."""
+        names = (turn_key, judge_key(judge), 0)
+
+        async def write(judgments: Sequence[Judgment]) -> None:
+            await self.link.ask(lambda server: server.keep(names, judgments), otherwise=None)
+            self._carried.extend(judgments)
+
+        return write
+
+    def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
+        """Return claims at the server alone."""
+        names = (turn_key, judge_key(judge), 0)
+        return SharedClaims(Alone(), self._carry, link=self.link, outbox=self._outbox, names=names, lease_s=LEASE_S)
+
+    def taken(self) -> tuple[Judgment, ...]:
+        """Return what is to be carried home since the last time."""
+        found, self._carried[:] = tuple(self._carried), ()
+        return found
+
+    async def aclose(self) -> None:
+        """Tell the server what it was not told of yet."""
+        await self._outbox.aclose()
+
+    async def _carry(self, judgments: Sequence[Judgment]) -> None:
+        self._carried.extend(judgments)
+
+
+class _Caps:
+    """A `Budget` on a purse that others take from too."""
+
+    def __init__(self, purse: Purse) -> None:
+        self._purse = purse
+        self._open: dict[str, Decimal] = {}
+        self._reserved = 0
+
+    async def reserve(self, usd: Decimal | None) -> str:
+        """Set aside an upper bound (None: unpriced). Raises BudgetExhausted."""
+        if not usd:
+            return ""
+        if not await self._purse.take(usd):
+            raise BudgetExhausted(
+                f"the next call may cost ${usd:f}, and less is left of the caps that held when the list was begun",
+                hint="Raise --max-usd or the other caps, and run the same again.",
+            )
+        self._reserved += 1
+        name = str(self._reserved)
+        self._open[name] = usd
+        return name
+
+    async def settle(self, reservation: str, actual: Decimal | None) -> None:
+        """Replace the reservation by what the call cost; None: its bound stays charged."""
+        bound = self._open.pop(reservation, None)
+        if bound is not None and actual is not None:
+            await self._purse.put_back(bound - actual)
