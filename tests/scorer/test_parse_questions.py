@@ -58,7 +58,7 @@ def test_the_order_of_questions_says_nothing() -> None:
     ],
 )
 def test_what_is_in_doubt_is_void_and_the_rest_counts(spoiled: str, lost: set[tuple[str, str]]) -> None:
-    """NaN, out of range, strings, booleans, fractions, twice, missing, foreign and flat: those scores alone are lost."""
+    """NaN, out of range, strings, booleans, fractions, twice, missing, foreign, flat: only those scores are lost."""
     assert spoiled != WHOLE
     found = scores(spoiled)
     assert_nothing_is_misplaced(found)

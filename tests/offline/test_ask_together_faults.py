@@ -1,0 +1,262 @@
+"""Questions that share packs when something goes wrong: right scores, or one question a call; nothing is paid twice."""
+
+import asyncio
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.conftest import MakeRepo
+from tests.evaluation.shop_run import Hears, priced
+from tests.offline.test_ask_together import settings_for
+from tests.offline.together_scene import MANY, asked, listed, misplaced, shared_calls, true_score
+from tests.pipeline.conftest import server
+from tests.scorer.shapes import real_code
+from tests.servers.faults import Fault
+from tests.servers.openai_server import OpenAIServer
+from xscore.offline.ask_together import Asked, ask_together
+from xscore.pipeline.build import Pipeline
+from xscore.providers.provider import Provider
+from xscore.providers.scripted import ScriptedProvider
+from xscore.records import Claimed, Judgment, Request, Share
+from xscore.scorer.draft import Drafts, JudgeModel
+from xscore.scorer.fanout import Stop
+from xscore.scorer.layouts import SHARED
+from xscore.scorer.packs import Pack, Profile
+from xscore.scorer.sharing import Alone
+from xscore.scorer.together import Asking, Together
+
+__all__ = ["server"]
+
+IN_THE_REPLY = [
+    Fault.TRUNCATION, Fault.MALFORMED_CONTENT, Fault.MISSING_ID, Fault.DUPLICATE_ID, Fault.FOREIGN_ID,
+    Fault.NAN, Fault.OUT_OF_RANGE, Fault.STRING_SCORE, Fault.TRUE_SCORE, Fault.REFUSAL,
+]  # fmt: skip
+
+
+@pytest.fixture
+def steps(make_repo: MakeRepo) -> Path:
+    """A repository of several packs."""
+    return make_repo(MANY)
+
+
+def shares(body: dict[str, Any]) -> bool:
+    """Whether several questions share this prompt."""
+    return '<question id=\\"q2\\">' in json.dumps(body["messages"])
+
+
+@pytest.mark.parametrize("fault", IN_THE_REPLY)
+async def test_a_spoiled_reply_costs_its_own_scores_alone(steps: Path, server: OpenAIServer, fault: Fault) -> None:
+    """Whatever one reply lacks goes to one question a call: all is judged in the end, each score at its own question."""
+    server.score = true_score
+    server.misbehave(fault, when=shares)
+    settings = settings_for(server)
+    found, answers = await asked(steps, settings, listed(3))
+    assert found.exit_code == 0 and {answer.coverage.unjudged for answer in answers} == {0}
+    assert not (await misplaced(steps, settings, listed(3)))[1]
+    calls = shared_calls(server)
+    assert calls.count(3) == found.shared.calls and (1 in calls) == (fault is not Fault.FOREIGN_ID)
+    assert sum(answer.coverage.judged for answer in answers) == sum(answer.coverage.candidates for answer in answers)
+
+
+async def test_a_model_that_cannot_share_is_asked_alone(steps: Path, server: OpenAIServer) -> None:
+    """After some replies without one score nothing more is shared, and every memory is judged all the same."""
+    server.score = true_score
+    server.misbehave(Fault.MALFORMED_CONTENT, times=1_000, when=shares)
+    found, answers = await asked(steps, settings_for(server, pack_size=4, concurrency=1), listed(2))
+    assert {answer.coverage.unjudged for answer in answers} == {0}
+    assert shared_calls(server).count(2) <= 8 and any("stopped sharing" in said for said in found.warnings)
+    assert found.saved.calls < 0, "what was paid in vain is not hidden"
+
+
+async def test_a_host_that_rejects_shared_prompts_is_asked_alone(steps: Path, server: OpenAIServer) -> None:
+    """A context that is too small for several questions is no reason to judge nothing."""
+    server.score = true_score
+    server.misbehave(Fault.TOO_LONG, times=1_000, when=shares)
+    _, answers = await asked(steps, settings_for(server, pack_size=4, concurrency=1), listed(2))
+    assert {answer.coverage.unjudged for answer in answers} == {0}
+
+
+async def test_the_cap_holds_for_the_whole_run(steps: Path, server: OpenAIServer) -> None:
+    """What is spent on shared calls and on turns together never passes it, and what was judged is kept."""
+    server.score = true_score
+    settings = settings_for(server, pack_size=4)
+    capped = settings.model_copy(update={"budget": settings.budget.model_copy(update={"max_usd": Decimal("0.05")})})
+    async with Pipeline.open(steps, capped) as pipeline:
+        found = await ask_together(priced(pipeline.parts, "0.01"), listed(4), Asked(answer=False))
+        (spent,) = pipeline.store.connection.execute("SELECT sum(cost) FROM call").fetchone()
+    assert (spent, found.exit_code) == (50_000_000_000, 4) and found.took.cost_usd == Decimal("0.05")
+    before = server.counts.judgments.total()
+    again, answers = await asked(steps, settings, listed(4))
+    assert again.exit_code == 0 and not (await misplaced(steps, settings, listed(4)))[1]
+    assert server.counts.judgments.total() == sum(answer.coverage.candidates for answer in answers)
+    assert sum(answer.coverage.cached for answer in answers) == before, "nothing is paid twice"
+
+
+async def test_ctrl_c_keeps_what_was_paid(steps: Path, server: OpenAIServer) -> None:
+    """A press while questions share: exit 130, no turn is begun; the same again pays for the rest alone."""
+    server.score, server.latency_s = true_score, 0.05
+    settings = settings_for(server, pack_size=4, concurrency=1)
+    hears = Hears("judge")
+    work = asyncio.create_task(asked(steps, settings, listed(3), observer=hears))
+    await hears.heard.wait()
+    while server.counts.judgments.total() == 0:
+        await asyncio.sleep(0.005)
+    work.cancel()
+    found, answers = await work
+    assert (found.ended, found.exit_code, answers) == ("interrupted", 130, [])
+    paid = server.counts.judgments.total()
+    assert found.judged_together == paid > 0
+    server.latency_s = 0.0
+    again, answers = await asked(steps, settings, listed(3))
+    assert again.exit_code == 0
+    assert server.counts.judgments.total() == sum(answer.coverage.candidates for answer in answers)
+    assert not (await misplaced(steps, settings, listed(3)))[1]
+
+
+async def test_two_at_once_pay_once(steps: Path, server: OpenAIServer) -> None:
+    """Two runs of one list at the same time: every judgment is paid for once, and both have all of them."""
+    server.score, server.latency_s = true_score, 0.02
+    settings = settings_for(server, pack_size=4)
+    both = await asyncio.gather(*(asked(steps, settings, listed(4)) for _ in range(2)))
+    for found, answers in both:
+        assert found.exit_code == 0 and {answer.coverage.unjudged for answer in answers} == {0}
+    assert set(server.counts.judgments.values()) == {4}, "four questions, each memory once for each"
+    assert not (await misplaced(steps, settings, listed(4)))[1]
+
+
+async def test_a_memory_in_parts_is_shared_part_by_part(make_repo: MakeRepo, server: OpenAIServer) -> None:
+    """Its parts are judged for all questions, its score is the best of them, and another run knows them all."""
+    long = "def long(row):\n" + "".join(f"    row = step_{at}(row, {at})\n" for at in range(900)) + "    return row\n"
+    repo = make_repo({**MANY, "src/long.py": long})
+    server.score = lambda memory, turn: 93 if "step_700(" in memory.text and "number 1" in turn else 5
+    settings = settings_for(server)
+    found, answers = await asked(repo, settings, listed(3))
+    assert set(shared_calls(server)) == {3} and found.exit_code == 0
+    scores = {answer.task: [(one.entity, one.raw_score) for one in answer.selected] for answer in answers}
+    assert scores[listed(3).all[1].task] == [("long", 0.93)] and scores[listed(3).all[0].task] == []
+    server.reset()
+    await asked(repo, settings, listed(3))
+    assert server.counts.requests == 0
+
+
+class _Kept:
+    """The judgments of one question, and who claims its contents."""
+
+    def __init__(self) -> None:
+        self.judgments: list[Judgment] = []
+
+    async def write(self, judgments: Any) -> None:
+        """Keep them."""
+        self.judgments.extend(judgments)
+
+
+class _Theirs(Alone):
+    """Claims of which another process has the first pack."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def claim(self, packs: Any, *, at_most: int) -> list[Claimed]:
+        """Say that the first is theirs."""
+        self.asked += 1
+        return [Claimed(Share.THEIRS if self.asked == 1 else Share.OURS, {}) for _ in packs]
+
+
+CODE = {made.id: (made, text) for made, text in real_code()[:24]}
+PACKS = [
+    Pack(f"p{at}", tuple(made for made, _ in list(CODE.values())[at * 8 : at * 8 + 8]), is_kept=True) for at in range(3)
+]
+
+
+def together(provider: Provider, kept: list[_Kept], claims: Any = Alone) -> Together:
+    """Three packs for as many questions as there are to keep for."""
+    drafts = Drafts(JudgeModel(name="m"), Profile(), b"secret", layout=SHARED)
+    askings = [
+        Asking(
+            turn_text=f"<turn>\n<task>\nTask number {at}\n</task>\n</turn>",
+            packs=PACKS,
+            known_parts=frozenset(),
+            priors={},
+            write=one.write,
+            claims=claims() if at == 0 else Alone(),
+        )
+        for at, one in enumerate(kept)
+    ]
+    return Together(
+        provider=provider,
+        drafts=drafts,
+        texts=lambda members: {member.id: CODE[member.id][1] for member in members},
+        askings=askings,
+        most=4,
+        context_tokens=100_000,
+        concurrency=2,
+        stop=Stop(),
+    )
+
+
+def truth(content: str, number: int) -> float:
+    """The score of a content for a question: all that is asked about in one test differ."""
+    order = sorted(made.content_hash for made, _ in CODE.values())
+    return (order.index(content) * 4 + number) / 100
+
+
+def scored(memory: Any, question: str) -> float:
+    """Judge by the truth."""
+    found = next(made for made, text in CODE.values() if made.entity == memory.entity and made.path == memory.path)
+    return truth(found.content_hash, int(question.split("number ")[1][0]))
+
+
+@given(st.randoms(use_true_random=False))
+def test_no_damage_to_replies_misplaces_a_score(random: Any) -> None:
+    """Replies are cut, lose questions and ids, swap and repeat them: what is kept is the truth of its own question."""
+
+    def tamper(_: Request, text: str) -> str:
+        said = json.loads(text)
+        scores = list(said["scores"].items())
+        random.shuffle(scores)
+        for at, (code, given_) in enumerate(scores):
+            entries = [pair for pair in given_.items() if random.random() > 0.2]
+            random.shuffle(entries)
+            scores[at] = (random.choice([code, code, code, "q9"]), dict(entries))
+        spoiled = json.dumps({"scores": dict(scores), "reasons": said["reasons"]})
+        if random.random() < 0.3:
+            spoiled = f"Sure: {spoiled[: random.randrange(len(spoiled))]}"
+        return spoiled.replace("3", random.choice(["3", "3", "NaN"]), 1)
+
+    kept = [_Kept() for _ in range(4)]
+    pass_ = together(ScriptedProvider(score=scored, tamper=tamper), kept)
+    asyncio.run(pass_.run())
+    for number, one in enumerate(kept):
+        for judgment in one.judgments:
+            digits = {f"{truth(judgment.content_hash, number) * 100:.0f}", f"{judgment.score * 100:.0f}"}
+            assert len(digits) == 1, f"question {number} was given {judgment}"
+        assert {judgment.content_hash for judgment in one.judgments} == pass_.judged[number]
+
+
+async def test_a_pack_that_another_pays_for_is_left_to_the_question() -> None:
+    """The others share it without that question; it is asked about the rest with them."""
+    kept = [_Kept() for _ in range(3)]
+    provider = ScriptedProvider(score=scored)
+    pass_ = together(provider, kept, _Theirs)
+    await pass_.run()
+    assert sorted(len(request.reply_questions) for request in provider.requests) == [2, 3, 3]
+    assert [len(judged) for judged in pass_.judged] == [16, 24, 24]
+
+
+async def test_what_cannot_be_kept_is_not_paid_for() -> None:
+    """A store that refuses a judgment ends the pass with its error."""
+
+    async def refuse(_: object) -> None:
+        raise OSError("disk full")
+
+    kept = [_Kept() for _ in range(2)]
+    kept[1].write = refuse  # type: ignore[method-assign]  # the test's own keeper, of a disk that is full
+    provider = ScriptedProvider(score=scored)
+    with pytest.raises(OSError, match="disk full"):
+        await together(provider, kept).run()
+    assert len(provider.requests) <= 2

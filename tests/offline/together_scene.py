@@ -1,0 +1,87 @@
+"""Questions that share packs at a loopback host: what each memory truly scores for each, and what is in the store."""
+
+import re
+from pathlib import Path
+
+from tests.servers.loopback import LoopbackServer
+from xscore.cache.judgments import Judgments
+from xscore.cache.keys import turn_key
+from xscore.offline.ask_together import Asked, ask_together
+from xscore.offline.shared_account import Together
+from xscore.pipeline.build import Pipeline
+from xscore.prompts.judge import turn_block
+from xscore.providers.pack_reading import Shown
+from xscore.records import Answer, Observer, Silent, Turn
+from xscore.records.offline import Question, Questions
+from xscore.settings import Settings
+from xscore.settings.offline import BatchSettings
+
+MANY = {f"src/part_{at}.py": "".join(
+    f'def step_{at}_{nth}(row):\n    """Step {nth} of part {at}."""\n    return row + {at * 10 + nth}\n\n\n'
+    for nth in range(12)
+) for at in range(4)}  # fmt: skip
+"""Files of 48 functions: several packs."""
+
+
+def listed(count: int) -> Questions:
+    """So many questions, no two alike."""
+    return Questions(
+        tuple(Question(id=f"id{at}", task=f"Task number {at}: mend step {at} of the parts") for at in range(count)),
+        f"digest of {count}",
+    )
+
+
+def true_score(memory: Shown, question: str) -> int:
+    """Score as no other question does: by the number in the task and the text of the memory."""
+    found = re.search(r"Task number (\d+)", question)
+    assert found is not None, "a judge is shown its question"
+    return (37 * int(found[1]) + sum(memory.text.encode())) % 101
+
+
+def with_questions(settings: Settings, most: int = 4) -> Settings:
+    """Let so many questions share a prompt."""
+    return settings.model_copy(update={"batch": BatchSettings(questions_a_call=most)})
+
+
+async def asked(
+    root: Path,
+    settings: Settings,
+    questions: Questions,
+    *,
+    how: Asked | None = None,
+    observer: Observer | None = None,
+) -> tuple[Together, list[Answer]]:
+    """Ask them in a pipeline of its own."""
+    answers: list[Answer] = []
+    async with Pipeline.open(root, settings, observer=observer or Silent()) as pipeline:
+        found = await ask_together(
+            pipeline.parts, questions, how or Asked(answer=False), told=lambda _, answer: answers.append(answer)
+        )
+    return found, answers
+
+
+async def misplaced(root: Path, settings: Settings, questions: Questions) -> tuple[int, list[str]]:
+    """Count the judgments in the store, and name those whose score is not that of their question and memory."""
+    wrong: list[str] = []
+    count = 0
+    async with Pipeline.open(root, settings) as pipeline:
+        store, seat = pipeline.store, pipeline.parts.judge.sharing_packs()
+        candidates = {one.content_hash: one for one in store.fetch().candidates}
+        texts = store.texts(list(candidates.values()))
+        for question in questions.all:
+            key = turn_key(turn_block(Turn(task=question.task)))
+            for content, judgment in Judgments(store.connection).known(key, seat.identity).items():
+                if content not in candidates:
+                    continue  # a part of one
+                one = candidates[content]
+                shown = Shown("", str(one.kind), one.path, one.entity, texts[one.id].strip("\n"))
+                count += 1
+                if judgment.score != true_score(shown, question.task) / 100:
+                    wrong.append(f"{question.id}: {one.path}::{one.entity} {judgment.score}")
+    return count, wrong
+
+
+def shared_calls(server: LoopbackServer) -> list[int]:
+    """How many questions each judging prompt had."""
+    prompts = [server.prompt(body) for body in server.counts.bodies]
+    return [prompt.count("<question id=") for prompt in prompts if "<questions>" in prompt]
