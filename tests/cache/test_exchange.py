@@ -74,7 +74,7 @@ WORDS = st.text(string.ascii_letters + " äß✓", max_size=60).map(printable)
 JUDGMENT = st.builds(Judgment, HEX, SHARE, WORDS, st.text("pxq_0123456789", max_size=20), st.integers(0, 59), SHARE)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     turns=st.dictionaries(
         st.tuples(HEX, HEX, st.integers(0, 3)), st.lists(JUDGMENT, min_size=1, max_size=8), min_size=1, max_size=5

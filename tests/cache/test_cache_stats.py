@@ -1,0 +1,106 @@
+"""What the cache holds, told also of a store that is damaged."""
+
+import sqlite3
+from pathlib import Path
+from sqlite3 import Connection
+
+from tests.cache.test_sweep import NOW, asked, job, judged, remembered
+from tests.memory.conftest import function
+from xscore import database
+from xscore.cache import hearsay
+from xscore.cache.stats import CacheStats, HitRate, cache_stats
+
+DAY = 86_400.0
+
+
+def figures(connection: Connection, turn: str, candidates: int, cached: int, *, is_model: int = 1) -> None:
+    """Keep what a turn came to."""
+    connection.execute(
+        "INSERT INTO turn_figures (turn_id, command, judge, is_model, candidates, judged, cached, carried, unjudged,"
+        " unjudged_by_cause, kept, threshold, scores, index_s, pool_s, cache_s, judge_s, select_s, primary_s, total_s)"
+        " VALUES (?, 'ask', 'openai:m', ?, ?, 0, ?, 0, 0, '{}', 0, 0.7, '[]', 0, 0, 0, 0, 0, 0, 0)",
+        (turn, is_model, candidates, cached),
+    )
+
+
+def look(connection: Connection, path: Path, judge: str | None = "j1") -> CacheStats:
+    """Look now."""
+    return cache_stats(connection, path, judge=judge, now=NOW)
+
+
+def test_it_tells_what_can_be_used(connection: Connection, path: Path) -> None:
+    """Judgments by judge, those of gone contents, those in quarantine, and bytes that add up to pages."""
+    memories = remembered(connection, 3)
+    judged(connection, "a", [*memories, function("gone")])
+    judged(connection, "b", memories)
+    judged(connection, "a", memories[:1], "j2")
+    asked(connection, "a", NOW - DAY)
+    figures(connection, "t_aj1", 4, 0)
+    with database.transaction(connection):
+        hearsay.keep(connection, ("a", "j3", 0), [("0" * 32, 0.5)])
+    found = look(connection, path)
+    assert (found.judgments, found.turns, found.reasons, found.unreachable, found.hearsay) == (8, 3, 8, 1, 1)
+    assert [
+        (one.judge, one.name, one.is_configured, one.turns, one.judgments, one.used_at) for one in found.judges
+    ] == [
+        ("j1", "openai:m", True, 2, 7, NOW - DAY),
+        ("j2", "", False, 1, 1, None),
+    ]
+    assert found.of_other_judges == 1 and found.unreadable == ()
+    assert found.parts is not None and found.parts["judgments"] >= 4_096
+    assert found.bytes >= path.stat().st_size
+
+
+def test_hit_rates_by_stretch(connection: Connection, path: Path) -> None:
+    """Turns of models count, by when they were asked; jobs count beside them."""
+    for turn, days, candidates, cached in (("a", 1, 10, 9), ("b", 20, 10, 0), ("c", 100, 20, 20)):
+        asked(connection, turn, NOW - days * DAY)
+        figures(connection, f"t_{turn}j1", candidates, cached)
+    asked(connection, "lexical", NOW)
+    figures(connection, "t_lexicalj1", 99, 0, is_model=0)
+    job(connection, "q")
+    rates = {(rate.of, rate.days): rate for rate in look(connection, path).hit_rates}
+    assert rates["turns", 7] == HitRate(of="turns", days=7, asked=1, candidates=10, hits=9)
+    assert (rates["turns", 30].candidates, rates["turns", 30].hits) == (20, 9)
+    assert (rates["turns", None].candidates, rates["turns", None].hits) == (40, 29)
+    assert (rates["jobs", None].asked, rates["jobs", None].candidates) == (1, 1)
+    assert rates["jobs", 7].asked == 0
+
+
+def test_rows_that_make_no_sense_end_nothing(connection: Connection, path: Path) -> None:
+    """Texts in the place of numbers, orphans and bytes that are no text are counted as rows."""
+    judged(connection, "a", remembered(connection, 2))
+    asked(connection, "a", NOW)
+    figures(connection, "t_aj1", 2, 1)
+    connection.execute("PRAGMA foreign_keys = OFF")
+    connection.execute("INSERT INTO query (turn_key, judge, sample) VALUES (x'ff', x'fe', 'many')")
+    connection.execute("INSERT INTO judgment (query_id, content_id, score) VALUES (77, 99999, 0.5)")
+    connection.execute("UPDATE turn SET started_at = 'yesterday'")
+    connection.execute("UPDATE turn_figures SET cached = 'some'")
+    found = look(connection, path)
+    assert (found.judgments, found.unreachable, found.turns) == (3, 1, 2)
+
+
+def test_a_damaged_page_costs_its_part_alone(connection: Connection, path: Path) -> None:
+    """What lies elsewhere is told, and what could not be read is named."""
+    judged(connection, "a", remembered(connection, 2))
+    (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'reason'").fetchone()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.close()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * 4_096)
+        file.write(b"\xff" * 4_096)
+    again = database.connect(path)
+    found = look(again, path)
+    assert "reasons" in found.unreadable and found.judgments == 2
+    again.close()
+
+
+def test_no_store_is_an_empty_one(tmp_path: Path) -> None:
+    """Where there is no file there is nothing, and none is made."""
+    place = tmp_path / "none.db"
+    nothing: sqlite3.Connection = database.nothing(place)
+    found = look(nothing, place)
+    assert (found.judgments, found.bytes, found.parts) == (0, 0, {})
+    assert not place.exists()
+    nothing.close()

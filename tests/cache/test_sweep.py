@@ -1,0 +1,150 @@
+"""Sweeps that were asked for: of old turns, of other judges, and never of what is under way."""
+
+import os
+from collections.abc import Iterable
+from sqlite3 import Connection
+
+from tests.memory.conftest import function
+from xscore import database
+from xscore.cache import hearsay
+from xscore.cache.judgments import insert_under
+from xscore.cache.prune import Pruned, Sweep, preview, prune, shrink
+from xscore.memory import door
+from xscore.processes import life
+from xscore.records import Judgment, Memory
+
+NOW = 1_000_000_000.0
+DAY = 86_400.0
+
+
+def remembered(connection: Connection, count: int) -> list[Memory]:
+    """Put functions into the store."""
+    memories = [function(f"f{number}") for number in range(count)]
+    with database.transaction(connection):
+        door.put(connection, memories)
+    return memories
+
+
+def judged(connection: Connection, turn_key: str, memories: Iterable[Memory], judge: str = "j1") -> None:
+    """Judge memories for a turn."""
+    with database.transaction(connection):
+        insert_under(
+            connection, [Judgment(memory.content_hash, 0.5, "why") for memory in memories], (turn_key, judge, 0)
+        )
+
+
+def asked(connection: Connection, turn_key: str, at: float, *, judge: str = "j1", state: str = "done") -> None:
+    """Let a turn have asked for it."""
+    connection.execute(
+        "INSERT INTO turn (id, thread, turn_key, judge, task, moment, started_at, state)"
+        " VALUES (?, '', ?, ?, '', json_object('life', ?), ?, ?)",
+        (f"t_{turn_key}{judge}", turn_key, judge, life(), at, state),
+    )
+
+
+def left(connection: Connection) -> set[tuple[str, str]]:
+    """What has judgments, as turn key and judge key."""
+    return set(
+        connection.execute("SELECT DISTINCT turn_key, judge FROM query JOIN judgment ON query_id = id").fetchall()
+    )
+
+
+def enter(connection: Connection, table: str, **values: object) -> None:
+    """Enter a row; what must be there and does not matter is 0."""
+    columns = connection.execute(f"PRAGMA table_info({table})").fetchall()
+    row = {name: 0 for _, name, _, needed, default, _ in columns if needed and default is None} | values
+    connection.execute(
+        f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", tuple(row.values())
+    )
+
+
+def job(connection: Connection, turn_key: str, *, ended_at: float | None = None) -> None:
+    """Enter a job with one question."""
+    name, made = f"b_{turn_key}", {"created_at": 5.0, "ended_at": ended_at, "candidates": 1}
+    enter(connection, "job", id=name, command="submit", judge_spec="openai:m", judge="j1", plan="{}", **made)
+    enter(connection, "job_question", job=name, name="one", moment="{}", turn_key=turn_key)
+
+
+def test_old_turns_go_and_those_of_unknown_age_stay(connection: Connection) -> None:
+    """Age is when a turn was last asked; what an import brought has none until someone asks."""
+    memories = remembered(connection, 3)
+    for turn_key, at in (("old", NOW - 91 * DAY), ("new", NOW - DAY), ("imported", None)):
+        judged(connection, turn_key, memories)
+        if at is not None:
+            asked(connection, turn_key, at)
+    asked(connection, "old", NOW - 90 * DAY, judge="j2")
+    sweep = Sweep(unused_since=NOW - 90 * DAY)
+    assert preview(connection, sweep, now=NOW) == prune(connection, sweep, now=NOW) == Pruned(0, 0, 0, unused=3)
+    assert left(connection) == {("new", "j1"), ("imported", "j1")}
+
+
+def test_a_judge_is_swept_by_name_or_key(connection: Connection) -> None:
+    """The others keep theirs."""
+    memories = remembered(connection, 2)
+    for judge in ("aa11", "aa22", "bb33"):
+        judged(connection, "turn", memories, judge)
+    assert prune(connection, Sweep(judges=["aa"]), now=NOW).of_judges == 4
+    asked(connection, "turn", NOW, judge="bb33")
+    connection.execute(
+        "INSERT INTO turn_figures (turn_id, command, judge, is_model, candidates, judged, cached, carried, unjudged,"
+        " unjudged_by_cause, kept, threshold, scores, index_s, pool_s, cache_s, judge_s, select_s, primary_s, total_s)"
+        " VALUES ('t_turnbb33', 'ask', 'openai:m', 1, 2, 2, 0, 0, 0, '{}', 0, 0.7, '[]', 0, 0, 0, 0, 0, 0, 0)"
+    )
+    assert prune(connection, Sweep(judges=["openai:m"]), now=NOW).of_judges == 2
+    assert left(connection) == set()
+
+
+def test_what_is_under_way_stays(connection: Connection) -> None:
+    """Neither age nor cap nor judge takes a judgment that a running turn or an open job rests on."""
+    memories = remembered(connection, 2)
+    for turn_key in ("running", "job", "ended", "idle"):
+        judged(connection, turn_key, [*memories, function("gone")])
+    asked(connection, "running", NOW - 100 * DAY, state="running")
+    job(connection, "job")
+    job(connection, "ended", ended_at=6.0)
+    sweep = Sweep(max_judgments=0, unused_since=NOW, judges=["j1"])
+    foreseen = preview(connection, sweep, now=NOW)
+    assert foreseen == prune(connection, sweep, now=NOW)
+    assert (foreseen.needed_now, foreseen.of_judges, foreseen.unreachable) == (6, 4, 2)
+    assert left(connection) == {("running", "j1"), ("job", "j1")}
+
+
+def test_a_turn_whose_process_is_gone_is_not_under_way(connection: Connection) -> None:
+    """A killed turn holds nothing back for ever."""
+    judged(connection, "killed", remembered(connection, 1))
+    asked(connection, "killed", NOW - DAY, state="running")
+    gone = life().replace(str(os.getpid()), "4194304", 1)
+    connection.execute("UPDATE turn SET moment = json_object('life', ?)", (gone,))
+    assert prune(connection, Sweep(max_judgments=0), now=NOW).over_cap == 1
+
+
+def test_a_preview_removes_nothing_and_foresees_the_sweep(connection: Connection) -> None:
+    """The same figures, whatever is asked; and a second sweep finds nothing."""
+    memories = remembered(connection, 4)
+    for turn_key in ("a", "b", "c"):
+        judged(connection, turn_key, [*memories, function("x"), function("y")])
+    with database.transaction(connection):
+        hearsay.keep(connection, ("a", "j2", 0), [("0" * 32, 0.5)])
+    for sweep in (Sweep(max_judgments=100), Sweep(max_judgments=5)):
+        before = connection.total_changes
+        foreseen = preview(connection, sweep, now=NOW)
+        assert connection.total_changes == before
+        assert prune(connection, sweep, now=NOW) == foreseen
+    assert left(connection) == {("c", "j1")} and hearsay.count(connection) == 0
+
+
+def test_a_shrunk_file_is_smaller(connection: Connection) -> None:
+    """The free pages that a sweep leaves can be given back."""
+    pages = "PRAGMA page_count"
+    for turn in range(20):
+        with database.transaction(connection):
+            insert_under(connection, [Judgment(f"{n:032x}", 0.5, "why " * 9) for n in range(500)], (f"{turn}", "j", 0))
+    prune(connection, now=NOW)
+    before = connection.execute(pages).fetchone()[0]
+    shrink(connection)
+    assert connection.execute(pages).fetchone()[0] < before / 3
+
+
+def test_a_store_without_judgments_is_swept(connection: Connection) -> None:
+    """Nothing to do is no error."""
+    assert preview(connection, Sweep(), now=NOW) == prune(connection, Sweep(), now=NOW) == Pruned(0, 0, 0)
