@@ -56,6 +56,7 @@ def _tell(store_dir: Path, rebuilt: "Rebuilt", terminal: Terminal) -> None:
             **salvaged.kept,
             "rows_not_believed": salvaged.not_believed,
             "places_not_read": salvaged.places,
+            "batches_at_vendors": salvaged.at_vendors,
         }
         aside = str(rebuilt.aside) if rebuilt.aside else None
         said = {"schema": SCHEMA, "store": str(store_dir), "action": "rebuilt", "aside": aside, "salvaged": counts}

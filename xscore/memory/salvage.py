@@ -24,6 +24,7 @@ from xscore.memory import door, rows
 from xscore.memory.damaged_rows import NUMBERS, TEXTS, DamagedRows, Keys, Row
 from xscore.memory.events import EventName
 from xscore.memory.links.mention_links import link_mentions
+from xscore.memory.salvaged_jobs import salvage_jobs
 from xscore.memory.turns import TurnState
 from xscore.records import Stage
 from xscore.sealing import KeySource
@@ -63,6 +64,8 @@ class Salvaged:
     """Rows that could be read and made no sense."""
     places: int = 0
     """Places at which rows could not be read."""
+    at_vendors: list[str] = field(default_factory=list)
+    """The vendor's ids of batches that no job collects any more; they were paid for."""
 
     @property
     def words(self) -> str:
@@ -71,7 +74,8 @@ class Salvaged:
         if self.kept["judgments"]:
             kept[0] += f" of {self.kept['tasks']:,} tasks"
         lost = f"{self.not_believed:,} rows made no sense and {self.places:,} places could not be read"
-        return f"salvaged {', '.join(kept) or 'nothing'}; {lost}"
+        batches = f"; at the vendor, and no job here knows of them: {', '.join(self.at_vendors)}"
+        return f"salvaged {', '.join(kept) or 'nothing'}; {lost}{batches if self.at_vendors else ''}"
 
 
 def salvage(damaged: Path, target: sqlite3.Connection, keys: KeySource | None = None) -> Salvaged:
@@ -87,6 +91,10 @@ def salvage(damaged: Path, target: sqlite3.Connection, keys: KeySource | None = 
         _memories(reader, target, found)
         for table in _OF_MEMORIES:
             table.carry(reader, target, found)
+        jobs = salvage_jobs(reader, target)
+        found.kept.update(jobs.kept)
+        found.not_believed += jobs.not_believed
+        found.at_vendors = jobs.at_vendors
         link_mentions(target, [row[0] for row in target.execute("SELECT id FROM memory").fetchall()])
         found.places = reader.places
     return found
