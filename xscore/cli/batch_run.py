@@ -46,6 +46,11 @@ OWN = {
     "workers": click.option(
         "--workers", metavar="N", type=COUNT, default=1, help="So many processes; the limits are divided among them."
     ),
+    "engine": click.option(
+        "--engine",
+        type=click.Choice(["ray"]),
+        help="Let --workers N actors of Ray Data judge (extra `ray`, and a shared server: shared.url).",
+    ),
     "out": click.option(
         "--out", metavar="FILE", type=FILE, help="Write what was chosen, ranked: FILE.parquet or FILE.jsonl."
     ),
@@ -70,7 +75,8 @@ def run(queries: Path, flags: Flags) -> int:
     terminal, settings = flags.terminal, read_settings(flags)
     hurries = settings.settings.budget.deadline_s is not None
     watch = Watch(terminal, agreed=flags.agreed, hurries=hurries, called="This list")
-    wishes = JobWishes(out=flags.given["out"], workers=flags.given["workers"], started=BEGAN)
+    given = flags.given
+    wishes = JobWishes(out=given["out"], workers=given["workers"], engine=given["engine"] or "", started=BEGAN)
     found = in_pipeline(lambda open_: run_list(open_.parts, asked, scope=flags.scope, wishes=wishes), settings, watch)
     return show(found, terminal)
 
@@ -81,7 +87,7 @@ def show(found: "JobReport", terminal: Terminal) -> int:
 
     if terminal.as_json:
         print_json(job_page.as_json(found))
-    elif found.lines and found.command == "run":
+    elif found.lines and found.command == "run" and not found.out:
         echo(job_page.page(found))
     for warning in found.warnings:
         terminal.note(warning)
