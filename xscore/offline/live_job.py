@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from xscore.offline import live_rows, results
+from xscore.offline import live_rows, ray_engine, results
 from xscore.offline.job_desk import JobDesk
 from xscore.offline.job_progress import JobProgress
 from xscore.offline.job_rows import Command
@@ -38,6 +38,8 @@ class JobWishes:
     command: Command = "run"
     out: Path | None = None
     workers: int = 1
+    engine: str = ""
+    """`ray`: actors of Ray judge, so many as there are workers; empty: this process, or processes of this machine."""
     only: frozenset[str] | None = None
     """Only memories of these files; None: whatever the scope leaves."""
     ranks: bool = True
@@ -97,6 +99,8 @@ async def run_list(parts: Parts, questions: Questions, *, scope: Scope, wishes: 
     started = time.monotonic() if wishes.started is None else wishes.started
     if wishes.out is not None:
         check_place(wishes.out, store_dir=parts.store.path.parent)
+    if wishes.engine:
+        ray_engine.check(parts)
     found, plan = plan_list(parts, questions, scope=scope, only=wishes.only)
     confirm(parts, plan)
     run = _ListRun(parts, questions, found, plan, wishes, started)
@@ -164,6 +168,18 @@ class _ListRun:
             parts.observer.forecast(self.plan.estimate)
         deadline = self._deadline()
         progress = JobProgress(parts.observer, self.plan)
+        if self.wishes.engine:
+            self.end = await ray_engine.judge_by_ray(
+                parts,
+                self.job,
+                self.questions.all,
+                self.found,
+                count=self.wishes.workers,
+                told=self._took,
+                progress=progress,
+                deadline=deadline,
+            )
+            return
         if self.wishes.workers > 1:
             self.end = await judge_by_workers(
                 parts,
