@@ -1,10 +1,16 @@
 """`xscore batch list`: every job of this repository, newest first, from the store alone."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.terminal import echo, print_json
+
+if TYPE_CHECKING:
+    from xscore.memory.store import Store
+    from xscore.records.offline import Standing
 
 SHOWN = 20
 
@@ -19,17 +25,19 @@ def list_jobs(limit: int | None, flags: Flags) -> int:
     from xscore.pipeline.receipt import SCHEMA
 
     terminal = flags.terminal
-    jobs = in_store(lambda store: job_rows.jobs(store.connection), flags, make=False)
-    most = limit or (len(jobs) if terminal.as_json else SHOWN)
-    found = in_store(
-        lambda store: [standing.of_job(store.connection, job.id) for job in jobs[:most]], flags, make=False
-    )
+
+    def work(store: "Store") -> "tuple[int, list[Standing]]":
+        jobs = job_rows.jobs(store.connection)
+        most = limit or (len(jobs) if terminal.as_json else SHOWN)
+        return len(jobs), [standing.of_job(store.connection, job.id) for job in jobs[:most]]
+
+    count, found = in_store(work, flags, make=False)
     if terminal.as_json:
         print_json({"schema": SCHEMA, "jobs": [as_json(one) for one in found]})
     elif found:
         echo(listed(found))
-        if len(found) < len(jobs):
-            terminal.note(f"{len(jobs) - len(found):,} older ones are not shown: `--limit {len(jobs)}` shows all")
+        if len(found) < count:
+            terminal.note(f"{count - len(found):,} older ones are not shown: `--limit {count}` shows all")
     else:
         terminal.note("there is no job yet; `xscore batch submit QUERIES.jsonl` makes one")
     return 0

@@ -30,7 +30,8 @@ async def is_missing(bench: Bench, batch: Batch) -> bool:
     found = await bench.host.find(mark=batch.mark, since=bench.since(batch), requests=batch.requests)
     certain = [seen for seen in found if seen.mark == batch.mark]
     known = batch_rows.known_vendor_ids(bench.connection)
-    candidates = [seen for seen in found if not seen.mark and seen.vendor_id not in known]
+    strange = [seen for seen in found if not seen.mark and seen.vendor_id not in known]
+    candidates = [] if certain else [await bench.host.look(seen.vendor_id) for seen in strange]
     mine = certain[0] if certain else await _recognised(bench, batch, candidates)
     if mine is not None:
         with bench.lease.step() as connection:

@@ -1,0 +1,233 @@
+"""What can go wrong between a plan and its judgments, at both vendors: nothing is lost in silence or paid for twice."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.offline.bureau import VENDORS, Bureau, bureau, judgments, questions, rows
+from tests.pipeline.conftest import shop
+from tests.servers.batching import Step, Trouble
+from tests.servers.faults import Fault
+from xscore.offline.machine import BUSY
+from xscore.records.offline import Standing
+
+__all__ = ["shop"]
+
+ONE_EACH = {"pack_size": 1}
+
+
+@pytest.fixture(params=VENDORS)
+def office(request: pytest.FixtureRequest) -> Iterator[Bureau]:
+    """A vendor."""
+    with bureau(request.param) as running:
+        yield running
+
+
+def is_whole(standing: Standing) -> bool:
+    """Whether every candidate that was asked for is judged."""
+    return standing.judged == standing.asked == standing.candidates and not standing.is_pending
+
+
+@pytest.mark.parametrize("trouble", [Trouble.LOST, Trouble.BUSY, Trouble.FAILED])
+@pytest.mark.parametrize("step", [Step.UPLOAD, Step.CREATE, Step.LOOK, Step.RESULTS])
+async def test_a_step_that_fails_is_taken_again(shop: Path, office: Bureau, step: Step, trouble: Trouble) -> None:
+    """Whatever step fails, with or without having been done, the job ends whole and each request ran once."""
+    job = await office.submit(shop, questions(2))
+    office.book.trouble(step, Trouble.CUT if (step, trouble) == (Step.RESULTS, Trouble.LOST) else trouble)
+    standing = await office.finish(shop, job)
+    assert is_whole(standing)
+    assert sum(office.book.ran.values()) == standing.answered == 2
+    assert office.book.created == 1
+
+
+async def test_a_host_that_is_down_is_said_and_nothing_is_lost(shop: Path, office: Bureau) -> None:
+    """With nobody at the address each pass says so, and the next one goes on when the host is back."""
+    job = await office.submit(shop, questions(1))
+    office.book.trouble(Step.CREATE, Trouble.FAILED)
+    first = await office.advance(shop, job)
+    assert first.problem and first.is_pending and not first.is_unusable
+    assert is_whole(await office.finish(shop, job))
+    assert office.book.created == 1
+
+
+async def test_a_lost_create_is_found_before_another_is_made(shop: Path, office: Bureau) -> None:
+    """Within the minute of doubt nothing is created anew, and the batch that is there is recognised."""
+    office.book.trouble(Step.CREATE, Trouble.LOST)
+    job = await office.submit(shop, questions(2))
+    first = await office.advance(shop, job)
+    assert (first.sent, first.batches[0].state, office.book.created) == (2, "marked", 1)
+    again = await office.advance(shop, job)
+    assert office.book.created == 1
+    assert again.batches[0].state == ("created" if office.vendor == "openai" else "marked")
+    assert is_whole(await office.finish(shop, job)) and office.book.created == 1
+
+
+async def test_strangers_and_doubles_are_counted_and_left(shop: Path, office: Bureau) -> None:
+    """Ids that nobody sent and results that come twice change nothing, and are said."""
+    office.book.strays = True
+    job = await office.submit(shop, questions(3))
+    await office.advance(shop, job)
+    standing = await office.advance(shop, job)
+    while standing.is_pending:
+        standing = await office.advance(shop, job)
+    assert is_whole(standing) and len(judgments(shop)) == standing.candidates
+    assert len(standing.remarks) == 2 and rows(shop, "SELECT count(*) FROM call") == [(3,)]
+
+
+@pytest.mark.parametrize("fate", ["expired", "cancelled", "errored", "missing"])
+async def test_what_was_not_answered_is_sent_again(shop: Path, office: Bureau, fate: str) -> None:
+    """A part that expired, was cancelled, failed or is missing goes out with the next batch."""
+    office.book.fate_of = lambda name: fate if "_1-q1-" in name else None
+    job = await office.submit(shop, questions(3))
+    standing = await office.finish(shop, job)
+    assert is_whole(standing) and [batch.requests for batch in standing.batches] == [3, 1]
+    assert rows(shop, "SELECT tries FROM job_request ORDER BY question") == [(1,), (2,), (1,)]
+
+
+async def test_three_tries_and_a_request_is_lost_for_its_cause(shop: Path, office: Bureau) -> None:
+    """A request that always expires is sent three times; its candidates are unjudged by the provider."""
+    office.book.fate_of = lambda name: "expired" if "-q1-" in name else None
+    job = await office.submit(shop, questions(2))
+    standing = await office.finish(shop, job)
+    assert len(standing.batches) == 3 and not standing.is_pending
+    assert standing.unjudged == {"provider": standing.asked // 2} and standing.judged == standing.asked // 2
+    (cause,) = rows(shop, "SELECT cause FROM job_request WHERE state = 'lost'")[0]
+    assert cause.startswith("provider: it was not run in time")
+
+
+async def test_a_whole_batch_that_expires_gives_what_was_run(shop: Path, office: Bureau) -> None:
+    """The results of a batch whose time was over are kept; the rest is sent again."""
+    office.book.looks_until_done, office.book.expires_at_look = 6, 3
+    job = await office.submit(shop, questions(6))
+    while not rows(shop, "SELECT 1 FROM batch WHERE state = 'collected'"):
+        await office.advance(shop, job)
+    assert rows(shop, "SELECT 1 FROM call") and len(rows(shop, "SELECT 1 FROM batch")) == 2
+    office.book.expires_at_look = None
+    standing = await office.finish(shop, job)
+    assert is_whole(standing) and sum(office.book.ran.values()) == 6
+
+
+async def test_the_ladder_is_climbed_over_batches(shop: Path, office: Bureau) -> None:
+    """A question whose packs are never readable is asked in halves, then one by one, then unjudged; others stay."""
+    office.server.misbehave(Fault.MALFORMED_CONTENT, times=1_000, when=lambda body: "review 1:" in json.dumps(body))
+    job = await office.submit(shop, questions(3))
+    standing = await office.finish(shop, job)
+    each = standing.asked // 3
+    assert standing.unjudged == {"unreadable": each} and standing.judged == 2 * each
+    assert [batch.requests for batch in standing.batches] == [3, 2, each]
+
+
+async def test_a_missing_score_alone_is_asked_again(shop: Path, office: Bureau) -> None:
+    """What a reply scored is kept; only what it left out goes into the next batch."""
+    office.server.misbehave(Fault.MISSING_ID, times=1)
+    job = await office.submit(shop, questions(2))
+    standing = await office.finish(shop, job)
+    assert is_whole(standing) and [batch.requests for batch in standing.batches] == [2, 1]
+    assert rows(shop, "SELECT sum(candidates) FROM call") == [(standing.asked + 1,)]
+
+
+async def test_a_refusal_climbs_too(shop: Path, office: Bureau) -> None:
+    """A refusal goes to one by one at once; of a reply that was cut short the scores that it has are kept."""
+    office.server.misbehave(Fault.REFUSAL, times=1, when=lambda body: "review 1:" in json.dumps(body))
+    office.server.misbehave(Fault.TRUNCATION, times=1, when=lambda body: "review 2:" in json.dumps(body))
+    job = await office.submit(shop, questions(3))
+    standing = await office.finish(shop, job)
+    assert is_whole(standing) and standing.batches[1].requests == standing.asked // 3
+
+
+async def test_a_model_without_any_score_is_not_asked_for_ever(shop: Path, office: Bureau) -> None:
+    """Where no reply of a job scores anything, the ladder is not climbed for each of them."""
+    office.server.misbehave(Fault.MALFORMED_CONTENT, times=10_000)
+    job = await office.submit(shop, questions(12))
+    standing = await office.finish(shop, job)
+    assert standing.unjudged == {"unreadable": standing.asked} and len(standing.batches) == 1
+
+
+async def test_collecting_again_changes_nothing(shop: Path, office: Bureau) -> None:
+    """A pass over a job that has ended neither writes nor asks."""
+    job = await office.submit(shop, questions(2))
+    await office.finish(shop, job)
+    before = rows(shop, "SELECT * FROM job_request"), rows(shop, "SELECT * FROM call"), judgments(shop)
+    asked = sum(office.book.asked.values())
+    await office.advance(shop, job)
+    assert before == (rows(shop, "SELECT * FROM job_request"), rows(shop, "SELECT * FROM call"), judgments(shop))
+    assert sum(office.book.asked.values()) == asked
+
+
+async def test_two_at_once_create_and_enter_nothing_twice(shop: Path, office: Bureau) -> None:
+    """The second says that another is at it; together they do what one would."""
+    job = await office.submit(shop, questions(4))
+    for _ in range(4):
+        both = await asyncio.gather(*(office.advance(shop, job) for _ in range(3)))
+        assert any(one.problem == BUSY for one in both)
+    standing = await office.finish(shop, job)
+    assert is_whole(standing) and office.book.created == 1 and sum(office.book.ran.values()) == 4
+
+
+async def test_limits_split_a_list(shop: Path) -> None:
+    """No batch holds more requests than it may, and all of them go out at once."""
+    with bureau("openai", judge=ONE_EACH, batch={"max_requests": 10}) as office:
+        job = await office.submit(shop, questions(2))
+        standing = await office.advance(shop, job)
+        assert [batch.requests for batch in standing.batches] == [10, 10, 6] and not standing.planned
+        assert is_whole(await office.finish(shop, job))
+
+
+async def test_our_own_limit_of_waiting_tokens_holds_back(shop: Path) -> None:
+    """Requests beyond it stay planned until a batch has ended, and go out then."""
+    with bureau("openai", judge=ONE_EACH, batch={"enqueued_tokens": 4_000}) as office:
+        job = await office.submit(shop, questions(2))
+        first = await office.advance(shop, job)
+        assert first.planned and first.sent and "batch.enqueued_tokens" in first.held_back and not first.over_budget
+        (waiting,) = rows(shop, "SELECT sum(input_tokens) FROM batch")[0]
+        assert waiting <= 4_000
+        assert is_whole(await office.finish(shop, job))
+
+
+async def test_the_vendors_limit_of_waiting_tokens_is_learned(shop: Path) -> None:
+    """A batch that fails because too much would wait is sent again in smaller ones, and counts as no try."""
+    with bureau("openai", judge=ONE_EACH) as office:
+        office.book.enqueued_tokens = 12_000
+        job = await office.submit(shop, questions(2))
+        standing = await office.finish(shop, job)
+        assert is_whole(standing) and standing.batches[0].state == "failed"
+        assert rows(shop, "SELECT max(tries) FROM job_request") == [(1,)]
+
+
+async def test_a_cancelled_job_keeps_what_was_run(shop: Path, office: Bureau) -> None:
+    """Nothing more is sent, what was run is entered, and the rest is unjudged as interrupted."""
+    from xscore import database
+    from xscore.offline import batch_rows
+
+    office.book.looks_until_done = 9
+    job = await office.submit(shop, questions(6))
+    await office.advance(shop, job)
+    await office.advance(shop, job)
+    connection = database.connect(shop / ".xscore" / "memory.db")
+    with database.transaction(connection):
+        batch_rows.stop(connection, job, at=office.now)
+    connection.close()
+    standing = await office.finish(shop, job)
+    assert standing.judged and set(standing.unjudged) == {"interrupted"} and office.book.created == 1
+    assert standing.judged + standing.unjudged["interrupted"] == standing.asked
+    assert rows(shop, "SELECT count(*) FROM reservation") == [(0,)]
+
+
+async def test_a_batch_that_is_cancelled_before_it_was_heard_of(shop: Path, office: Bureau) -> None:
+    """A job cancelled while its create is in doubt is found and cancelled, or known not to be there."""
+    from xscore import database
+    from xscore.offline import batch_rows
+
+    office.book.trouble(Step.CREATE, Trouble.LOST)
+    job = await office.submit(shop, questions(2))
+    await office.advance(shop, job)
+    connection = database.connect(shop / ".xscore" / "memory.db")
+    with database.transaction(connection):
+        batch_rows.stop(connection, job, at=office.now)
+    connection.close()
+    standing = await office.finish(shop, job)
+    assert not standing.is_pending and office.book.created == 1
+    assert standing.judged + sum(standing.unjudged.values()) == standing.asked
