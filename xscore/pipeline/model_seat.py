@@ -138,6 +138,7 @@ class ModelSeat:
             concurrency=workers_for(self.concurrency),
             context=self.settings.judge.context,
             stop=desk.new_stop(),
+            heard=heard(self.store.connection, (turn_key, judge_key(self.identity), 0)),
         )
         here = judge(
             write=desk.writer(turn_key, self.identity),
