@@ -43,15 +43,16 @@ def turn_to_finish(parts: Parts, turn_id: str, *, answer: bool) -> tuple[Parts, 
 
 def _with_its_judge(parts: Parts, past: PastTurn) -> Parts:
     """Seat the judge of the turn, unless it left nothing that another could not have."""
-    if past.judge == judge_key(parts.judge.identity):
-        return parts
+    fits = _if_its_judge(parts, past)
+    if fits is not None:
+        return fits
     if not kept.known(parts.store, past.turn_key, past.judge):
         parts.observer.note(f"turn {past.turn.id} was judged by another judge: nothing of it can be carried over")
         return parts
     spec = _judge_named(past)
     if spec and parts.judged_by is not None:
-        own = parts.judged_by(spec)
-        if past.judge == judge_key(own.judge.identity):
+        own = _if_its_judge(parts.judged_by(spec), past)
+        if own is not None:
             parts.observer.note(f"turn {past.turn.id} goes on with its own judge, {spec}")
             return own
     who = f"by {spec}" if spec else "otherwise"
@@ -60,6 +61,12 @@ def _with_its_judge(parts: Parts, past: PastTurn) -> Parts:
         " carried over",
         hint="Go on with the judge and the options of the turn, or ask anew with `xscore ask`.",
     )
+
+
+def _if_its_judge(parts: Parts, past: PastTurn) -> Parts | None:
+    """Return the parts with this judge, or with the same model in prompts that questions share; None: it is another."""
+    seats = (parts.judge, parts.judge.sharing_packs())
+    return next((replace(parts, judge=one) for one in seats if past.judge == judge_key(one.identity)), None)
 
 
 def _judge_named(past: PastTurn) -> str:
