@@ -1,0 +1,239 @@
+"""`xscore cache` as a user meets it: two machines that share a key, a sweep, and figures."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import polars as pl
+import pytest
+
+from tests.cli.conftest import Run
+from tests.conftest import git
+from tests.pipeline.conftest import FILES
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.scoring import table
+from xscore import database
+from xscore.cache.exchange_key import ExchangeKey
+from xscore.cache.exporting import Wanted, export
+from xscore.cache.judgments import insert_under
+from xscore.paths import STORE_DIR, STORE_FILE
+from xscore.records import Judgment
+
+TASK = "the discount of total is taken twice"
+KEY = bytes(range(32)).hex()
+SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80}
+
+
+class Machine:
+    """A clone of the shop, and a user of its own."""
+
+    def __init__(self, run: Run, root: Path, home: Path, server: OpenAIServer) -> None:
+        self._run, self.root, self.home = run, root, home
+        home.mkdir()
+        self.environ = {
+            "HOME": str(home),
+            "OPENAI_BASE_URL": server.url,
+            "OPENAI_API_KEY": "sk-0123456789",
+            "XSCORE_JUDGE_MODEL": "openai:judge-2",
+            "XSCORE_JUDGE_PROBE": "false",
+            "XSCORE_CACHE_KEY": KEY,
+        }
+
+    def run(self, *arguments: str, code: int = 0, **environ: str) -> CompletedProcess[str]:
+        """Run a command there, with this exit code."""
+        done = self._run(*arguments, cwd=self.root, environ=self.environ | environ)
+        assert done.returncode == code, done.stderr
+        return done
+
+    def ask(self, *more: str) -> dict[str, int]:
+        """Ask for the context of the task; return the coverage."""
+        found = json.loads(self.run("context", TASK, "--json", *more).stdout)
+        coverage: dict[str, int] = found["coverage"]
+        return coverage
+
+    @property
+    def store(self) -> Path:
+        """Its database."""
+        return self.root / STORE_DIR / STORE_FILE
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    """A loopback judge."""
+    with OpenAIServer() as running:
+        running.score = table(SCORES)
+        yield running
+
+
+@pytest.fixture
+def machines(inside: Run, tmp_path: Path, server: OpenAIServer) -> tuple[Machine, Machine]:
+    """Two machines with clones of one repository."""
+    for name, text in FILES.items():
+        (tmp_path / "one" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "one" / name).write_text(text)
+    git(tmp_path / "one", "init", "-q")
+    git(tmp_path / "one", "add", "-A")
+    git(tmp_path / "one", "commit", "-qm", "start")
+    git(tmp_path, "clone", "-q", "one", "two")
+    return (
+        Machine(inside, tmp_path / "one", tmp_path / "home-one", server),
+        Machine(inside, tmp_path / "two", tmp_path / "home-two", server),
+    )
+
+
+def test_a_second_machine_pays_nothing(machines: tuple[Machine, Machine], server: OpenAIServer, tmp_path: Path) -> None:
+    """What one machine paid for, another with the key has: the turn is fully cached, with no call at all."""
+    one, two = machines
+    paid = one.ask()
+    assert paid["judged"] == paid["candidates"] > 5
+    file = str(tmp_path / "cache.parquet")
+    assert f"exported {paid['judged']} judgments" in one.run("cache", "export", file).stdout
+    server.reset()
+    assert f"imported {paid['judged']} judgments of 1 turn" in two.run("cache", "import", file).stdout
+    found = two.ask()
+    assert (found["cached"], server.counts.requests) == (paid["candidates"], 0)
+    one.run("cache", "export", file, "--no-reasons")
+    said = pl.read_parquet(file).write_csv()
+    assert not any(word in said for word in ("discount", "prices.py", "shares", str(one.root)))
+    held = json.loads(two.run("cache", "stats", "--json").stdout)
+    assert (held["judgments"], held["of_other_judges"], held["unreachable"]) == (paid["judged"], 0, 0)
+    assert [one_["is_configured"] for one_ in held["judges"]] == [True]
+
+
+def test_hearsay_orders_work_and_never_scores(
+    machines: tuple[Machine, Machine], server: OpenAIServer, tmp_path: Path
+) -> None:
+    """A stranger's scores send a pack first; the scores, the origins and the sums are those of our own judge."""
+    one, two = machines
+    own = json.loads(one.run("context", TASK, "--json", "--pack-size", "1", "--concurrency", "1").stdout)
+    before = [json.dumps(body) for body in server.counts.bodies]
+    file = str(tmp_path / "cache.parquet")
+    with database.connect(one.store) as connection:  # a stranger praises what nobody would judge first
+        turn_key, judge = connection.execute("SELECT turn_key, judge FROM query").fetchone()
+        favourite = connection.execute("SELECT content_hash FROM memory WHERE path = 'pyproject.toml'").fetchone()[0]
+        connection.execute("DELETE FROM judgment")
+        with database.transaction(connection):
+            insert_under(connection, [Judgment(favourite, 1.0)], (turn_key, judge, 0))
+        export(connection, Path(file), ExchangeKey(bytes(range(1, 33))), Wanted())
+    connection.close()
+    refused = two.run("cache", "import", file, code=6)
+    assert "another key" in refused.stderr and "--untrusted" in refused.stderr
+    assert "into quarantine" in two.run("cache", "import", file, "--untrusted").stdout
+    assert "1 score that nobody vouches for" in two.run("cache", "stats").stdout
+    server.reset()
+    found = json.loads(two.run("context", TASK, "--json", "--pack-size", "1", "--concurrency", "1").stdout)
+    after = [json.dumps(body) for body in server.counts.bodies]
+    asked_for = [["pyproject.toml" in body for body in bodies].index(True) for bodies in (before, after)]
+    assert asked_for[0] > 3 and asked_for[1] <= 1
+    assert found["coverage"] == own["coverage"] and found["coverage"]["cached"] == 0
+    kept = [[(memory["id"], memory["raw_score"]) for memory in answer["selected"]] for answer in (own, found)]
+    assert kept[0] == kept[1]
+    assert json.loads(two.run("cache", "stats", "--json").stdout)["hearsay"] == 0
+
+
+def test_a_sweep_asks_before_it_takes_what_is_of_use(machines: tuple[Machine, Machine]) -> None:
+    """What nothing can reach goes at once; what could be used again needs a yes, and is told beforehand."""
+    one, _ = machines
+    count = one.ask()["judged"]
+    assert "would remove 0 judgments" in one.run("cache", "prune", "--dry-run").stdout
+    refused = one.run("cache", "prune", "--max-judgments", "0", code=2)
+    assert "--dry-run" in refused.stderr
+    foreseen = json.loads(one.run("cache", "prune", "--max-judgments", "0", "--dry-run", "--json").stdout)
+    assert (foreseen["judgments"], foreseen["over_cap"], foreseen["dry_run"]) == (count, count, True)
+    done = json.loads(one.run("cache", "prune", "--max-judgments", "0", "--yes", "--vacuum", "--json").stdout)
+    assert done["judgments"] == count and done["freed_bytes"] is not None
+    assert one.ask()["judged"] == count
+
+
+def test_keys_come_from_the_user_alone(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
+    """No key, a file that others read, and a repository's own file are refused or ignored; a private file serves."""
+    one, _ = machines
+    one.ask()
+    file = str(tmp_path / "c.parquet")
+    (one.root / ".xscore.toml").write_text(f'[cache]\nkey = "{KEY}"\n')
+    refused = one.run("cache", "export", file, code=2, XSCORE_CACHE_KEY="")
+    assert "there is no key" in refused.stderr and "xscore cache key" in refused.stderr
+    assert KEY not in one.run("config", "show").stdout
+    made = one.run("cache", "key").stdout.strip()
+    place = tmp_path / "key"
+    place.write_text(made)
+    place.chmod(0o644)
+    assert "chmod 600" in one.run("cache", "export", file, "--key-file", str(place), code=2).stderr
+    place.chmod(0o600)
+    one.run("cache", "export", file, "--key-file", str(place))
+    one.run("cache", "import", file, code=6)
+    assert "0 judgments" in one.run("cache", "import", file, "--key-file", str(place)).stdout
+
+
+@pytest.mark.parametrize("command", [("stats",), ("prune",), ("prune", "--dry-run"), ("export", "c.parquet")])
+def test_looking_makes_no_store(command: tuple[str, ...], inside: Run, tmp_path: Path) -> None:
+    """Where nothing was ever judged these say so, and write nothing."""
+    done = inside("cache", *command, cwd=tmp_path, environ={"XSCORE_CACHE_KEY": KEY})
+    assert done.returncode == (1 if command[0] == "export" else 0), done.stderr
+    assert "there is no store here yet" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def big_export(folder: Path, count: int) -> Path:
+    """Export so many judgments of ten turns."""
+    connection = database.connect(folder / "big" / "memory.db")
+    for turn in range(10):
+        found = [Judgment(f"{number:032x}", number % 101 / 100) for number in range(count // 10)]
+        with database.transaction(connection):
+            insert_under(connection, found, (f"{turn:032x}", "b" * 32, 0))
+    export(connection, folder / "big.parquet", ExchangeKey(bytes.fromhex(KEY)), Wanted())
+    connection.close()
+    return folder / "big.parquet"
+
+
+def started(machine: Machine, *arguments: str) -> "subprocess.Popen[bytes]":
+    """Start a command in a process of its own."""
+    environ: Mapping[str, str] = {**os.environ, **machine.environ}
+    return subprocess.Popen([sys.executable, "-m", "xscore", *arguments], cwd=machine.root, env=environ)
+
+
+@pytest.mark.verify
+def test_a_killed_import_is_completed_by_the_next(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
+    """Killed between two of its transactions, and run again: the store is as after one undisturbed import."""
+    one, two = machines
+    file = big_export(tmp_path, 400_000)
+    two.run("cache", "stats")
+    two.ask()
+    process, patience = started(two, "cache", "import", str(file)), time.monotonic() + 60
+    connection = database.connect(two.store)
+
+    def count() -> int:
+        return int(connection.execute("SELECT count(*) FROM judgment").fetchone()[0])
+
+    before = count()
+    while count() == before and time.monotonic() < patience:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert before < count() < before + 400_000
+    told = json.loads(two.run("cache", "import", str(file), "--json").stdout)
+    assert told["known"] > 0 and count() == before + 400_000
+    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+    assert one.ask()["unjudged"] == 0
+
+
+@pytest.mark.verify
+def test_others_ask_while_an_import_is_under_way(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
+    """A turn on the same store goes on beside it, and neither loses a judgment."""
+    _, two = machines
+    file = big_export(tmp_path, 300_000)
+    candidates = two.ask()["candidates"]
+    process = started(two, "cache", "import", str(file))
+    for number in range(3):
+        found = json.loads(two.run("context", f"{TASK}, case {number}", "--json").stdout)
+        assert found["coverage"]["judged"] == candidates
+    assert process.wait(60) == 0
+    told = json.loads(two.run("cache", "stats", "--json").stdout)
+    assert told["judgments"] == 300_000 + 4 * candidates
