@@ -34,7 +34,7 @@ def steps(make_repo: MakeRepo) -> Path:
 
 def settings_for(server: OpenAIServer, most: int = 4, **judge: object) -> Settings:
     """Judge at the loopback host, in small packs, so many questions a call."""
-    return with_questions(conftest.settings_for(server, **{"pack_size": 12, **judge}), most)
+    return with_questions(conftest.settings_for(server, max_usd="1", **({"pack_size": 12} | judge)), most)
 
 
 @pytest.fixture(params=["openai", "anthropic"])
@@ -123,9 +123,7 @@ async def test_an_ordinary_question_is_another_judge(steps: Path, server: OpenAI
     assert server.counts.judging_requests > 0 and shared_calls(server) == []
 
 
-async def test_what_was_saved_is_what_one_question_a_call_really_takes(
-    steps: Path, server: OpenAIServer
-) -> None:
+async def test_what_was_saved_is_what_one_question_a_call_really_takes(steps: Path, server: OpenAIServer) -> None:
     """Measured: calls, and tokens within a few in a hundred, are those of the same list asked with Q = 1."""
     server.score = true_score
     found, _ = await asked(steps, settings_for(server), listed(8))

@@ -256,7 +256,7 @@ async def test_what_cannot_be_kept_is_not_paid_for() -> None:
         raise OSError("disk full")
 
     kept = [_Kept() for _ in range(2)]
-    kept[1].write = refuse  # type: ignore[method-assign]  # the test's own keeper, of a disk that is full
+    kept[1].write = refuse  # type: ignore[assignment, method-assign]  # the test's own keeper, of a disk that is full
     provider = ScriptedProvider(score=scored)
     with pytest.raises(OSError, match="disk full"):
         await together(provider, kept).run()
