@@ -16,7 +16,7 @@ from typing import Protocol
 
 import pytest
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class ServerOfTests(Protocol):
