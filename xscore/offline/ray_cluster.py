@@ -9,8 +9,9 @@ import asyncio
 import logging
 import os
 import pickle
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, redirect_stdout
 from decimal import Decimal
 from typing import Any
 
@@ -26,11 +27,12 @@ BLOCKS_AN_ACTOR = 64
 @asynccontextmanager
 async def opened(address: str) -> "AsyncIterator[Cluster]":
     """Start a Ray of one's own, or join the one at this address, for as long as it is needed. Raises UsageError."""
-    cluster = await asyncio.to_thread(Cluster, address)
-    try:
-        yield cluster
-    finally:
-        cluster.close()
+    with redirect_stdout(sys.stderr):  # Ray tells there of a worker that died; what we print there is data
+        cluster = await asyncio.to_thread(Cluster, address)
+        try:
+            yield cluster
+        finally:
+            cluster.close()
 
 
 class Cluster:

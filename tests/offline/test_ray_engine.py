@@ -1,0 +1,150 @@
+"""A list judged by actors of a real Ray on this machine, through a real Redis: paid once, whoever is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import psutil
+import pytest
+
+from tests.conftest import MakeRepo
+from tests.offline.lists import judging, select
+from tests.pipeline.conftest import FILES, server
+from tests.servers.openai_server import OpenAIServer
+from tests.shared.servers_of_tests import ServerOfTests, redis_of_tests
+
+__all__ = ["server"]
+PATIENCE_S = 110.0
+QUESTIONS = 170
+CALLS_IN_FLIGHT = 16
+PACK = 4
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[ServerOfTests]:
+    """A Redis of the test's own."""
+    home = tmp_path / "redis"
+    home.mkdir()
+    started = redis_of_tests(home)
+    yield started
+    started.kill()
+
+
+def many_functions(files: int) -> dict[str, str]:
+    """Return the shop among so many files of ten functions each."""
+    bodies = {
+        f"lib/part_{file}.py": "\n\n".join(
+            f"def work_{file}_{at}(amount: int) -> int:\n    return amount + {file * at}" for at in range(10)
+        )
+        for file in range(files)
+    }
+    return {**FILES, **bodies}
+
+
+def begun(root: Path, url: str, redis: str, queries: Path, *more: str, **environ: str) -> "subprocess.Popen[str]":
+    """Start `batch run`."""
+    whole = {
+        **os.environ,
+        "OPENAI_BASE_URL": url,
+        "XSCORE_JUDGE_MODEL": "openai:judge-2",
+        "XSCORE_JUDGE_PROBE": "false",
+        "XSCORE_JUDGE_PACK_SIZE": str(PACK),
+        "XSCORE_JUDGE_CONCURRENCY": str(CALLS_IN_FLIGHT),
+        "XSCORE_SHARED_URL": redis,
+        **environ,
+    }
+    command = [sys.executable, "-m", "xscore", "batch", "run", str(queries), "--json", "--yes", *more]
+    return subprocess.Popen(command, cwd=root, env=whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def listed(place: Path, count: int) -> Path:
+    """Write a list of so many questions."""
+    lines = ({"id": f"q{at}", "task": f"review {at}: is the discount taken once?"} for at in range(count))
+    place.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return place
+
+
+def actors_of(pid: int) -> list[psutil.Process]:
+    """Return the actors that judge for a process."""
+    try:
+        children = psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    return [one for one in children if "MapWorker" in "".join(one.cmdline())]
+
+
+@pytest.mark.verify
+@pytest.mark.timeout(400)
+def test_actors_judge_as_one_process_does_although_one_is_killed(
+    make_repo: MakeRepo, server: OpenAIServer, redis: ServerOfTests, tmp_path: Path
+) -> None:
+    """Over 20,000 candidates, an actor killed in the middle: every row equal, only what was in flight paid twice."""
+    judging(server).latency_s = 0.02
+    root = make_repo(many_functions(12))
+    queries = listed(tmp_path / "queries.jsonl", QUESTIONS)
+    more = ("--engine", "ray", "--workers", "2", "--out", str(tmp_path / "ray.parquet"))
+    process = begun(root, server.url, redis.url, queries, *more)
+    end = time.monotonic() + PATIENCE_S
+    while server.counts.requests < 1_000 and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.05)
+    killed = actors_of(process.pid)
+    if killed:
+        killed[0].send_signal(signal.SIGKILL)
+    out, err = process.communicate(timeout=2 * PATIENCE_S)
+    assert process.returncode == 0 and killed, err
+    found = json.loads(out)
+    assert found["candidates"] >= 20_000 and not found["coverage"]["unjudged"]
+    asked = server.counts.requests
+    paid = sum(server.counts.judgments.values())
+    assert found["candidates"] <= paid <= found["candidates"] + PACK * CALLS_IN_FLIGHT
+
+    for name in ("memory.db", "memory.db-wal", "memory.db-shm"):
+        (root / ".xscore" / name).unlink(missing_ok=True)
+    one = begun(root, server.url, "", queries, "--out", str(tmp_path / "one.parquet"))
+    out, err = one.communicate(timeout=2 * PATIENCE_S)
+    assert one.returncode == 0, err
+    assert pl.read_parquet(tmp_path / "one.parquet").equals(pl.read_parquet(tmp_path / "ray.parquet"))
+    assert asked <= server.counts.requests - asked + CALLS_IN_FLIGHT
+
+
+@pytest.mark.verify
+@pytest.mark.timeout(300)
+def test_what_actors_bring_is_kept_as_a_live_run_keeps_it(
+    make_repo: MakeRepo, server: OpenAIServer, redis: ServerOfTests, tmp_path: Path
+) -> None:
+    """Judgments, reasons and calls are in the store; the same again asks nobody; another machine finds it shared."""
+    judging(server)
+    root = make_repo(FILES)
+    queries = listed(tmp_path / "queries.jsonl", 3)
+    process = begun(root, server.url, redis.url, queries, "--engine", "ray", "--workers", "2")
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, err
+    found, asked = json.loads(out), server.counts.requests
+    assert found["usage"]["calls"] == asked == select(root, "SELECT count(*) FROM call")[0][0]
+    assert select(root, "SELECT count(*) FROM judgment")[0][0] == found["candidates"]
+    assert not select(root, "SELECT count(*) FROM reservation")[0][0]
+    again = begun(root, server.url, redis.url, queries, "--engine", "ray")
+    out, err = again.communicate(timeout=PATIENCE_S)
+    assert again.returncode == 0 and json.loads(out)["cached"] == found["candidates"], err
+    for name in ("memory.db", "memory.db-wal", "memory.db-shm"):
+        (root / ".xscore" / name).unlink(missing_ok=True)
+    other = begun(root, server.url, redis.url, queries, "--engine", "ray")
+    out, err = other.communicate(timeout=PATIENCE_S)
+    assert other.returncode == 0, err
+    best = [(line["kept"], line["best"], line["best_score"]) for line in found["lines"]]
+    assert best == [(line["kept"], line["best"], line["best_score"]) for line in json.loads(out)["lines"]]
+    assert server.counts.requests == asked
+
+
+def test_without_a_shared_server_it_says_what_to_do(make_repo: MakeRepo, server: OpenAIServer, tmp_path: Path) -> None:
+    """Nothing is sent, nothing is started: exit 2, and what to set."""
+    process = begun(make_repo(FILES), server.url, "", listed(tmp_path / "queries.jsonl", 1), "--engine", "ray")
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 2 and "needs a shared server" in out and "XSCORE_SHARED_URL" in out
+    assert not server.counts.requests
