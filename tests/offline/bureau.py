@@ -68,17 +68,7 @@ class Bureau:
     @property
     def settings(self) -> Settings:
         """Settings that lead to this vendor."""
-        model = "openai:judge-2" if self.vendor == "openai" else "anthropic:claude-haiku-5-5"
-        return Settings(
-            judge=JudgeSettings.model_validate({"model": model, "probe": False, **self.judge}),
-            primary=PrimarySettings(model=model),
-            openai=OpenAISettings(base_url=self.server.url) if self.vendor == "openai" else OpenAISettings(),
-            anthropic=AnthropicSettings(base_url=self.server.url)
-            if self.vendor == "anthropic"
-            else AnthropicSettings(),
-            batch=BatchSettings.model_validate(self.batch),
-            budget=BudgetSettings.model_validate(self.budget),
-        )
+        return settings_at(self.vendor, self.server.url, judge=self.judge, batch=self.batch, budget=self.budget)
 
     async def submit(self, root: Path, asked: Questions) -> str:
         """Plan and commit a job; nothing is sent."""
@@ -104,6 +94,19 @@ class Bureau:
                 return standing
             self.now += step_s
         raise AssertionError(f"the job does not end: {standing}")
+
+
+def settings_at(vendor: str, url: str, **given: dict[str, Any]) -> Settings:
+    """Settings that lead to this vendor at this address."""
+    model = "openai:judge-2" if vendor == "openai" else "anthropic:claude-haiku-5-5"
+    return Settings(
+        judge=JudgeSettings.model_validate({"model": model, "probe": False, **given.get("judge", {})}),
+        primary=PrimarySettings(model=model),
+        openai=OpenAISettings(base_url=url) if vendor == "openai" else OpenAISettings(),
+        anthropic=AnthropicSettings(base_url=url) if vendor == "anthropic" else AnthropicSettings(),
+        batch=BatchSettings.model_validate(given.get("batch", {})),
+        budget=BudgetSettings.model_validate(given.get("budget", {})),
+    )
 
 
 @contextmanager

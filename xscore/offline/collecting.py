@@ -54,8 +54,10 @@ class Strays:
 class Collector:
     """Enters the results of one job's batches, one batch at a time."""
 
-    def __init__(self, store: Store, lease: JobLease, job: Job, ledger: BatchLedger) -> None:
-        self.strays = Strays()
+    def __init__(
+        self, store: Store, lease: JobLease, job: Job, ledger: BatchLedger, *, chunk: int = CHUNK
+    ) -> None:
+        self.strays, self._chunk = Strays(), chunk
         self._store, self._lease, self._job, self._ledger = store, lease, job, ledger
         self._secret = job.recipe.drafts().secret
         self._asks: dict[int, tuple[Ask, tuple[str, ...]]] = {}
@@ -82,7 +84,7 @@ class Collector:
                 met.add(name)
                 if name in left:
                     chunk.append((name, result))
-            if len(chunk) >= CHUNK:
+            if len(chunk) >= self._chunk:
                 self._enter(batch, chunk)
                 chunk = []
         self._enter(batch, chunk, rest=left - met)

@@ -18,7 +18,7 @@ from xscore.offline.batch_ledger import BatchLedger
 from xscore.offline.batch_money import Purse, Tariff
 from xscore.offline.batch_rows import Batch
 from xscore.offline.bench import Bench
-from xscore.offline.collecting import Collector
+from xscore.offline.collecting import CHUNK, Collector
 from xscore.offline.finding import is_missing
 from xscore.offline.job_lease import JobLease
 from xscore.offline.sending import Sender
@@ -37,12 +37,13 @@ async def advance(
     job_id: str,
     *,
     send: bool = True,
+    chunk: int = CHUNK,
     clock: Callable[[], float] = time.time,
     note: Callable[[str], None] = lambda _: None,
 ) -> Standing:
     """Take a job as far as it goes without waiting for the vendor, and say how it stands.
 
-    send: false sends nothing that was not sent yet. note: told what moves. A host that fails is no exception: it is
+    send: false sends nothing that was not sent yet. chunk: results entered in one transaction. note: told what moves. A host that fails is no exception: it is
     said in the standing, with all that was done until then kept. Raises NothingMatched for an unknown job, UsageError
     for a host without a Batch API, StoreError.
     """
@@ -52,7 +53,7 @@ async def advance(
         job = job_rows.job(store.connection, job_id)
         purse = Purse.of(job.id, job.max_usd, settings.budget)
         bench = Bench(store=store, settings=settings, host=host, job=job, lease=lease, purse=purse, clock=clock)
-        machine = _Pass(bench, note, sends=send and job.stopped_at is None)
+        machine = _Pass(bench, note, sends=send and job.stopped_at is None, chunk=chunk)
         while await machine.moves():
             continue
         with lease.step() as connection:
@@ -67,6 +68,7 @@ class _Pass:
     bench: Bench
     note: Callable[[str], None]
     sends: bool
+    chunk: int
     sender: Sender = field(init=False)
     collector: Collector = field(init=False)
     problems: list[ProviderError] = field(default_factory=list)
@@ -77,7 +79,7 @@ class _Pass:
         recipe, job = self.bench.job.recipe, self.bench.job
         ledger = BatchLedger(Tariff(recipe.provider, recipe.model.name, recipe.host), self.bench.purse)
         self.sender = Sender(self.bench)
-        self.collector = Collector(self.bench.store, self.bench.lease, job, ledger)
+        self.collector = Collector(self.bench.store, self.bench.lease, job, ledger, chunk=self.chunk)
 
     async def moves(self) -> bool:
         """Take every batch one step further, and send another; False: nothing moved."""

@@ -1,0 +1,223 @@
+"""A job taken to its end in a process that dies at the n-th commit of the store, or around the n-th call of the vendor.
+
+`Zygote` is a process of its own that has imported everything and forks one child for each life, so that hundreds of
+deaths take minutes. A child dies by `os._exit`, which closes nothing and tells nobody. Nothing of the program is
+replaced: commits are seen by a trace of the connection, calls by a host around the real one.
+"""
+
+import asyncio
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from tests.offline.bureau import settings_at
+from xscore.offline import job_rows
+from xscore.offline.job_host import host_of
+from xscore.offline.machine import advance
+from xscore.pipeline.build import Pipeline
+from xscore.providers.batch_host import BatchHost
+from xscore.records import Capability, Request
+from xscore.records.offline import BatchResult, BatchSeen
+
+DIED, CAME_THROUGH = 9, 0
+PASSES = 60
+HEAVY = (
+    "openai",
+    "openai.resources.chat.completions",
+    "openai.resources.files",
+    "openai.resources.batches",
+    "anthropic",
+    "anthropic.resources.messages",
+    "aiohttp",
+    "json_repair",
+    "xscore.providers.openai_batches",
+    "xscore.providers.anthropic_batches",
+)
+"""What a life would import: a second or two each time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """One run of a job, and where it ends."""
+
+    root: str
+    home: str
+    vendor: str
+    url: str
+    job: str
+    now: float
+    batch: dict[str, Any]
+    where: str = ""
+    """`commit` or `call`; empty: it lives."""
+    when: str = "before"
+    n: int = 0
+
+
+class Count:
+    """Dies at the n-th."""
+
+    def __init__(self, n: int) -> None:
+        self.left = n
+
+    def one_more(self) -> None:
+        """Count."""
+        self.left -= 1
+        if self.left == 0:
+            os._exit(DIED)
+
+
+class Mortal:
+    """A host around the real one; the process dies around its n-th call."""
+
+    def __init__(self, host: BatchHost, *, before: int, after: int) -> None:
+        self.name, self.host, self.limits = host.name, host.host, host.limits
+        self._host, self._before, self._after = host, Count(before), Count(after)
+
+    def adopt(self, capability: Capability) -> None:
+        """Pass it on."""
+        self._host.adopt(capability)
+
+    def line(self, custom_id: str, body: bytes) -> bytes:
+        """Pass it on."""
+        return self._host.line(custom_id, body)
+
+    def body(self, request: Request) -> bytes:
+        """Pass it on."""
+        return self._host.body(request)
+
+    async def upload(self, lines: IO[bytes], *, mark: str) -> str:
+        """Upload, and count."""
+        return await self._counted(lambda: self._host.upload(lines, mark=mark))
+
+    async def create(self, lines: IO[bytes], *, mark: str, file_id: str, requests: int) -> BatchSeen:
+        """Create, and count."""
+        return await self._counted(lambda: self._host.create(lines, mark=mark, file_id=file_id, requests=requests))
+
+    async def find(self, *, mark: str, since: float, requests: int) -> Sequence[BatchSeen]:
+        """Find, and count."""
+        return await self._counted(lambda: self._host.find(mark=mark, since=since, requests=requests))
+
+    async def find_file(self, *, mark: str, since: float) -> str:
+        """Find a file, and count."""
+        return await self._counted(lambda: self._host.find_file(mark=mark, since=since))
+
+    async def look(self, vendor_id: str) -> BatchSeen:
+        """Look, and count."""
+        return await self._counted(lambda: self._host.look(vendor_id))
+
+    async def cancel(self, vendor_id: str) -> BatchSeen:
+        """Cancel, and count."""
+        return await self._counted(lambda: self._host.cancel(vendor_id))
+
+    async def results(self, seen: BatchSeen, *, model: str) -> AsyncIterator[BatchResult]:
+        """Fetch, and count each result as well."""
+        self._before.one_more()
+        async for result in self._host.results(seen, model=model):
+            yield result
+            self._after.one_more()
+
+    async def aclose(self) -> None:
+        """Pass it on."""
+        await self._host.aclose()
+
+    async def _counted(self, call: Callable[[], Any]) -> Any:
+        self._before.one_more()
+        result = await call()
+        self._after.one_more()
+        return result
+
+
+async def live(life: Life) -> None:
+    """Take a job to its end, a minute between two passes."""
+    os.environ["HOME"] = life.home
+    settings = settings_at(life.vendor, life.url, batch=life.batch)
+    dies = {f"{life.where} {life.when}": life.n}
+    now = [life.now]
+
+    def clock() -> float:
+        return now[0]
+
+    async with Pipeline.open(life.root, settings, clock=clock) as pipeline:
+        store = pipeline.store
+        _watch(store.connection, before=dies.get("commit before", 0), after=dies.get("commit after", 0))
+        job = job_rows.job(store.connection, life.job)
+        host = Mortal(host_of(store, settings, job), before=dies.get("call before", 0), after=dies.get("call after", 0))
+        try:
+            for _ in range(PASSES):
+                standing = await advance(store, settings, host, life.job, chunk=2, clock=clock)
+                if not standing.is_pending:
+                    return
+                now[0] += 60.0
+        finally:
+            await host.aclose()
+    raise AssertionError(f"the job does not end: {standing}")
+
+
+def _watch(connection: sqlite3.Connection, *, before: int, after: int) -> None:
+    """Die at the n-th COMMIT: before it is done, or at the first statement after it."""
+    early, late, committed = Count(before), Count(after), False
+
+    def seen(statement: str) -> None:
+        nonlocal committed
+        if committed:
+            late.one_more()
+        committed = statement == "COMMIT"
+        if committed:
+            early.one_more()
+
+    connection.set_trace_callback(seen)
+
+
+class Zygote:
+    """A context manager: the process that forks lives."""
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.offline.dying_batch"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let it end."""
+        self._process.communicate()
+
+    def run(self, life: Life) -> bool:
+        """Live once; whether it died where it was to."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        print(json.dumps(asdict(life)), file=self._process.stdin, flush=True)
+        code = int(self._process.stdout.readline())
+        assert code in (DIED, CAME_THROUGH), f"{life} ended with {code}"
+        return code == DIED
+
+
+def main() -> None:
+    """Fork a child for each life that is asked for, and tell how it ended."""
+    for name in HEAVY:
+        import_module(name)
+    for line in sys.stdin:
+        life = Life(**json.loads(line))
+        child = os.fork()
+        if not child:
+            asyncio.run(live(life))
+            os._exit(CAME_THROUGH)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+if __name__ == "__main__":
+    main()

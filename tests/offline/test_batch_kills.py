@@ -1,0 +1,146 @@
+"""Kills at every append of the batch state machine: whatever step a process dies at, the next one ends as if none had.
+
+The end is compared with that of an undisturbed run: judgments with their seals, the ledger, the states of requests, and
+what ran at the vendor.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.offline.bureau import VENDORS, Bureau, bureau, judgments, questions, rows
+from tests.offline.dying_batch import Life, Zygote
+from tests.pipeline.conftest import shop
+from tests.servers.batching import BatchBook
+from tests.servers.faults import Fault
+
+__all__ = ["shop"]
+
+AN_HOUR = 3_600.0
+PLACES = [(where, when) for where in ("commit", "call") for when in ("before", "after")]
+DAILY = (4, 8)
+MOST = 400
+
+
+@pytest.fixture(params=VENDORS)
+def office(request: pytest.FixtureRequest) -> Iterator[Bureau]:
+    """A vendor whose replies to whole packs of one question always lack a memory."""
+    with bureau(request.param, batch={"max_requests": 2}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[Zygote]:
+    """The process that forks lives."""
+    with Zygote() as running:
+        yield running
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A job that is planned and not sent, as often as one likes."""
+
+    office: Bureau
+    root: Path
+    life: Life
+    kept: Path
+
+    def begin(self) -> None:
+        """Put the store and the vendor back to where the job was planned."""
+        store = self.root / ".xscore"
+        shutil.rmtree(store)
+        shutil.copytree(self.kept, store)
+        server = self.office.server
+        server.batches = BatchBook()
+        server.batches.clock = lambda: self.office.now + 10 * AN_HOUR
+        server.reset()
+        getattr(server, "files", {}).clear()
+        server.misbehave(Fault.MISSING_ID, times=100_000, when=_is_whole_pack_of_the_first)
+
+    def end(self) -> dict[str, Any]:
+        """What there is when the job has ended."""
+        book = self.office.book
+        return {
+            "judgments": judgments(self.root),
+            "ledger": sorted(rows(self.root, f"SELECT {LEDGER} FROM call")),
+            "requests": sorted(rows(self.root, REQUESTS)),
+            "spending": rows(self.root, "SELECT span, spent FROM spending ORDER BY span"),
+            "aside": rows(self.root, "SELECT * FROM reservation"),
+            "ran": sorted(book.ran.values()),
+            "created twice": book.created - rows(self.root, "SELECT count(*) FROM batch")[0][0],
+            "open": rows(self.root, "SELECT * FROM job WHERE ended_at IS NULL OR runner <> ''"),
+        }
+
+
+LEDGER = "stage, model, outcome, candidates, input_tokens, output_tokens, cost, cost_live, estimated, turn_id"
+REQUESTS = (
+    "SELECT question, pack, rung, pieces, state, cause, tries FROM job_request"
+    " JOIN job_ask ON job_ask.job = job_request.job AND number = ask"
+)
+
+
+def _is_whole_pack_of_the_first(body: dict[str, Any]) -> bool:
+    text = json.dumps(body)
+    return "review 0:" in text and text.count("<memory id=") > 10
+
+
+async def scene_of(office: Bureau, root: Path, kept: Path) -> Scene:
+    """Plan a job of three questions, and keep the store as it is then."""
+    job = await office.submit(root, questions(3))
+    shutil.copytree(root / ".xscore", kept)
+    url = office.server.url
+    life = Life(
+        root=str(root),
+        home=os.environ["HOME"],
+        vendor=office.vendor,
+        url=url,
+        job=job,
+        now=office.now,
+        batch=office.batch,
+    )
+    return Scene(office, root, life, kept)
+
+
+def deaths(scene: Scene, zygote: Zygote, where: str, when: str, *, only: tuple[int, ...] = ()) -> int:
+    """Die at the n-th, go on in another life, and compare; return after how many lives one came through."""
+    scene.begin()
+    assert not zygote.run(scene.life)
+    undisturbed = scene.end()
+    assert undisturbed["ran"] == [1] * len(undisturbed["ledger"]) and not undisturbed["aside"]
+    assert [line[4] for line in undisturbed["requests"]] == ["answered"] * 4 and not undisturbed["open"]
+    for n in only or range(1, MOST):
+        scene.begin()
+        has_died = zygote.run(replace(scene.life, where=where, when=when, n=n))
+        if not has_died:
+            return n
+        assert not zygote.run(replace(scene.life, now=scene.life.now + AN_HOUR)), (where, when, n)
+        assert scene.end() == undisturbed, (where, when, n)
+    return MOST
+
+
+@pytest.mark.parametrize(
+    ("office", "where", "when"), [("openai", *PLACES[0]), ("anthropic", *PLACES[3])], indirect=["office"]
+)
+async def test_some_deaths_leave_nothing_behind(
+    shop: Path, office: Bureau, zygote: Zygote, tmp_path: Path, where: str, when: str
+) -> None:
+    """A few of the deaths below, every day."""
+    scene = await scene_of(office, shop, tmp_path / "kept")
+    assert deaths(scene, zygote, where, when, only=DAILY) == MOST
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize(("where", "when"), PLACES)
+async def test_no_death_leaves_anything_behind(
+    shop: Path, office: Bureau, zygote: Zygote, tmp_path: Path, where: str, when: str
+) -> None:
+    """A process may die before or after any commit and any call: resumed, all is as if it had not."""
+    scene = await scene_of(office, shop, tmp_path / "kept")
+    lives = deaths(scene, zygote, where, when)
+    assert 10 < lives < MOST
