@@ -1,16 +1,24 @@
 """The prompt that questions share: its layout to the byte, and that nothing in it passes for something else."""
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.prompts.test_judge_prompt import ENTRIES, HOSTILE
+from tests.scorer.test_protocol_document import ENTRIES as PAGE_ENTRIES
+from tests.scorer.test_protocol_document import TURN as EXAMPLE
 from xscore.hashing import digest
 from xscore.prompts.judge import PackEntry, pack_block, rubric, turn_block
-from xscore.prompts.questions import QUESTIONS_VERSION, questions_request, questions_rubric
+from xscore.prompts.questions import MOST_QUESTIONS, QUESTIONS_VERSION, questions_request, questions_rubric
 from xscore.providers.pack_reading import shown_memories, shown_questions
 from xscore.providers.reply_schema import reply_schema
 from xscore.records import Request, Turn
+from xscore.scorer.draft import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
+from xscore.scorer.parse_questions import read_questions
+from xscore.scorer.shared_drafts import CODE_TOKENS, MOST_OUTPUT_TOKENS, MOST_SCORES, QUESTION_TOKENS
 
 TURNS = (Turn(task="Fix the lost write", errors="KeyError: 'row'"), Turn(task="Read rows faster"))
 LAYOUT = """
@@ -103,6 +111,24 @@ def test_the_reply_schema_scores_every_id_for_every_question() -> None:
     reason = schema["properties"]["reasons"]["items"]
     assert reason["required"] == ["q", "id", "reason"] and reason["properties"]["q"]["enum"] == ["q1", "q2"]
     assert "minimum" not in str(reply_schema(("ka", "qe"), questions=("q1", "q2"), bounds=False))
+
+
+def test_the_document_shows_what_is_sent_and_read() -> None:
+    """`docs/protocol.md`: system text and questions to the byte, a reply that is read in full, the limits of a call."""
+    page = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text("utf-8")
+    section = page.split("## Questions that share a pack")[1].split("\n## ")[0]
+    system, asked, reply = re.findall(r"^```\w+\n(.*?)\n```$", section, re.DOTALL | re.MULTILINE)
+    turns = (EXAMPLE, Turn(task="Where are rows kept?"))
+    made = questions_request(PAGE_ENTRIES, [turn_block(turn) for turn in turns], model="m", max_output_tokens=1)
+    assert (system, asked) == (made.system, made.content[1])
+    found = read_questions(reply, made.reply_questions, made.reply_ids)
+    assert not found.whole.mended and {len(one.scores) for one in found.by_question.values()} == {4}
+    for one in found.by_question.values():
+        assert one.reasons.keys() == {id_ for id_, score in one.scores.items() if score >= 30}
+    assert f"`{QUESTIONS_VERSION}`" in section and f"at most {MOST_QUESTIONS}" in section
+    each = SCORE_TOKENS + REASON_TOKENS + CODE_TOKENS
+    for said in (MOST_SCORES, QUESTION_TOKENS, each, MOST_FRAME_TOKENS, MOST_OUTPUT_TOKENS):
+        assert f"{said:,}" in section
 
 
 def test_a_call_counts_a_judgment_for_each_memory_and_question() -> None:
