@@ -70,6 +70,7 @@ BENCHMARKS = (
     Benchmark("session_import", "past sessions imported: MB a second of CPU, peak memory, by format"),
     Benchmark("tracing", "a trace: microseconds a call, seconds to a collector that is there, refuses, or is silent"),
     Benchmark("report_million", "CPU and peak memory of a report over a million calls"),
+    Benchmark("ray_engine", "a list judged by actors of a local Ray, beside one process and two"),
     Benchmark("peers", "three peers at the same faulty server", only_by_name=True),
     Benchmark("lexical_docstrings", "the lexical judge on docstring questions"),
     Benchmark("lexical_nonsense", "the lexical judge on nonsense", lambda _: [str(CHECKOUT)]),

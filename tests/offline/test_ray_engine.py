@@ -7,10 +7,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
-import psutil
 import pytest
 
 from tests.conftest import MakeRepo
@@ -70,13 +70,21 @@ def listed(place: Path, count: int) -> Path:
     return place
 
 
-def actors_of(pid: int) -> list[psutil.Process]:
-    """Return the actors that judge for a process."""
-    try:
-        children = psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        return []
-    return [one for one in children if "MapWorker" in "".join(one.cmdline())]
+def actors_of(pid: int) -> list[int]:
+    """Return the actors that judge for a process, however far down they were started."""
+    parents: dict[int, int] = {}
+    actors = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parents[int(place.name)] = int((place / "stat").read_bytes().rpartition(b")")[2].split()[1])
+            if b"MapWorker" in (place / "cmdline").read_bytes():
+                actors.append(int(place.name))
+    return [actor for actor in actors if pid in _line_of(actor, parents)]
+
+
+def _line_of(pid: int, parents: dict[int, int]) -> Iterator[int]:
+    while pid := parents.get(pid, 0):
+        yield pid
 
 
 @pytest.mark.verify
@@ -95,7 +103,7 @@ def test_actors_judge_as_one_process_does_although_one_is_killed(
         time.sleep(0.05)
     killed = actors_of(process.pid)
     if killed:
-        killed[0].send_signal(signal.SIGKILL)
+        os.kill(killed[0], signal.SIGKILL)
     out, err = process.communicate(timeout=2 * PATIENCE_S)
     assert process.returncode == 0 and killed, err
     found = json.loads(out)
