@@ -3,7 +3,7 @@
 import json
 from sqlite3 import Connection
 
-CALL = f"INSERT INTO call VALUES ({', '.join('?' * 21)})"
+CALL = f"INSERT INTO call VALUES ({', '.join('?' * 21)}, '', NULL)"
 DAY = 1_760_054_400.0
 """2025-10-10, midnight UTC."""
 ADOLLAR = 10**12

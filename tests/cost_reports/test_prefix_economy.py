@@ -81,7 +81,7 @@ def add_turn(connection: sqlite3.Connection, number: int, at: float, calls: int 
         (f"t_{number}", at),
     )
     connection.executemany(
-        "INSERT INTO call VALUES (?, ?, ?, ?, ?, ?, ?, 0.5, ?, 20, 1, 0, 0, 0, 1, 0, 0, NULL, NULL, NULL, 0)",
+        "INSERT INTO call VALUES (?, ?, ?, ?, ?, ?, ?, 0.5, ?, 20, 1, 0, 0, 0, 1, 0, 0, NULL, NULL, NULL, 0, '', NULL)",
         [
             (
                 f"c_{number}_{n}",

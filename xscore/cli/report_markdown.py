@@ -18,6 +18,7 @@ from xscore.cli.report_page import (
     estimate_in_words,
     evaluation_rows,
     kept_in_words,
+    offline_in_words,
     stretch,
     timing_rows,
     tokens_in_words,
@@ -67,6 +68,8 @@ def _summary(report: CostReport) -> str:
     ]
     if report.accuracy:
         rows.append(("estimate", estimate_in_words(report)))
+    if report.offline.jobs:
+        rows.append(("offline", offline_in_words(report)))
     return _table(("", ""), rows, words=2)
 
 

@@ -13,7 +13,7 @@ from xscore.cli.terminal import columns as terminal_columns
 from xscore.cost_reports.payment import otherwise, paid, paid_in_short
 from xscore.records.cost_report import CostReport, EvaluationLine, Group, Spent, Timing
 from xscore.safe_text import one_line
-from xscore.wording import counted, difference, fine_seconds, moment, share, tokens
+from xscore.wording import counted, difference, dollars, fine_seconds, moment, share, tokens
 
 EMPTY = "The ledger holds nothing here yet: `xscore ask` makes the first turn."
 NOTHING = "Nothing lies in this stretch; without --last, --since and --until all is added up."
@@ -94,6 +94,18 @@ def kept_in_words(report: CostReport) -> str:
     return f"{report.kept:,} · {counted(report.near, 'score')} less than 0.1 from the threshold"
 
 
+def offline_in_words(report: CostReport) -> str:
+    """`2 jobs, 40 questions: replayed hit rate 42 %, $0.31, $0.30 saved by batch`; empty where there was none."""
+    found = report.offline
+    if not found.jobs:
+        return ""
+    said = f"{counted(found.jobs, 'job')}, {counted(found.questions, 'question')}"
+    parts = [f"replayed hit rate {share(found.cached, found.candidates)}", dollars(found.cost_usd)]
+    parts += [f"{found.unpriced:,} unpriced"] if found.unpriced else []
+    parts += [f"{dollars(found.saved_by_batch_usd)} saved by batch"] if found.saved_by_batch_usd > 0 else []
+    return f"{said}: {', '.join(parts)}"
+
+
 def calls_in_words(spent: Spent) -> str:
     """Calls, attempts, 429s, failures."""
     said = f"{spent.calls:,} answered"
@@ -164,6 +176,7 @@ def _summary(report: CostReport, width: int) -> list[str]:
         ("dollars", paid(report.spent)),
         ("otherwise", other),
         ("estimate", estimate_in_words(report)),
+        ("offline", offline_in_words(report)),
     ]
     return [line for name, words in said if words for line in _entry(name, words, width)]
 

@@ -19,8 +19,8 @@ SAMPLES = 200
 """and so many of them make the median."""
 _LATEST = f"""
     SELECT duration_s FROM (
-        SELECT host, model, stage, outcome, duration_s FROM call ORDER BY started_at DESC LIMIT {LATEST_CALLS}
-    ) WHERE host = ? AND model = ? AND stage = ? AND outcome = 'ok'
+        SELECT host, model, stage, outcome, duration_s, batch FROM call ORDER BY started_at DESC LIMIT {LATEST_CALLS}
+    ) WHERE host = ? AND model = ? AND stage = ? AND outcome = 'ok' AND batch = ''
     AND duration_s BETWEEN 0 AND {MOST_SECONDS} LIMIT {SAMPLES}
 """  # noqa: S608  figures are ours
 """A row that makes no sense is passed over; text is more than any number to SQLite."""

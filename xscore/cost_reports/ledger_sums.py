@@ -47,7 +47,7 @@ SUMS = tuple(_SUMS)
 COSTS = SUMS[SUMS.index("cost") :]
 """In picodollars, NULL where nothing is known."""
 DURATIONS = "durations"
-"""Of answered calls: twice their microseconds, and one more where tokens came from a prefix cache; commas between."""
+"""Of calls answered live: twice their microseconds, one more where tokens came from a prefix cache; commas between."""
 _COUNTS = (
     *("input_tokens", "cached_input_tokens", "cache_write_tokens", "cache_write_1h_tokens"),
     *("output_tokens", "reasoning_tokens", "estimated"),
@@ -68,7 +68,7 @@ _MAKES_SENSE = f"""
 _READ = f"""
     SELECT turn_id, stage, provider, model, min(started_at), {", ".join(_SUMS.values())},
         group_concat(CAST(duration_s * 1000000 AS INTEGER) * 2 + (cached_input_tokens > 0))
-            FILTER (WHERE outcome = 'ok')
+            FILTER (WHERE outcome = 'ok' AND batch = '')
     FROM call WHERE {{among}} AND {{sense}} GROUP BY turn_id, stage, provider, model
 """  # noqa: S608  words are ours
 _COUNT = "SELECT count(*) FROM call WHERE {among}"

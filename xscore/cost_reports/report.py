@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from xscore.cost_reports import comparison
 from xscore.cost_reports.chosen import Place, details
 from xscore.cost_reports.ledger_sums import called
+from xscore.cost_reports.offline import added, read_jobs
 from xscore.cost_reports.tables import (
     Key,
     Placed,
@@ -29,7 +30,7 @@ from xscore.cost_reports.timings import Took, call_timings, turn_timings
 from xscore.cost_reports.turn_rows import read_evaluations, read_turns
 from xscore.database import REBUILD, snapshot
 from xscore.records import Stage
-from xscore.records.cost_report import Asked, CostReport, EvaluationLine, Spent, Timing, TurnLine
+from xscore.records.cost_report import Asked, CostReport, EvaluationLine, Offline, Spent, Timing, TurnLine
 from xscore.records.turn_figures import SCORE_BINS
 
 if TYPE_CHECKING:  # 0.2 s of CPU that no other command pays
@@ -54,6 +55,7 @@ class _Read(NamedTuple):
     warnings: list[str]
     left_out: int
     """Rows that make no sense."""
+    offline: Offline
 
 
 def report(ledgers: Sequence[LedgerOf], asked: Asked, *, now: float) -> CostReport:
@@ -61,7 +63,7 @@ def report(ledgers: Sequence[LedgerOf], asked: Asked, *, now: float) -> CostRepo
 
     Raises StoreDamaged where a database itself cannot be read.
     """
-    calls, turns, evaluations, warnings, left_out = _read(ledgers, asked, now=now)
+    calls, turns, evaluations, warnings, left_out, offline = _read(ledgers, asked, now=now)
     names = [ledger.repository for ledger in ledgers]
     connections = [ledger.connection for ledger in ledgers]
     judging = spent_by_turn(comparison.judging_of(calls, turns))
@@ -96,6 +98,7 @@ def report(ledgers: Sequence[LedgerOf], asked: Asked, *, now: float) -> CostRepo
         details=chosen.found,
         warnings=(*warnings, *_said(chosen.torn)),
         left_out=left_out,
+        offline=offline,
     )
 
 
@@ -103,17 +106,19 @@ def _read(ledgers: Sequence[LedgerOf], asked: Asked, *, now: float) -> _Read:
     import polars as pl
 
     tables, turns, evaluations, warnings = [], [], [], []
-    left_out = 0
+    left_out, offline = 0, Offline()
     for number, (repository, connection) in enumerate(ledgers):
         with snapshot(connection):
             rows, of_turns = read_turns(connection, asked)
             evaluated, of_evaluations = read_evaluations(connection, asked)
-            sums = called(connection, asked)
+            sums, jobs = called(connection, asked), read_jobs(connection, asked)
         here = [Placed(Key(number, row.id), repository, row) for row in rows]
-        tables.append(placed_calls(sums.sums, here, number=number, asked=asked))
+        tables.append(placed_calls(sums.sums, here, number=number, asked=asked, jobs=jobs.commands))
+        offline = added(offline, jobs.found)
         turns += here
         evaluations += evaluated
-        for count, what in ((sums.left_out, "calls"), (of_turns, "turns"), (of_evaluations, "evaluations")):
+        left = (sums.left_out, "calls"), (of_turns, "turns"), (of_evaluations, "evaluations"), (jobs.left_out, "jobs")
+        for count, what in left:
             left_out += count
             if count:
                 said = f"left out of every figure, since they make no sense: {count:,} rows of {what}"
@@ -123,7 +128,7 @@ def _read(ledgers: Sequence[LedgerOf], asked: Asked, *, now: float) -> _Read:
         warnings.append(f"turns that began in the future, by this clock: {ahead:,}; it was set back, or is slow")
     turns.sort(key=lambda turn: (turn.row.at, turn.row.id), reverse=True)
     evaluations.sort(key=lambda one: (one.at, one.id), reverse=True)
-    return _Read(pl.concat(tables), turns, evaluations, warnings, left_out)
+    return _Read(pl.concat(tables), turns, evaluations, warnings, left_out, offline)
 
 
 def _is_cached(turn: Placed, judging: Mapping[Key, Spent]) -> bool:

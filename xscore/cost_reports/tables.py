@@ -6,7 +6,7 @@ after midnight counts for the day of its turn, where a cap by day counts it for 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -52,8 +52,13 @@ class Placed:
         return self.row.figures.judge if self.row.figures else ""
 
 
-def placed_calls(sums: "pl.DataFrame", turns: Sequence[Placed], *, number: int, asked: Asked) -> "pl.DataFrame":
-    """Put each row of one repository's sums at its turn: adds `number`, `at`, `command`, `key`, `of_turn`."""
+def placed_calls(
+    sums: "pl.DataFrame", turns: Sequence[Placed], *, number: int, asked: Asked, jobs: Mapping[str, str] | None = None
+) -> "pl.DataFrame":
+    """Put each row of one repository's sums at its turn: adds `number`, `at`, `command`, `key`, `of_turn`.
+
+    jobs: job -> the command its calls stand under.
+    """
     import polars as pl
 
     known = pl.DataFrame(
@@ -64,6 +69,10 @@ def placed_calls(sums: "pl.DataFrame", turns: Sequence[Placed], *, number: int, 
     letter, began = pl.col("turn_id").str.head(2), pl.col("first_at").min().over("turn_id")
     alone = pl.when(letter == "e_").then(pl.lit(_COMMANDS["e"])).when(letter == "p_").then(pl.lit(_COMMANDS["p"]))
     alone = alone.when(letter == "a_").then(pl.lit(_COMMANDS["a"]))
+    if jobs:
+        alone = alone.when(pl.col("turn_id").is_in(list(jobs))).then(
+            pl.col("turn_id").replace_strict(jobs, default="", return_dtype=pl.String)
+        )
     placed = sums.join(known, on="turn_id", how="left").with_columns(
         pl.lit(number).alias("number"),
         pl.col("turn_at").is_not_null().alias("of_turn"),

@@ -170,6 +170,27 @@ class TurnLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Offline:
+    """What lists of questions that were judged offline came to."""
+
+    jobs: int = 0
+    questions: int = 0
+    candidates: int = 0
+    """Over all their questions, when each list was planned."""
+    cached: int = 0
+    """Of these, what the cache had."""
+    hit_rate: float | None = None
+    """Replayed hit rate: `cached / candidates`; None: there were none."""
+    batch_calls: int = 0
+    """Calls that a Batch API answered."""
+    cost_usd: Decimal = Decimal(0)
+    """Of what is priced, live calls too."""
+    unpriced: int = 0
+    saved_by_batch_usd: Decimal = Decimal(0)
+    """What the calls of batches would have cost live, less what they did cost, where both are known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDetail:
     """What a turn chose, and what came near, as its receipt tells."""
 
@@ -223,4 +244,6 @@ class CostReport:
     warnings: tuple[str, ...] = ()
     """What was left out, and why."""
     left_out: int = 0
-    """Rows of calls, turns and evaluations that make no sense: no figure has them."""
+    """Rows of calls, turns, evaluations and jobs that make no sense: no figure has them."""
+    offline: Offline = field(default_factory=Offline)
+    """Jobs that were planned in the stretch."""

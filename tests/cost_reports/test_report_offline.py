@@ -1,0 +1,87 @@
+"""Lists judged offline in a report: jobs, replayed hit rate, what batches saved; and what they must leave alone."""
+
+from decimal import Decimal
+from sqlite3 import Connection
+
+import pytest
+
+from tests.cost_reports.conftest import reader
+from tests.cost_reports.ledger_rows import ADOLLAR, DAY, add_call, add_figures, add_turn
+from tests.cost_reports.reported import reported
+from xscore.cli.report_markdown import markdown
+from xscore.cli.report_page import page
+
+__all__ = ["reader"]
+
+
+def add_job(connection: Connection, name: str, command: str, *, at: float = DAY, cached: object = 40) -> None:
+    """Enter a job of two questions and 100 candidates."""
+    connection.execute(
+        "INSERT INTO job (id, created_at, command, questions, judge_spec, judge, plan, candidates, cached, seal)"
+        " VALUES (?, ?, ?, 'd', 'openai:small', 'k', '{}', 100, ?, 0)",
+        (name, at, command, cached),
+    )
+    connection.executemany(
+        "INSERT INTO job_question VALUES (?, ?, 'q', '{}', 'key', 50, 20, 0)", [(name, number) for number in range(2)]
+    )
+
+
+@pytest.fixture
+def ledger(reader: Connection) -> Connection:
+    """A turn, a job by batch at half the price, and a rescoring by live calls."""
+    add_turn(reader, "t_1", DAY)
+    add_figures(reader, "t_1")
+    add_call(reader, "live", "t_1")
+    add_job(reader, "b_1", "submit")
+    add_job(reader, "b_2", "rescore", at=DAY + 10, cached=100)
+    for name in ("x", "y"):
+        add_call(reader, name, "b_1")
+    reader.execute("UPDATE call SET batch = 'xs_1', cost = ?, cost_live = ?, duration_s = 0.0 WHERE turn_id = 'b_1'",
+                   (ADOLLAR // 2, ADOLLAR))  # fmt: skip
+    add_call(reader, "z", "b_2")
+    return reader
+
+
+def test_jobs_are_added_up(ledger: Connection) -> None:
+    """Questions, candidates, what the cache had, dollars, and what batches saved."""
+    found = reported(ledger).offline
+    assert (found.jobs, found.questions, found.candidates, found.cached) == (2, 4, 200, 140)
+    assert (found.hit_rate, found.batch_calls, found.unpriced) == (0.7, 2, 0)
+    assert (found.cost_usd, found.saved_by_batch_usd) == (Decimal(2), Decimal(1))
+
+
+def test_their_calls_stand_under_their_commands(ledger: Connection) -> None:
+    """By command they are batch and rescore, and no turns; all money is in the whole."""
+    found = reported(ledger, by="command")
+    assert {group.name: group.spent.attempts for group in found.groups} == {"ask": 1, "batch": 2, "rescore": 1}
+    assert [group.turns for group in found.groups if group.name != "ask"] == [0, 0]
+    assert found.spent.cost_usd == Decimal(3)
+
+
+def test_answers_of_batches_are_no_samples_of_latency(ledger: Connection) -> None:
+    """Only live calls are timed, those of jobs among them."""
+    (timing,) = [one for one in reported(ledger).timings if (one.of, one.stage) == ("call", "judge")]
+    assert timing.count == 2 and timing.p50_s > 0
+
+
+def test_a_job_belongs_to_the_stretch_it_was_planned_in(ledger: Connection) -> None:
+    """Half-open, as turns are; or the one that was asked for."""
+    assert reported(ledger, until=DAY + 10).offline.jobs == 1
+    assert reported(ledger, since=DAY + 10).offline.questions == 2
+    assert reported(ledger, turn_id="b_2").offline.cached == 100
+
+
+def test_a_row_that_makes_no_sense_is_left_out_and_counted(ledger: Connection) -> None:
+    """More cached than there were candidates, or text: no figure has it, and a warning says so."""
+    add_job(ledger, "b_3", "run", cached=101)
+    add_job(ledger, "b_4", "run", cached="many")
+    found = reported(ledger)
+    assert found.offline.jobs == 2 and found.left_out == 2
+    assert any("2 rows of jobs" in warning for warning in found.warnings)
+
+
+def test_terminal_and_markdown_say_it(ledger: Connection) -> None:
+    """In a line, and not at all where there was no job."""
+    said = "2 jobs, 4 questions: replayed hit rate 70 %"
+    assert said in page(reported(ledger)) and "1.00 saved by batch" in page(reported(ledger))
+    assert said in markdown(reported(ledger)) and "offline" not in page(reported(ledger, turn_id="t_1"))
