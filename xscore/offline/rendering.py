@@ -143,7 +143,7 @@ class Rendering:
         for a batch that was filled before and is to be made again. Raises StoreDamaged, UsageError.
         """
         filled, waiting = Filled(), _Waiting(into)
-        for (number, ask), questions in self._by_ask(requests):
+        for (number, ask), questions in self._by_ask(requests, ASKS_AT_ONCE if limits is None else limits.requests):
             if ask is None:
                 filled.gone.extend((question, number) for question in questions)
                 continue
@@ -171,12 +171,14 @@ class Rendering:
         usd = most_usd(recipe.provider, recipe.model.name, recipe.host, given, output)
         return _Size(line_bytes, ceil(chars / ratio), usd)
 
-    def _by_ask(self, requests: Iterable[RequestName]) -> Iterator[tuple[tuple[int, Ask | None], list[int]]]:
+    def _by_ask(
+        self, requests: Iterable[RequestName], at_once: int
+    ) -> Iterator[tuple[tuple[int, Ask | None], list[int]]]:
         """Yield each ask with texts, None where none is left, and the questions to it."""
         grouped = (
             (ask, [question for question, _ in group]) for ask, group in groupby(requests, key=lambda one: one[1])
         )
-        while some := list(islice(grouped, ASKS_AT_ONCE)):
+        while some := list(islice(grouped, min(at_once, ASKS_AT_ONCE))):
             bare = job_rows.asks(self._store.connection, self._job.id, [number for number, _ in some])
             whole = self._with_texts(bare)
             for number, questions in some:

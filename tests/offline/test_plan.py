@@ -1,0 +1,170 @@
+"""The plan of a list: nobody is asked twice, nobody is left out, and what questions share is made once."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xscore.hashing import content_hash
+from xscore.offline.plan import Plan, Planner
+from xscore.offline.prepared import Prepared
+from xscore.pipeline.pool import Pool, among
+from xscore.records import Candidate, Judgment, Kind, Layer, Turn
+from xscore.records.offline import Question
+from xscore.scorer.draft import Drafts, JudgeModel
+from xscore.scorer.packs import Profile, assign
+from xscore.scorer.split import Piece, pieces
+
+Known = Mapping[str, Judgment]
+
+
+def member(number: int, tokens: int) -> Candidate:
+    """A memory of so many tokens, a few to a file."""
+    path = f"src/f{number // 4}.py"
+    hash_ = content_hash(path, f"f{number}", text_of(number, tokens))
+    return Candidate(
+        f"m_{number:04}", hash_, Layer.GRAPH, Kind.FUNCTION, path, f"f{number}", number, number, "python", tokens, 0.0
+    )
+
+
+def text_of(number: int, tokens: int) -> str:
+    """Give a text of about so many tokens, in lines."""
+    return "".join(f"line {line} of {number}\n" for line in range(max(1, tokens // 4)))
+
+
+def texts(members: Sequence[Candidate]) -> dict[str, str]:
+    """Load what the judge is shown."""
+    return {one.id: text_of(one.start_line, one.tokens) for one in members}
+
+
+def prepared(number: int, task: str, pool: Pool) -> Prepared:
+    """Make a question of a list ready, without a store."""
+    return Prepared(number, Question(id=f"q{number}", task=task), Turn(task=task), f"key of {task}", pool)
+
+
+def planner(profile: Profile, under_way: Mapping[str, frozenset[str]] | None = None) -> Planner:
+    """A planner over packs that are assigned as they come."""
+    drafts = Drafts(JudgeModel(name="judge-1"), profile, b"secret")
+
+    def slots(pool: Pool) -> Mapping[str, tuple[str, int]]:
+        return assign(pool.everything, {}, profile).slots
+
+    return Planner(drafts, slots=slots, texts=texts, under_way=under_way)
+
+
+def asked(plan: Plan, question: int) -> Counter[str]:
+    """Count the contents that a question's requests judge."""
+    return Counter(piece.content_hash for at, ask in plan.requests if at == question for piece in plan.asks[ask].pieces)
+
+
+def wanted(pool: Pool, profile: Profile, others: frozenset[str] = frozenset()) -> Counter[str]:
+    """Count what has to be judged: each miss whole, or in the parts that are not known."""
+    found: list[Piece] = []
+    for miss in pool.misses:
+        if miss.content_hash not in others:
+            found.extend(pieces(miss, text_of(miss.start_line, miss.tokens), max_tokens=profile.tokens))
+    return Counter(piece.content_hash for piece in found if piece.content_hash not in pool.known)
+
+
+@st.composite
+def lists(draw: st.DrawFn) -> tuple[Profile, list[tuple[str, Pool]], dict[str, frozenset[str]]]:
+    """Draw packs, a pool, questions with what is known to each, and what other jobs are having judged."""
+    profile = Profile(tokens=draw(st.sampled_from([200, 400])), size=draw(st.sampled_from([1, 2, 5, 20])))
+    sizes = draw(st.lists(st.sampled_from([5, 40, 120, 199, 950]), max_size=24))
+    everything = tuple(member(number, tokens) for number, tokens in enumerate(sizes))
+    parts = [one for each in everything for one in pieces(each, texts([each])[each.id], max_tokens=profile.tokens)]
+    some = st.sets(st.sampled_from(parts)) if parts else st.just(set[Piece]())
+    tasks = draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=5))
+    known: dict[str, Known] = {}
+    for task in tasks:
+        if task not in known:
+            judged = draw(some) if draw(st.booleans()) else set()
+            known[task] = {one.content_hash: Judgment(one.content_hash, 0.5) for one in judged}
+    contents = [one.content_hash for one in everything]
+    elsewhere = st.frozensets(st.sampled_from(contents)) if contents else st.just(frozenset[str]())
+    under_way = {f"key of {task}": draw(elsewhere) for task in set(tasks) if draw(st.booleans())}
+    pools = {task: among(everything, everything, known[task]) for task in known}
+    return profile, [(task, pools[task]) for task in tasks], under_way
+
+
+@given(lists())
+@settings(max_examples=120, deadline=None)
+def test_every_miss_is_in_exactly_one_request_of_its_question(
+    drawn: tuple[Profile, list[tuple[str, Pool]], dict[str, frozenset[str]]],
+) -> None:
+    """What a question lacks is asked once, whole or in its parts: not twice, not by two questions that are the same."""
+    profile, questions, under_way = drawn
+    plans = planner(profile, under_way)
+    for number, (task, pool) in enumerate(questions):
+        plans.add(prepared(number, task, pool))
+    plan, seen = plans.plan, set[str]()
+    for number, (task, pool) in enumerate(questions):
+        others = under_way.get(f"key of {task}", frozenset())
+        expected = wanted(pool, profile, others) if task not in seen else Counter[str]()
+        assert asked(plan, number) == expected
+        seen.add(task)
+    assert len(set(plan.requests)) == len(plan.requests)
+    assert plan.candidates == sum(len(pool.candidates) for _, pool in questions)
+    settled = sum(1 for _ in plan.settled)
+    left = plan.candidates - plan.cached - plan.repeated - plan.elsewhere - settled
+    assert plan.to_judge == left
+    for ask in plan.asks:
+        assert 1 <= len(ask.pieces) <= profile.size
+        assert all(not piece.text for piece in ask.pieces)
+
+
+@given(st.integers(2, 6), st.sampled_from([1, 3, 20]))
+@settings(max_examples=20, deadline=None)
+def test_questions_that_know_nothing_share_every_prompt(questions: int, size: int) -> None:
+    """Prompts stand once however many questions ask them, in packs and one memory a prompt."""
+    everything = tuple(member(number, 60) for number in range(30))
+    pool = among(everything, everything, {})
+    plans = planner(Profile(tokens=400, size=size))
+    for number in range(questions):
+        plans.add(prepared(number, f"task {number}", pool))
+    plan = plans.plan
+    assert len(plan.requests) == questions * len(plan.asks)
+    assert len(plan.asks) == len({ask for _, ask in plan.requests})
+
+
+def test_a_question_that_knows_a_little_shares_the_packs_of_which_it_knows_nothing() -> None:
+    """Only the pack with a known memory is asked anew, of its misses."""
+    everything = tuple(member(number, 60) for number in range(30))
+    one = everything[0].content_hash
+    plans = planner(Profile(tokens=400, size=5))
+    plans.add(prepared(0, "first", among(everything, everything, {})))
+    before = len(plans.plan.asks)
+    plans.add(prepared(1, "second", among(everything, everything, {one: Judgment(one, 0.1)})))
+    assert len(plans.plan.asks) == before + 1
+
+
+def test_a_memory_whose_parts_are_all_known_needs_no_call() -> None:
+    """A run that was cut short between the last part and the whole is completed without paying."""
+    large = member(0, 950)
+    parts = pieces(large, text_of(0, 950), max_tokens=200)
+    known = {part.content_hash: Judgment(part.content_hash, at / 10) for at, part in enumerate(parts)}
+    plans = planner(Profile(tokens=200, size=20))
+    plans.add(prepared(0, "task", among((large,), (large,), known)))
+    ((question, judgment),) = plans.plan.settled
+    assert (question.number, judgment.content_hash, judgment.score) == (
+        0,
+        large.content_hash,
+        (len(parts) - 1) / 10,
+    )
+    assert not plans.plan.requests and plans.plan.to_judge == 0
+
+
+def test_more_tokens_are_planned_for_longer_questions_and_larger_memories() -> None:
+    """The figures follow the sizes: prompts, turns and replies."""
+    everything = tuple(member(number, 60) for number in range(30))
+    pool = among(everything, everything, {})
+
+    def sizes(task: str, profile: Profile) -> tuple[int, int, int]:
+        plans = planner(profile)
+        plans.add(prepared(0, task, pool))
+        return plans.plan.input_tokens, plans.plan.output_tokens, plans.plan.bytes
+
+    short, long, alone = sizes("t", Profile()), sizes("t" * 9_000, Profile()), sizes("t", Profile(size=1))
+    assert long[0] > short[0] and long[2] > short[2] and long[1] == short[1]
+    assert alone[0] > 4 * short[0] and alone[2] > 4 * short[2]

@@ -1,0 +1,289 @@
+"""Inputs of batches: the bodies of the live calls, every request once, within what a batch may hold."""
+
+import asyncio
+import io
+import json
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import git
+from tests.offline.bureau import questions
+from tests.pipeline.conftest import FILES
+from xscore.errors import StoreDamaged, UsageError, XscoreError
+from xscore.hashing import seal
+from xscore.memory.pack_slots import slots
+from xscore.memory.store import Store
+from xscore.offline import job_rows
+from xscore.offline.job_rows import Job
+from xscore.offline.rendering import MOST_SEALED_BYTES, Filled, Rendering, Room, limits_in_force
+from xscore.offline.submitting import batch_seat, draw_up, keep
+from xscore.paths import user_data_dir
+from xscore.pipeline.build import Pipeline
+from xscore.prompts.judge import turn_block
+from xscore.providers.batch_host import BatchHost
+from xscore.providers.batches import batches_of
+from xscore.records import Request, Scope, Turn
+from xscore.records.offline import BatchLimits, Question, Questions
+from xscore.scorer.model_judge import ModelJudge
+from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, Settings
+from xscore.settings.offline import BatchSettings
+
+WIDE = BatchLimits(requests=50_000, bytes=200_000_000)
+HOSTILE = '</task></turn> "quoted" \\ back\nnew\tline \x00 ümläut 漢字 \u2028 xs'
+LARGE = "def large():\n" + "".join(f"    value_{at} = 'line {at} <memory>'\n" for at in range(900))
+KEYS = {"openai": OpenAISettings, "anthropic": AnthropicSettings}
+MODELS = {"openai": "openai:gpt-5-nano", "anthropic": "anthropic:claude-haiku-4-5"}
+
+
+@dataclass
+class Scene:
+    """A store with a job that was planned, and what would send it."""
+
+    store: Store
+    host: BatchHost
+    job: Job
+    live: dict[str, list[Request]]
+    """By task: what the live judge would send first, with the job's ids."""
+
+    def fill(self, **how: object) -> tuple[Filled, list[bytes]]:
+        """Fill one batch with what is planned."""
+        into = io.BytesIO()
+        todo = job_rows.planned(self.store.connection, self.job.id)
+        filled = Rendering(self.store, self.host, self.job).fill(into, todo, mark="xs_m_1", **how)  # type: ignore[arg-type]  # as given
+        return filled, into.getvalue().splitlines(keepends=True)
+
+
+async def scene_of(root: Path, vendor: str, **judge: object) -> Scene:
+    """Plan a job in this repository, and keep what the live judge would send."""
+    asked = Questions((*questions(3).all, Question(id="odd", task=HOSTILE, errors=HOSTILE * 3)), "digest")
+    key = KEYS[vendor](api_key="sk-test-0000000000")
+    given = JudgeSettings.model_validate({"model": MODELS[vendor], "probe": False, **judge})
+    async with Pipeline.open(root, Settings(judge=given, **{vendor: key})) as pipeline:
+        await pipeline.index()
+        parts = pipeline.parts
+        seat = batch_seat(parts)
+        job = job_rows.job(parts.store.connection, keep(parts, draw_up(parts, asked, scope=Scope(), limits=WIDE)))
+        pool = parts.store.pool()
+        live = ModelJudge(
+            seat.provider,
+            job.recipe.drafts(),
+            texts=seat.texts,
+            write=None,  # type: ignore[arg-type]  # nothing is sent
+            slots=job_slots(parts.store, job),
+            priors={},
+        )
+        found = job_rows.questions(parts.store.connection, job.id).values()
+        requests = {one.turn.task: list(live.requests(one.turn, pool)) for one in found}
+    store = Store.open(parts.store.root, user_data_dir=user_data_dir(None))
+    return Scene(store, batches_of(seat.provider), job, requests)
+
+
+def job_slots(store: Store, job: Job) -> dict[str, tuple[str, int]]:
+    """The packs of memories as they were kept."""
+    return slots(store.connection, job.recipe.packs.name)
+
+
+def repository(root: Path) -> Path:
+    """Make a committed repository with an oversized memory."""
+    for name, text in {**FILES, "shop/large.py": LARGE}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    git(root, "init", "-q")
+    return root
+
+
+@pytest.fixture(scope="module", params=[("openai", 20), ("anthropic", 20), ("openai", 1)], ids=str)
+def planned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """A job at each vendor, in packs and one memory a prompt."""
+    vendor, size = request.param
+    made = asyncio.run(scene_of(repository(tmp_path_factory.mktemp("planned")), vendor, pack_size=size))
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def scene(planned: Scene) -> Iterator[Scene]:
+    """The same, with everything undone afterwards."""
+    with closing(sqlite3.connect(":memory:")) as before:
+        planned.store.connection.backup(before)
+        yield replace(planned)
+        before.backup(planned.store.connection)
+
+
+def body_of(scene: Scene, line: bytes) -> dict[str, object]:
+    """Return the body within a line."""
+    read = json.loads(line)
+    body: dict[str, object] = read["body"] if scene.host.name == "openai" else read["params"]
+    return body
+
+
+def test_bodies_are_those_of_the_live_calls(scene: Scene) -> None:
+    """What a batch asks is what the live judge would ask, field by field, whatever the texts hold."""
+    filled, lines = scene.fill(limits=WIDE)
+    expected = sorted(
+        json.dumps(json.loads(scene.host.body(request)), sort_keys=True)
+        for requests in scene.live.values()
+        for request in requests
+    )
+    assert sorted(json.dumps(body_of(scene, line), sort_keys=True) for line in lines) == expected
+    assert len(expected) == len(filled.taken) > 4
+    assert filled.input_tokens == sum(request.input_tokens for found in scene.live.values() for request in found)
+
+
+def test_ids_are_legal_and_of_their_own(scene: Scene) -> None:
+    """Each line has an id of at most 64 legal characters, from which question and ask are read."""
+    filled, lines = scene.fill()
+    ids = [json.loads(line)["custom_id"] for line in lines]
+    assert ids == [f"xs_m_1-q{question}-a{ask}" for question, ask in filled.taken]
+    assert len(set(ids)) == len(ids) and all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", one) for one in ids)
+    assert len(f"xs_{'f' * 16}_99999-q999999999-a999999999") <= 64
+
+
+def test_a_batch_is_made_again_byte_for_byte_but_for_what_is_random(scene: Scene) -> None:
+    """After a crash the same requests give the same lines."""
+    assert scene.fill()[1] == scene.fill(limits=WIDE)[1]
+
+
+def test_what_left_the_store_is_told_and_not_sent(scene: Scene) -> None:
+    """A memory that is gone is left out of its prompt; a request without any memory left is named."""
+    before, _ = scene.fill()
+    scene.store.connection.execute("DELETE FROM memory WHERE path = 'shop/large.py' OR entity = 'discount'")
+    filled, lines = scene.fill()
+    assert filled.gone and not set(filled.gone) & set(filled.taken)
+    assert sorted(filled.gone + filled.taken) == sorted(before.taken)
+    assert b"value_0" not in b"".join(lines) and len(lines) == len(filled.taken)
+
+
+def test_a_question_that_was_erased_is_not_sent(scene: Scene) -> None:
+    """A blank question is asked nobody."""
+    rows = scene.store.connection
+    (key,) = rows.execute("SELECT turn_key FROM job_question WHERE number = 1").fetchone()
+    rows.execute(
+        "UPDATE job_question SET moment = '{}', seal = ? WHERE number = 1", (seal(scene.job.id, "1", "{}", key),)
+    )
+    filled, _ = scene.fill()
+    assert {question for question, _ in filled.gone} == {1}
+    assert {question for question, _ in filled.taken} == {0, 2, 3}
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        "UPDATE job_ask SET pack = pack || 'x' WHERE number = 0",
+        "UPDATE job_ask SET pieces = json_set(pieces, '$[0][0]', 'other') WHERE number = 0",
+        "UPDATE job_question SET moment = json_set(moment, '$.task', 'another') WHERE number = 0",
+        "UPDATE job_question SET turn_key = 'another' WHERE number = 0",
+        "UPDATE job SET plan = json_set(plan, '$.deal', '00112233445566778899aabbccddeeff')",
+    ],
+)
+def test_a_changed_row_is_damage(scene: Scene, spoil: str) -> None:
+    """A byte that would deal other ids, or judge another text, ends in damage and never in a score."""
+    scene.store.connection.execute(spoil)
+    with pytest.raises(StoreDamaged, match="seal"):
+        scene.job = job_rows.job(scene.store.connection, scene.job.id)
+        scene.fill()
+
+
+def test_a_job_of_another_prompt_is_refused(scene: Scene) -> None:
+    """What was planned for an earlier prompt version is not sent with this one's, and the way on is named."""
+    with pytest.raises(UsageError, match="earlier judging prompt") as refused:
+        Rendering(scene.store, scene.host, replace(scene.job, judge="another"))
+    assert f"xscore batch cancel {scene.job.id}" in refused.value.hint
+
+
+class Rewording:
+    """A host that does not pass text through as it is."""
+
+    name = "rewording"
+
+    def __init__(self, host: BatchHost) -> None:
+        self._host = host
+
+    def body(self, request: Request) -> bytes:
+        """Return a body in capitals."""
+        return self._host.body(request).upper()
+
+    def line(self, custom_id: str, body: bytes) -> bytes:
+        """Return the line."""
+        return self._host.line(custom_id, body)
+
+
+def test_a_dialect_that_rewords_is_noticed(scene: Scene) -> None:
+    """A body without its marks is refused, not sent."""
+    scene.host = Rewording(scene.host)  # type: ignore[assignment]  # a host but for what is not called
+    with pytest.raises(XscoreError, match="does not pass a prompt on"):
+        scene.fill()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """A job for many ways of splitting it."""
+    made = asyncio.run(scene_of(repository(tmp_path_factory.mktemp("split")), "openai", pack_size=1))
+    yield made
+    made.store.close()
+
+
+@given(
+    requests=st.integers(5, 60),
+    size=st.integers(30_000, 200_000),
+    most_tokens=st.none() | st.integers(8_000, 60_000),
+    usd=st.none() | st.decimals("0.001", "0.02", places=4),
+)
+@settings(max_examples=20, deadline=None)
+def test_every_split_holds_every_request_once(
+    whole: Scene, requests: int, size: int, most_tokens: int | None, usd: Decimal | None
+) -> None:
+    """Whatever binds, batches hold what they may and no more, in order, and together all requests."""
+    todo = job_rows.planned(whole.store.connection, whole.job.id)
+    rendering = Rendering(whole.store, whole.host, whole.job)
+    limits, done = BatchLimits(requests=requests, bytes=size), list[tuple[int, int]]()
+    while len(done) < len(todo):
+        into = io.BytesIO()
+        filled = rendering.fill(into, todo[len(done) :], mark="xs_m_1", limits=limits, room=Room(most_tokens, usd))
+        assert len(filled.taken) <= requests and filled.bytes == len(into.getvalue()) <= size
+        assert most_tokens is None or filled.input_tokens <= most_tokens
+        assert filled.most_usd is not None and (usd is None or filled.most_usd <= usd)
+        assert filled.taken == todo[len(done) : len(done) + len(filled.taken)]
+        assert filled.taken, filled.full_of
+        assert bool(filled.full_of) == (len(done) + len(filled.taken) < len(todo))
+        done += filled.taken
+    assert done == todo
+
+
+def test_a_request_for_which_there_is_no_room_at_all_is_named(whole: Scene) -> None:
+    """An empty batch says what its first request lacked, so that nobody tries for ever."""
+    for limits, room, what in (
+        (BatchLimits(requests=5, bytes=100), Room(), "bytes"),
+        (WIDE, Room(tokens=10), "tokens"),
+        (WIDE, Room(usd=Decimal("0.0000001")), "dollars"),
+    ):
+        filled, lines = whole.fill(limits=limits, room=room)
+        assert (filled.taken, filled.full_of, lines) == ([], what, [])
+
+
+def test_the_lower_limit_holds() -> None:
+    """A user's limits are taken where they are lower; an encrypted store's input is kept small enough for memory."""
+    vendors = BatchLimits(requests=50_000, bytes=200_000_000, enqueued_tokens=90)
+    assert limits_in_force(vendors, BatchSettings()) == vendors
+    own = BatchSettings(max_requests=10, max_bytes=300_000_000, enqueued_tokens=80)
+    assert limits_in_force(vendors, own) == BatchLimits(requests=10, bytes=200_000_000, enqueued_tokens=80)
+    assert limits_in_force(vendors, BatchSettings(), is_sealed=True).bytes == MOST_SEALED_BYTES
+
+
+def test_what_the_judge_sees_in_full_is_kept_with_the_question() -> None:
+    """With `judge.context = full` the rendered turn stands in the job, since the moment is another by then."""
+    turn = Turn(task="t", file="a.py", file_text="x = 1")
+    shown = turn_block(turn, context="full")
+    one = job_rows.JobQuestion(
+        number=0, name="q", turn=Turn(task="t", file="a.py"), shown=shown, turn_key="k", candidates=0, cached=0
+    )
+    assert one.turn_text == shown and replace(one, shown="").turn_text == turn_block(turn)
