@@ -11,7 +11,7 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -117,7 +117,7 @@ class Mortal:
         """Cancel, and count."""
         return await self._counted(lambda: self._host.cancel(vendor_id))
 
-    async def results(self, seen: BatchSeen, *, model: str) -> AsyncIterator[BatchResult]:
+    async def results(self, seen: BatchSeen, *, model: str) -> AsyncGenerator[BatchResult, None]:
         """Fetch, and count each result as well."""
         self._before.one_more()
         async for result in self._host.results(seen, model=model):

@@ -46,7 +46,7 @@ async def _recognised(bench: Bench, batch: Batch, candidates: Sequence[BatchSeen
     for seen in candidates:
         if seen.state is not BatchState.ENDED:
             continue
-        async with aclosing(bench.host.results(seen, model=bench.job.recipe.model.name)) as results:  # type: ignore[type-var]
+        async with aclosing(bench.host.results(seen, model=bench.job.recipe.model.name)) as results:
             async for result in results:
                 if name_of(result.custom_id, batch.mark) is not None:
                     return seen

@@ -6,7 +6,7 @@ a create that is cut off after the last byte leaves a doubt that only time resol
 """
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from typing import IO, Any
@@ -98,7 +98,7 @@ class AnthropicBatches:
                 raise
             return seen
 
-    async def results(self, seen: BatchSeen, *, model: str) -> AsyncIterator[BatchResult]:
+    async def results(self, seen: BatchSeen, *, model: str) -> AsyncGenerator[BatchResult, None]:
         """Yield what became of each request.
 
         The documented path is asked, not the address that the host gives: the key goes nowhere else.

@@ -5,7 +5,7 @@ and a create that fails without an answer may have succeeded all the same: `find
 Only a failure among `NOT_CREATED` says for certain that there is none. `batches.batch_host` gives one.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import IO, Protocol
 
 from xscore.errors import (
@@ -85,7 +85,7 @@ class BatchHost(Protocol):
         """Ask for it to be cancelled; what has been run is kept, and charged. Asking twice is no error."""
         ...
 
-    def results(self, seen: BatchSeen, *, model: str) -> AsyncIterator[BatchResult]:
+    def results(self, seen: BatchSeen, *, model: str) -> AsyncGenerator[BatchResult, None]:
         """Yield what became of each request of a batch that has ended, in any order, read as a stream.
 
         A request that was never run may be missing. Where an answered one reports no usage, its input tokens are 0:

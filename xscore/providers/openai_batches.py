@@ -6,7 +6,7 @@ stand in it; results are kept as long as the host keeps them.
 """
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import IO, Any
 from urllib.parse import quote
@@ -135,7 +135,7 @@ class OpenAIBatches:
                 raise
             return seen
 
-    async def results(self, seen: BatchSeen, *, model: str) -> AsyncIterator[BatchResult]:
+    async def results(self, seen: BatchSeen, *, model: str) -> AsyncGenerator[BatchResult, None]:
         """Yield what became of each request that the files of results and of errors tell of."""
         for file_id in seen.files:
             path, of = f"/files/{quote(file_id, safe='')}/content", f"file {file_id}"
