@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -169,6 +170,36 @@ def test_keys_come_from_the_user_alone(machines: tuple[Machine, Machine], tmp_pa
     one.run("cache", "export", file, "--key-file", str(place))
     one.run("cache", "import", file, code=6)
     assert "0 judgments" in one.run("cache", "import", file, "--key-file", str(place)).stdout
+
+
+def lines_of_the_manual() -> list[str]:
+    """Every command of docs/cache.md, in its order."""
+    page = (Path(__file__).parents[2] / "docs" / "cache.md").read_text("utf-8")
+    blocks = re.findall(r"```\n(.*?)```", page, re.DOTALL)
+    shown = (line.removeprefix("$ ") for block in blocks for line in block.splitlines())
+    return [line for line in shown if line.startswith(("xscore ", "export "))]
+
+
+def test_the_manual_is_run_as_it_stands(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
+    """Each line, by a shell, on the machine that it speaks of; the second has the same key."""
+    one, two = machines
+    one.ask()
+    lines = lines_of_the_manual()
+    (at,) = (number for number, line in enumerate(lines) if line.startswith("xscore cache import cache.parquet"))
+    script = [
+        f'xscore() {{ "{sys.executable}" -m xscore "$@"; }}',
+        *lines[:at],
+        f'cp cache.parquet "{two.root}"; cp cache.parquet "{two.root}/theirs.parquet"',
+        f'cd "{two.root}"; export HOME="{two.home}"',
+        *lines[at:],
+    ]
+    assert len(lines) >= 7
+    shell = ["bash", "-euo", "pipefail", "-c", "\n".join(script)]
+    done = subprocess.run(
+        shell, cwd=one.root, env={**os.environ, **one.environ}, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "configured" in done.stdout and "into quarantine" in done.stdout
 
 
 @pytest.mark.parametrize("command", [("stats",), ("prune",), ("prune", "--dry-run"), ("export", "c.parquet")])

@@ -18,8 +18,8 @@ def test_what_strangers_said_of_an_erased_memory_goes(store: Store) -> None:
     """Of contents that another memory shows as well, and of others, it stays."""
     gone, shared, twin = (
         said(),
-        said("We build with bazel on Mondays"),
         said("We build with bazel on Mondays", ordinal=1),
+        said("We build with bazel on Mondays", ordinal=2),
     )
     put(store.connection, gone, shared, twin)
     with database.transaction(store.connection):
