@@ -71,6 +71,7 @@ BENCHMARKS = (
     Benchmark("tracing", "a trace: microseconds a call, seconds to a collector that is there, refuses, or is silent"),
     Benchmark("report_million", "CPU and peak memory of a report over a million calls"),
     Benchmark("ray_engine", "a list judged by actors of a local Ray, beside one process and two"),
+    Benchmark("shared_packs", "calls, tokens and dollars when 1, 2, 4 or 8 questions share a call"),
     Benchmark("peers", "three peers at the same faulty server", only_by_name=True),
     Benchmark("lexical_docstrings", "the lexical judge on docstring questions"),
     Benchmark("lexical_nonsense", "the lexical judge on nonsense", lambda _: [str(CHECKOUT)]),

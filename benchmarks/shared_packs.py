@@ -85,7 +85,7 @@ def measure(tree: Path, server: BillingServer, questions: Questions) -> bool:
             print(
                 f"{most:>3} {took.calls:>6,} {took.input_tokens:>11,} {counts.cached_tokens:>11,}"
                 f" {took.output_tokens:>9,} {bill:>9.4f}   {saved.calls:>6,} calls {saved.input_tokens:>11,} tokens"
-                f" ${saved.cost_usd:.4f}, at best ${found.alone_at_best_usd:.4f} alone"
+                f" ${saved.cost_usd:.4f}; alone ${found.alone_at_best_usd:.4f} to ${found.alone.cost_usd:.4f}"
             )
             good &= took.calls == packs * ceil(len(questions.all) / most)
             good &= abs(found.alone.input_tokens / alone.input_tokens - 1) <= OFF

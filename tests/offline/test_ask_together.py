@@ -137,6 +137,7 @@ async def test_what_was_saved_is_what_one_question_a_call_really_takes(steps: Pa
     await asked(steps, settings_for(server, 1), listed(8))
     assert found.alone.calls == server.counts.judging_requests
     assert found.alone.input_tokens == pytest.approx(server.counts.prompt_tokens, rel=0.03)
+    assert found.alone_at_best_usd is not None and found.alone_at_best_usd <= (found.alone.cost_usd or 0)
     assert found.saved.input_tokens == found.alone.input_tokens - found.took.input_tokens > 0
 
 

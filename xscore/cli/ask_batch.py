@@ -1,5 +1,6 @@
 """`xscore ask --batch FILE`: the questions of a list in one session, a section for each; what sharing packs saved."""
 
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,19 @@ def _account(found: "Together", terminal: Terminal, objects: "list[dict[str, Jso
         terminal.lines("\n" + page(found))
 
 
+def _saved(found: "Together") -> str:
+    """Dollars: by the cheaper way alone, and where that rests on a prefix cache, by the dearer."""
+    took, alone, saved = found.took.cost_usd, found.alone.cost_usd, found.saved.cost_usd
+    if saved is None or took is None or alone is None:
+        return ", unpriced"
+    more = alone - took
+    return f", {_signed(saved)} to {_signed(more)}" if more > saved else f", {_signed(saved)}"
+
+
+def _signed(usd: Decimal) -> str:
+    return f"−{dollars(-usd)}" if usd < 0 else dollars(usd)
+
+
 def page(found: "Together") -> str:
     """What judging took, what one question a call would have taken, and what was saved."""
     took, alone, saved = found.took, found.alone, found.saved
@@ -105,7 +119,6 @@ def page(found: "Together") -> str:
         )
         part = share(saved.input_tokens, alone.input_tokens)
         lines.append(
-            f"saved {saved.calls:,} of {counted(alone.calls, 'call')}, {part} of the input tokens,"
-            f" {dollars(saved.cost_usd)}"
+            f"saved {saved.calls:,} of {counted(alone.calls, 'call')}, {part} of the input tokens{_saved(found)}"
         )
     return "\n".join(lines)

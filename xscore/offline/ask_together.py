@@ -17,7 +17,7 @@ from xscore.cost_reports.caps import charged
 from xscore.errors import NoUsableModel, ProviderError, StoreError, UsageError, XscoreError
 from xscore.offline.agreed_observer import Agreed
 from xscore.offline.prepared import Memories, Prepared, prepare
-from xscore.offline.shared_account import Alone, Together, in_place_of, summed, took
+from xscore.offline.shared_account import Alone, Together, in_place_of, plus, summed, took
 from xscore.offline.sharing_estimate import estimate
 from xscore.offline.sharing_phase import Phase, share
 from xscore.pipeline.answering import answer_s
@@ -214,7 +214,7 @@ class _Run:
         turns = took(stage for answer in self.answers for stage in [answer.judge_usage])
         whole = took([shared, *(answer.judge_usage for answer in self.answers)])
         alone = in_place_of(self.alone, turns)
-        best, turn_cost = self.alone.at_best_usd, turns.cost_usd
+        at_best = plus(self.alone.at_best_usd, turns.cost_usd)
         codes = {answer.exit_code for answer in self.answers} | ({_code_of(self.ended)} if self.ended else set())
         return Together(
             id=self.id if self.phases else "",
@@ -226,8 +226,8 @@ class _Run:
             shared=shared,
             took=whole,
             alone=alone,
-            alone_at_best_usd=None if best is None or turn_cost is None else best + turn_cost,
-            saved=alone - whole,
+            alone_at_best_usd=at_best,
+            saved=replace(alone, cost_usd=at_best) - whole,
             warnings=tuple(dict.fromkeys(self.warnings)),
             exit_code=next((code for code in WORST_FIRST if code in codes), max(codes, default=0)),
         )

@@ -1,9 +1,10 @@
 """What it came to that questions shared prompts: what was sent, and what one question a call would have taken.
 
 Measured, not guessed: what was sent is the ledger's; what each question would have been sent alone is drafted, and
-counted in the ratio in which the host counted the prompt that was sent. A question that a shared prompt did not answer
-in full is asked again alone, and counts there. Trade-off: the reply to a question alone is not known, so it is taken to
-be its share of the shared one, with a frame of its own.
+counted in the ratio in which the host counted the prompt that was sent. Dollars are held against the cheaper way: a
+host that caches prefixes serves rubric and pack to every question but the first, and sharing saves no more. A question
+that a shared prompt did not answer in full is asked again alone, and counts there. Trade-off: the reply to a question
+alone is not known, so it is taken to be its share of the shared one, with a frame of its own.
 """
 
 from collections.abc import Iterable
@@ -65,7 +66,7 @@ class Together:
     alone_at_best_usd: Decimal | None
     """The same, were rubric and pack served from the host's prefix cache for every question but the first."""
     saved: Took
-    """`alone` less `took`; below zero where sharing took more."""
+    """`alone` less `took`, dollars by the cheaper of both ways alone; below zero where sharing took more."""
     warnings: tuple[str, ...] = ()
     exit_code: int = 0
 
@@ -98,8 +99,8 @@ class Alone:
             best = Usage(input_tokens=one.input_tokens, cached_input_tokens=cached, output_tokens=output)
             self.calls += 1
             self.usage += one
-            self.cost_usd = _plus(self.cost_usd, self.price_of(self.provider, request.model, self.host, one))
-            self.at_best_usd = _plus(self.at_best_usd, self.price_of(self.provider, request.model, self.host, best))
+            self.cost_usd = plus(self.cost_usd, self.price_of(self.provider, request.model, self.host, one))
+            self.at_best_usd = plus(self.at_best_usd, self.price_of(self.provider, request.model, self.host, best))
 
 
 def summed(stages: Iterable[StageUsage]) -> StageUsage:
@@ -131,16 +132,17 @@ def in_place_of(shared: Alone, turns: Took) -> Took:
         calls=shared.calls + turns.calls,
         input_tokens=shared.usage.input_tokens + turns.input_tokens,
         output_tokens=shared.usage.output_tokens + turns.output_tokens,
-        cost_usd=_plus(shared.cost_usd, turns.cost_usd),
+        cost_usd=plus(shared.cost_usd, turns.cost_usd),
     )
 
 
 def _total(stages: Iterable[StageUsage]) -> Decimal | None:
     total: Decimal | None = NOTHING
     for stage in stages:
-        total = _plus(total, stage.cost_usd)
+        total = plus(total, stage.cost_usd)
     return total
 
 
-def _plus(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+def plus(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+    """Add dollars; None as soon as one is unpriced."""
     return None if one is None or other is None else one + other
