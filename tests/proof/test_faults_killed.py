@@ -96,8 +96,9 @@ async def test_ctrl_c_twice(root: Path, dialect: str) -> None:
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None and any(FIRST in said for said in process.stderr)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)  # a third of what the host would take
+        out, err = process.communicate(timeout=30)  # a third of what the host would take
         assert process.returncode == 130 and "Traceback" not in err
+        assert out == "", "who is waited for has a receipt"
         host.latency_s = 0.0
         after = await ask(root, settings_for(dialect, host), turn=TURN)
         coverage = after.answer.coverage
