@@ -4,19 +4,16 @@ Where the program is not installed, its tests are skipped with what to install; 
 A kind of server is one entry of `KINDS`; every test in this folder that asks for `server` runs with each.
 """
 
-import os
 import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-import pytest
-
-PATIENCE_S = 60.0
+from tests.shared.postgres_of_tests import postgres_of_tests
+from tests.shared.server_programs import free_port, not_here, until
 
 
 class ServerOfTests(Protocol):
@@ -93,28 +90,5 @@ def redis_of_tests(home: Path) -> ServerOfTests:
     return server
 
 
-KINDS: dict[str, Callable[[Path], ServerOfTests]] = {"redis": redis_of_tests}
+KINDS: dict[str, Callable[[Path], ServerOfTests]] = {"postgres": postgres_of_tests, "redis": redis_of_tests}
 """Kind -> what starts one in an empty folder."""
-
-
-def not_here(program: str, how: str) -> None:
-    """Skip a test for want of a program; in continuous integration, fail it."""
-    if os.environ.get("CI", "").lower() in {"1", "true"}:
-        pytest.fail(f"no {program} is here; what is shared must be tested on a real one: {how}")
-    pytest.skip(f"no {program} is here: {how}")
-
-
-def until(is_so: Callable[[], bool], otherwise: str) -> None:
-    """Wait until something is so; fail with `otherwise` where it never is."""
-    ends = time.monotonic() + PATIENCE_S
-    while not is_so():
-        if time.monotonic() > ends:
-            raise AssertionError(otherwise)
-        time.sleep(0.02)
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

@@ -1,0 +1,219 @@
+-- What several processes and machines share on PostgreSQL: tables, and one function for each request, so that a request
+-- is one statement and happens whole or not at all. Writers of one turn, one bucket or one day stand in line at an
+-- advisory lock, so none waits for another in a ring. All time is this server's own.
+
+CREATE SCHEMA IF NOT EXISTS xscore;
+
+CREATE TABLE xscore.version (number integer NOT NULL);
+INSERT INTO xscore.version VALUES (1);
+
+CREATE TABLE xscore.judgment (
+    tenant  text NOT NULL,
+    turn    text NOT NULL,      -- digest of turn key, judge key and sample
+    content text NOT NULL,      -- content hash
+    entry   text NOT NULL,      -- the judgment with its seal, as it came
+    PRIMARY KEY (tenant, turn, content)
+);
+CREATE TABLE xscore.claim (
+    tenant  text NOT NULL,
+    turn    text NOT NULL,
+    content text NOT NULL,
+    runner  text NOT NULL,
+    PRIMARY KEY (tenant, turn, content)
+);
+CREATE INDEX claim_by_runner ON xscore.claim (tenant, runner);
+CREATE TABLE xscore.runner (
+    tenant text NOT NULL,
+    name   text NOT NULL,
+    until  timestamptz NOT NULL, -- the end of its lease
+    PRIMARY KEY (tenant, name)
+);
+CREATE TABLE xscore.bucket (
+    tenant text NOT NULL,
+    name   text NOT NULL,        -- digest of host and model
+    kind   text NOT NULL,
+    level  double precision NOT NULL,
+    at     timestamptz NOT NULL, -- when it had that level
+    PRIMARY KEY (tenant, name, kind)
+);
+CREATE TABLE xscore.purse (
+    tenant text NOT NULL,
+    day    text NOT NULL,        -- UTC
+    name   text NOT NULL,
+    held   bigint NOT NULL,      -- picodollars, until its lease is over
+    spent  bigint NOT NULL,      -- picodollars, altogether
+    until  timestamptz NOT NULL,
+    PRIMARY KEY (tenant, day, name)
+);
+
+-- Keeps those in line who write to one turn, bucket or day of a tenant.
+CREATE FUNCTION xscore.in_line(_tenant text, _what text) RETURNS void LANGUAGE sql AS $$
+    SELECT pg_advisory_xact_lock(hashtextextended('xscore ' || _tenant || ' ' || _what, 0));
+$$;
+
+CREATE FUNCTION xscore.show_life(_tenant text, _runner text, _lease_s double precision) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO xscore.runner VALUES (_tenant, _runner, clock_timestamp() + make_interval(secs => _lease_s))
+    ON CONFLICT (tenant, name) DO UPDATE SET until = excluded.until;
+$$;
+
+-- Counts a runner as gone, and forgets those that have been gone for a day.
+CREATE FUNCTION xscore.leave(_tenant text, _runner text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM xscore.runner WHERE (tenant, name) IN (
+        SELECT tenant, name FROM xscore.runner
+        WHERE tenant = _tenant AND (name = _runner OR until < clock_timestamp() - interval '1 day')
+        FOR UPDATE SKIP LOCKED
+    );
+    DELETE FROM xscore.claim WHERE (tenant, turn, content) IN (
+        SELECT tenant, turn, content FROM xscore.claim AS claimed
+        WHERE tenant = _tenant
+            AND NOT EXISTS (SELECT 1 FROM xscore.runner WHERE tenant = _tenant AND name = claimed.runner)
+        FOR UPDATE SKIP LOCKED
+    );
+END $$;
+
+-- Claims whole packs. Gives, at place 0, one letter a pack (o: ours, t: theirs, f: free), then place (from 1) and entry
+-- of each content that is judged.
+CREATE FUNCTION xscore.claim(
+    _tenant text, _turn text, _runner text, _lease_s double precision, _at_most integer, _sizes integer[],
+    _contents text[]
+) RETURNS TABLE (place integer, entry text) LANGUAGE plpgsql AS $$
+DECLARE
+    entries text[];
+    claimed boolean[];
+    shares text := '';
+    mine text[] := '{}';
+    open text[];
+    is_theirs boolean;
+    size integer;
+    number integer := 0;
+BEGIN
+    PERFORM xscore.in_line(_tenant, 'turn ' || _turn);
+    PERFORM xscore.show_life(_tenant, _runner, _lease_s);
+    SELECT array_agg(judged.entry ORDER BY asked.at), array_agg(runner.name IS NOT NULL ORDER BY asked.at)
+        INTO entries, claimed
+        FROM unnest(_contents) WITH ORDINALITY AS asked (content, at)
+        LEFT JOIN xscore.judgment AS judged
+            ON judged.tenant = _tenant AND judged.turn = _turn AND judged.content = asked.content
+        LEFT JOIN xscore.claim AS held
+            ON held.tenant = _tenant AND held.turn = _turn AND held.content = asked.content AND held.runner <> _runner
+        LEFT JOIN xscore.runner AS runner
+            ON runner.tenant = _tenant AND runner.name = held.runner AND runner.until > clock_timestamp();
+    FOREACH size IN ARRAY _sizes LOOP
+        open := '{}';
+        is_theirs := false;
+        FOR _at IN number + 1 .. number + size LOOP
+            IF entries[_at] IS NULL THEN
+                open := open || _contents[_at];
+                is_theirs := is_theirs OR claimed[_at];
+            END IF;
+        END LOOP;
+        number := number + size;
+        IF cardinality(open) = 0 THEN
+            shares := shares || 'o';
+        ELSIF is_theirs THEN
+            shares := shares || 't';
+        ELSIF _at_most > 0 THEN
+            _at_most := _at_most - 1;
+            mine := mine || open;
+            shares := shares || 'o';
+        ELSE
+            shares := shares || 'f';
+        END IF;
+    END LOOP;
+    INSERT INTO xscore.claim SELECT _tenant, _turn, content, _runner FROM (SELECT DISTINCT unnest(mine)) AS own (content)
+        ON CONFLICT (tenant, turn, content) DO UPDATE SET runner = excluded.runner;
+    RETURN QUERY SELECT 0, shares;
+    RETURN QUERY
+        SELECT at::integer, judged FROM unnest(entries) WITH ORDINALITY AS known (judged, at) WHERE judged IS NOT NULL;
+END $$;
+
+CREATE FUNCTION xscore.keep(_tenant text, _turn text, _contents text[], _entries text[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM xscore.in_line(_tenant, 'turn ' || _turn);
+    INSERT INTO xscore.judgment SELECT _tenant, _turn, content, entry FROM unnest(_contents, _entries) AS told (content, entry)
+        ON CONFLICT (tenant, turn, content) DO NOTHING;
+    DELETE FROM xscore.claim WHERE tenant = _tenant AND turn = _turn AND content = ANY (_contents);
+END $$;
+
+CREATE FUNCTION xscore.release(_tenant text, _turn text, _runner text, _contents text[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM xscore.in_line(_tenant, 'turn ' || _turn);
+    DELETE FROM xscore.claim
+        WHERE tenant = _tenant AND turn = _turn AND runner = _runner AND content = ANY (_contents);
+END $$;
+
+-- Takes from buckets, into debt where need be; what is negative is given back. Returns the seconds to wait.
+CREATE FUNCTION xscore.take(
+    _tenant text, _bucket text, _kinds text[], _amounts double precision[], _per_minute double precision[],
+    _capacities double precision[]
+) RETURNS double precision LANGUAGE plpgsql AS $$
+DECLARE
+    now timestamptz;
+    last xscore.bucket;
+    filled double precision;
+    missing double precision;
+    longest double precision := 0;
+BEGIN
+    PERFORM xscore.in_line(_tenant, 'bucket ' || _bucket);
+    now := clock_timestamp();
+    FOR _at IN 1 .. cardinality(_kinds) LOOP
+        filled := _capacities[_at];
+        SELECT * INTO last FROM xscore.bucket WHERE tenant = _tenant AND name = _bucket AND kind = _kinds[_at];
+        IF FOUND THEN
+            filled := least(
+                filled, last.level + greatest(0, extract(epoch FROM now - last.at)) * _per_minute[_at] / 60
+            );
+        END IF;
+        missing := least(_amounts[_at], _capacities[_at]) - filled;
+        IF _amounts[_at] > 0 AND missing > 1e-6 THEN
+            longest := greatest(longest, missing / (_per_minute[_at] / 60));
+        END IF;
+        INSERT INTO xscore.bucket
+            VALUES (_tenant, _bucket, _kinds[_at], least(_capacities[_at], filled - _amounts[_at]), now)
+            ON CONFLICT (tenant, name, kind) DO UPDATE SET level = excluded.level, at = excluded.at;
+    END LOOP;
+    RETURN longest;
+END $$;
+
+-- Says what a purse has spent of a day and what it is to hold beside that. Returns what the cap has room for after it;
+-- below zero nothing was changed. No cap asks for nothing: what was spent is spent, and no more is held than before.
+CREATE FUNCTION xscore.reserve(
+    _tenant text, _day text, _purse text, _held bigint, _spent bigint, _cap bigint, _lease_s double precision
+) RETURNS numeric LANGUAGE plpgsql AS $$
+DECLARE
+    now timestamptz;
+    before xscore.purse;
+    held_before bigint := 0;
+    spent_before bigint := 0;
+    used numeric;
+    room numeric := 0;
+BEGIN
+    PERFORM xscore.in_line(_tenant, 'day ' || _day);
+    now := clock_timestamp();
+    SELECT * INTO before FROM xscore.purse WHERE tenant = _tenant AND day = _day AND name = _purse;
+    IF FOUND THEN
+        spent_before := before.spent;
+        held_before := CASE WHEN before.until > now THEN before.held ELSE 0 END;
+    END IF;
+    _spent := greatest(_spent, spent_before);
+    IF _cap IS NULL THEN
+        _held := least(_held, held_before);
+    ELSE
+        SELECT coalesce(sum(spent + CASE WHEN until > now THEN held ELSE 0 END), 0) INTO used
+            FROM xscore.purse WHERE tenant = _tenant AND day = _day;
+        room := _cap - (used - held_before - spent_before + _held + _spent);
+        IF room < 0 THEN
+            RETURN room;
+        END IF;
+    END IF;
+    INSERT INTO xscore.purse
+        VALUES (_tenant, _day, _purse, _held, _spent, now + make_interval(secs => coalesce(_lease_s, 0)))
+        ON CONFLICT (tenant, day, name) DO UPDATE SET
+            held = excluded.held,
+            spent = excluded.spent,
+            until = CASE WHEN _lease_s IS NULL THEN xscore.purse.until ELSE excluded.until END;
+    RETURN room;
+END $$;

@@ -1,0 +1,239 @@
+"""A shared server that is PostgreSQL: each request one function of `postgres.sql`, which happens whole or not at all.
+
+Tables and functions stand in a schema `xscore` of the database and are made at the first use. Judgments stay for ever.
+Money is whole picodollars. A request that is given up hangs up its connection, because asking a silent server to cancel
+would wait for it once more. Trade-off: some connections of a few are kept open for each process (`MOST_OPEN`).
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+from psycopg import errors as states
+
+from xscore.cache.judgments import Names
+from xscore.errors import SharedUnavailable
+from xscore.hashing import digest
+from xscore.providers.token_bucket import BURST_SHARE
+from xscore.records import Claimed, Judgment, Share
+from xscore.safe_text import one_line
+from xscore.shared.connect import shown
+from xscore.shared.entries import sealed, unsealed
+
+VERSION = 1
+"""Of `postgres.sql`."""
+MOST_OPEN = 8
+MOST_AT_ONCE = 5_000
+"""Judgments of one statement."""
+PICO = Decimal(10**12)
+_MAKING = 7_837_063_920_241
+"""Names the advisory lock under which tables are made."""
+_SHARES = {"o": Share.OURS, "t": Share.THEIRS, "f": Share.FREE}
+_HINT = "Look whether it runs and whether shared.url, user and password are right: `xscore doctor` asks it."
+_RIGHTS = "Give the user of shared.url the right to create a schema in this database, or make it once as its owner."
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+
+class PostgresServer:
+    """What several processes and machines share on PostgreSQL. See `shared.server.SharedServer`."""
+
+    def __init__(self, url: str, *, tenant: str) -> None:
+        """Connect at the first request."""
+        self.name = shown(url)
+        self._url, self._tenant = url, quote(tenant, safe="")
+        self._free = asyncio.Semaphore(MOST_OPEN)
+        self._idle: list[Connection] = []
+        self._is_made = False
+
+    async def check(self) -> str:
+        """Return version and whether what it acknowledges is on its disk."""
+        found = await self._rows("SELECT current_setting('server_version'), current_setting('synchronous_commit')", ())
+        version, commits = found[0]
+        keeps = "may forget the latest writes in a crash (synchronous_commit is off)" if commits == "off" else ""
+        return ", ".join(filter(None, (f"PostgreSQL {one_line(str(version)).partition(' ')[0]}", keeps)))
+
+    async def claim(
+        self, names: Names, packs: Sequence[Sequence[str]], *, at_most: int, runner: str, lease_s: float
+    ) -> list[Claimed]:
+        """Claim whole packs of content hashes."""
+        contents = [content for pack in packs for content in pack]
+        terms = (self._tenant, _turn(names), runner, lease_s, at_most, list(map(len, packs)), contents)
+        told = await self._rows("SELECT * FROM xscore.claim(%s, %s, %s, %s, %s, %s::integer[], %s::text[])", terms)
+        try:
+            letters, places = dict(told)[0], [row for row in told if row[0]]
+            known = unsealed(names, ((contents[place - 1], entry) for place, entry in places))
+            return [
+                Claimed(_SHARES[letter], {content: known[content] for content in pack if content in known})
+                for letter, pack in zip(letters, packs, strict=True)
+            ]
+        except (KeyError, ValueError, TypeError, IndexError) as error:
+            raise self._unavailable(error) from error
+
+    async def keep(self, names: Names, judgments: Sequence[Judgment]) -> None:
+        """Keep judgments and settle the claims on them."""
+        for start in range(0, len(judgments), MOST_AT_ONCE):
+            pairs = sealed(names, judgments[start : start + MOST_AT_ONCE])
+            terms = (self._tenant, _turn(names), [pair[0] for pair in pairs], [pair[1] for pair in pairs])
+            await self._rows("SELECT xscore.keep(%s, %s, %s::text[], %s::text[])", terms)
+
+    async def release(self, names: Names, hashes: Sequence[str], *, runner: str) -> None:
+        """Give contents up without a judgment."""
+        if hashes:
+            terms = (self._tenant, _turn(names), runner, list(hashes))
+            await self._rows("SELECT xscore.release(%s, %s, %s, %s::text[])", terms)
+
+    async def show_life(self, runner: str, *, lease_s: float) -> None:
+        """Have the claims of this runner hold for another lease."""
+        await self._rows("SELECT xscore.show_life(%s, %s, %s)", (self._tenant, runner, lease_s))
+
+    async def leave(self, runner: str) -> None:
+        """Count the runner as gone, and forget what it claimed."""
+        await self._rows("SELECT xscore.leave(%s, %s)", (self._tenant, runner))
+
+    async def take(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> float:
+        """Take from the buckets of one host and model; return the seconds to wait."""
+        rates = [float(limits[kind]) for kind in amounts]
+        capacities = [max(1.0, rate * BURST_SHARE) for rate in rates]
+        terms = (self._tenant, digest(bucket), list(amounts), list(map(float, amounts.values())), rates, capacities)
+        found = await self._rows(
+            "SELECT xscore.take(%s, %s, %s::text[], %s::float8[], %s::float8[], %s::float8[])", terms
+        )
+        return float(found[0][0])
+
+    async def give_back(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> None:
+        """Give back what was taken and not used."""
+        await self.take(bucket, {kind: -amount for kind, amount in amounts.items()}, limits)
+
+    async def reserve(
+        self, purse: str, usd: Decimal, *, spent: Decimal, day: str, cap_usd: Decimal, lease_s: float
+    ) -> Decimal:
+        """Have a purse hold so many dollars of a day; return what the cap has room for after it."""
+        cap = int((cap_usd * PICO).to_integral_value(ROUND_FLOOR))
+        return await self._held(purse, usd, spent=spent, day=day, cap=cap, lease_s=lease_s)
+
+    async def charge(self, purse: str, usd: Decimal, *, spent: Decimal, day: str) -> None:
+        """Tell what a purse has spent altogether, and what it still holds."""
+        await self._held(purse, usd, spent=spent, day=day, cap=None, lease_s=None)
+
+    async def aclose(self) -> None:
+        """Release connections."""
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            await _leave(connection)
+
+    async def _held(
+        self, purse: str, usd: Decimal, *, spent: Decimal, day: str, cap: int | None, lease_s: float | None
+    ) -> Decimal:
+        terms = (self._tenant, day, purse, _pico(usd), _pico(spent), cap, lease_s)
+        found = await self._rows(
+            "SELECT xscore.reserve(%s, %s, %s, %s::bigint, %s::bigint, %s::bigint, %s::float8)", terms
+        )
+        return Decimal(found[0][0]) / PICO
+
+    async def _rows(self, statement: str, terms: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Ask once; once more on a new connection where one that was kept open turns out to be closed."""
+        async with self._free:
+            while True:
+                is_kept = bool(self._idle)
+                connection = self._idle.pop() if is_kept else await self._connected()
+                try:
+                    rows = await _answered(connection, statement, terms)
+                except (psycopg.Error, OSError, ValueError) as error:
+                    await _leave(connection)
+                    if is_kept and isinstance(error, psycopg.OperationalError | OSError):
+                        continue
+                    raise self._unavailable(error) from error
+                self._idle.append(connection)
+                return rows
+
+    async def _connected(self) -> Connection:
+        try:
+            connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, application_name="xscore")
+            if not self._is_made:
+                await self._made(connection)
+        except (psycopg.Error, OSError, ValueError) as error:
+            raise self._unavailable(error) from error
+        return connection
+
+    async def _made(self, connection: Connection) -> None:
+        try:
+            await self._make(connection)
+        except BaseException:
+            await _leave(connection)
+            raise
+        self._is_made = True
+
+    async def _make(self, connection: Connection) -> None:
+        """Make tables and functions where there are none. Raises SharedUnavailable for those of a newer xscore."""
+        version = await _version(connection)
+        if version is None:
+            async with connection.transaction():
+                await _answered(connection, "SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
+                version = await _version(connection)
+                if version is None:
+                    script = files("xscore.shared").joinpath("postgres.sql").read_bytes()
+                    await connection.execute(script)
+                    version = VERSION
+        if version != VERSION:
+            raise SharedUnavailable(
+                f"the shared server {self.name} was set up by another version of xscore"
+                f" (its tables are of version {version}, this one knows {VERSION})",
+                hint="Upgrade xscore, or name another database in shared.url.",
+            )
+
+    def _unavailable(self, error: BaseException) -> SharedUnavailable:
+        why = one_line(str(error)) or type(error).__name__
+        hint = _RIGHTS if isinstance(error, states.InsufficientPrivilege) else _HINT
+        return SharedUnavailable(f"the shared server {self.name} cannot be asked: {why}", hint=hint)
+
+
+async def _answered(connection: Connection, statement: str, terms: Sequence[object]) -> list[tuple[Any, ...]]:
+    """Return the rows. A wait that is cancelled hangs up, and leaves nothing behind that waits on."""
+    asking = asyncio.ensure_future(_fetched(connection, statement, terms))
+    try:
+        return await asyncio.shield(asking)
+    except asyncio.CancelledError:
+        _hang_up(connection)
+        with suppress(psycopg.Error, OSError):
+            await asking
+        await _leave(connection)
+        raise
+
+
+async def _fetched(connection: Connection, statement: str, terms: Sequence[object]) -> list[tuple[Any, ...]]:
+    return await (await connection.execute(statement.encode(), terms)).fetchall()
+
+
+async def _version(connection: Connection) -> int | None:
+    """Return the version of the tables; None: there are none."""
+    found = await _answered(connection, "SELECT to_regclass('xscore.version')", ())
+    if found[0][0] is None:
+        return None
+    return int((await _answered(connection, "SELECT number FROM xscore.version", ()))[0][0])
+
+
+async def _leave(connection: Connection) -> None:
+    with suppress(psycopg.Error, OSError):
+        await connection.close()
+
+
+def _hang_up(connection: Connection) -> None:
+    """Close the way to the server; who still reads from it is told of its end at once."""
+    with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as way:
+        way.shutdown(socket.SHUT_RDWR)
+
+
+def _turn(names: Names) -> str:
+    return digest(*map(str, names))
+
+
+def _pico(usd: Decimal) -> int:
+    return int((usd * PICO).to_integral_value(ROUND_CEILING))
