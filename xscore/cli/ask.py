@@ -69,7 +69,7 @@ def ask(task: str | None, flags: Flags) -> int:
             raise UsageError("TASK and --batch are two ways to ask", hint="Give one of them.")
         from xscore.cli.ask_batch import ask_batch  # few turns are of a list
 
-        return ask_batch(many, flags)
+        return ask_batch(many, flags, show)
     if task is None:
         raise UsageError("there is no TASK", hint="Say what you want to do, or name a list of questions with --batch.")
     terminal = flags.terminal

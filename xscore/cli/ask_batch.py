@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from xscore.cli.moment import BEGAN
 from xscore.cli.opening import in_pipeline, read_settings
@@ -23,9 +23,16 @@ OF_ONE = {"file": "--file", "errors": "--errors", "recent": "--recent", "all_sco
 """Options that speak of one question; in a list they stand in its lines, or nowhere."""
 
 
-def ask_batch(path: Path, flags: Flags) -> int:
+class Show(Protocol):
+    """Prints what came of a turn (`ask.show`)."""
+
+    def __call__(self, answer: "Answer", terminal: Terminal, streamed: str, *, wants_answer: bool) -> int:
+        """Return the turn's exit code."""
+        ...
+
+
+def ask_batch(path: Path, flags: Flags, show: Show) -> int:
     """Ask every question of the list; return the exit code of the worst."""
-    from xscore.cli.ask import show
     from xscore.offline.ask_together import Asked, ask_together
     from xscore.offline.questions_file import read
 
