@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from click import BadParameter
 
-from xscore.cli.options import KEEPING, OVERRIDES, Flags, Stretch
+from xscore.cli.options import KEEPING, OVERRIDES, Flags
+from xscore.cli.spans import Stretch
 from xscore.errors import UsageError
 from xscore.settings import all_names, load
 

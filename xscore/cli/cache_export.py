@@ -7,7 +7,8 @@ import click
 
 from xscore.cli.cache_key import KEY, key_in_force
 from xscore.cli.opening import in_store
-from xscore.cli.options import FILE, OUTPUT, Flags, Stretch, options
+from xscore.cli.options import FILE, OUTPUT, Flags, options
+from xscore.cli.spans import Stretch
 from xscore.cli.terminal import Terminal, echo, print_json
 from xscore.errors import UsageError
 from xscore.safe_text import one_line

@@ -6,8 +6,9 @@ import click
 
 from xscore.cli.moment import BEGAN
 from xscore.cli.opening import in_pipeline, read_settings
-from xscore.cli.options import JUDGING, KEEPING, LIMITS, MODELS, OUTPUT, REPLAY, SCOPE, Flags, Time, options
+from xscore.cli.options import JUDGING, KEEPING, LIMITS, MODELS, OUTPUT, REPLAY, SCOPE, Flags, options
 from xscore.cli.progress import Watch
+from xscore.cli.spans import Time
 from xscore.cli.terminal import echo, print_json
 
 OWN = {

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xscore.cli.opening import in_store, read_settings
-from xscore.cli.options import FILE, OUTPUT, Flags, Stretch, as_listed, options
+from xscore.cli.options import FILE, OUTPUT, Flags, as_listed, options
+from xscore.cli.spans import Stretch
 from xscore.cli.terminal import Terminal, echo, print_json
 from xscore.database import REBUILD
 from xscore.errors import NothingMatched, StoreDamaged, UsageError

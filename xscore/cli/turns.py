@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.opening import in_store
-from xscore.cli.options import OUTPUT, Flags, Stretch, options
+from xscore.cli.options import OUTPUT, Flags, options
+from xscore.cli.spans import Stretch
 from xscore.cli.terminal import Terminal, columns_of_reader, echo, print_json
 from xscore.database import REBUILD
 from xscore.errors import NothingMatched
