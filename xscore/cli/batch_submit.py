@@ -146,23 +146,18 @@ async def _send(parts: "Parts", drawn: "Drawn", terminal: Terminal, settings: "S
 
 
 def _tell(job: str, drawn: "Drawn", standing: "Standing | None", terminal: Terminal) -> None:
-    if terminal.as_json:
-        from xscore.pipeline.receipt import plain, to_json
+    from xscore.cli import batch_page
 
-        told = {"job": job or None, "standing": None if standing is None else plain(standing)}
+    if terminal.as_json:
+        from xscore.pipeline.receipt import to_json
+
+        told = {"job": job or None, "standing": None if standing is None else batch_page.as_json(standing)}
         print_json({**to_json(drawn.takes), **told})
     elif standing is not None:
-        echo(f"job      {job} · {_sent(standing)}")
-        terminal.note(f"`xscore batch wait {job}` waits for the results, `xscore batch collect {job}` fetches them")
-
-
-def _sent(standing: "Standing") -> str:
-    """`1,000 requests in 2 batches are at the vendor`, and why the rest is not."""
-    batches = [batch for batch in standing.batches if batch.vendor_id]
-    said = f"{counted(standing.sent, 'request')} in {counted(len(batches), 'batch', 'batches')} at the vendor"
-    waiting = f", {standing.planned:,} wait" if standing.planned else ""
-    why = f" ({one_line(standing.held_back)})" if standing.held_back else ""
-    return said + waiting + why
+        echo(batch_page.page(standing))
+    if standing is not None:
+        for said in (*standing.remarks, batch_page.next_step(standing)):
+            terminal.note(said)
 
 
 def page(found: "Takes") -> str:

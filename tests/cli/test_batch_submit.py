@@ -1,0 +1,124 @@
+"""`xscore batch submit` as a user meets it: what is shown, what is sent, what is never paid twice."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.offline.bureau import rows
+from tests.pipeline.conftest import shop
+from tests.servers.openai_batches import OpenAIBatchServer
+
+__all__ = ["shop"]
+
+LIST = '{"id": "a", "task": "is the discount taken once?"}\n{"id": "b", "task": "what is a cart?"}\n'
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIBatchServer]:
+    """A loopback host with a Batch API."""
+    with OpenAIBatchServer() as running:
+        yield running
+
+
+@pytest.fixture
+def run(inside: Run, server: OpenAIBatchServer, shop: Path) -> Run:
+    """Run a command in the shop, with the judge at the loopback host."""
+    (shop / "q.jsonl").write_text(LIST)
+
+    def submit(*arguments: str, **how: str) -> subprocess.CompletedProcess[str]:
+        environ = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-test-000000"}
+        return inside(*arguments, cwd=shop, environ=environ, **how)
+
+    return submit
+
+
+SUBMIT = ("batch", "submit", "q.jsonl", "--judge", "openai:judge-2")
+
+
+def test_a_list_is_shown_and_sent(run: Run, server: OpenAIBatchServer) -> None:
+    """The plan stands on stdout with hit rate, calls, tokens and dollars; then where the job is, and how to go on."""
+    done = run(*SUBMIT)
+    assert done.returncode == 0, done.stderr
+    assert "2 questions" in done.stdout and "replayed hit rate 0 %" in done.stdout
+    assert "by batch" in done.stdout and "live" in done.stdout and "b_" in done.stdout
+    assert "xscore batch" in done.stderr
+    assert server.batches.created == 1
+
+
+def test_a_dry_run_keeps_and_sends_nothing(run: Run, server: OpenAIBatchServer, shop: Path) -> None:
+    """With --dry-run the figures are all there is."""
+    done = run(*SUBMIT, "--dry-run", "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["job"], told["standing"]) == (0, None, None)
+    assert told["questions"] == 2 and told["requests"] == 2 * told["prompts"] > 0
+    assert told["to_judge"] == told["candidates"] and told["hit_rate"] == 0.0 and told["batches"] == 1
+    assert rows(shop, "SELECT count(*) FROM job") == [(0,)] and not server.batches.created
+
+
+def test_the_same_list_is_not_paid_twice(run: Run, server: OpenAIBatchServer, shop: Path) -> None:
+    """While a job is under way its questions are refused with its id, in whatever list; a new one is asked alone."""
+    job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
+    again = run(*SUBMIT)
+    assert again.returncode == 2 and job in again.stderr and f"xscore batch collect {job}" in again.stderr
+    (shop / "q.jsonl").write_text(LIST + '{"id": "c", "task": "how are sums made?"}\n')
+    told = json.loads(run(*SUBMIT, "--json").stdout)
+    assert told["elsewhere_jobs"] == [job] and told["elsewhere"] == 2 * told["to_judge"]
+    assert rows(shop, "SELECT DISTINCT question FROM job_request WHERE job = ?", told["job"]) == [(2,)]
+
+
+def test_nothing_left_to_judge_makes_no_job(run: Run, server: OpenAIBatchServer, shop: Path) -> None:
+    """What the cache has is not sent again: exit code 0, no job, and a replayed hit rate of all."""
+    job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
+    assert run("batch", "wait", job, "--json").returncode == 0
+    done = run(*SUBMIT)
+    assert done.returncode == 0 and "replayed hit rate 100 %" in done.stdout and "no job was made" in done.stderr
+    assert rows(shop, "SELECT id FROM job") == [(job,)] and server.batches.created == 1
+
+
+def test_a_scope_narrows_every_question(run: Run) -> None:
+    """--path and --kind hold for all questions of the list."""
+    whole = json.loads(run(*SUBMIT, "--dry-run", "--json").stdout)
+    narrow = json.loads(run(*SUBMIT, "--dry-run", "--json", "--path", "shop/prices.py").stdout)
+    assert 0 < narrow["candidates"] < whole["candidates"]
+    assert run(*SUBMIT, "--dry-run", "--path", "nowhere/*").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("batch", "submit", "none.jsonl", "--judge", "openai:judge-2"), "cannot be read"),
+        (("batch", "submit", "q.jsonl", "--judge", "lexical"), "no Batch API"),
+        (("batch", "submit", "q.jsonl", "--judge", "nobody:x"), "no provider"),
+    ],
+)
+def test_what_cannot_be_submitted_says_why(run: Run, arguments: tuple[str, ...], said: str) -> None:
+    """A list that is not there and a judge without a Batch API are the caller's, with a way on."""
+    done = run(*arguments)
+    assert done.returncode == 2 and said in done.stderr
+
+
+def test_a_question_about_a_file_that_is_not_there_is_named(run: Run, shop: Path) -> None:
+    """The question is named with what is wrong with it, before anything is sent."""
+    (shop / "q.jsonl").write_text('{"id": "odd", "task": "t", "file": "no/such.py"}\n')
+    done = run(*SUBMIT)
+    assert done.returncode == 2 and "question odd: " in done.stderr and "no/such.py" in done.stderr
+
+
+def test_a_list_comes_from_standard_input(run: Run) -> None:
+    """`-` reads the list from standard input."""
+    done = run("batch", "submit", "-", "--judge", "openai:judge-2", "--dry-run", "--json", stdin=LIST)
+    assert json.loads(done.stdout)["questions"] == 2
+
+
+def test_secrets_are_not_sent(run: Run, server: OpenAIBatchServer, shop: Path) -> None:
+    """A key in a question is redacted before it is kept or sent."""
+    secret = "sk-proj-" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY"
+    (shop / "q.jsonl").write_text(json.dumps({"id": "a", "task": f"why is {secret} refused?", "errors": secret}))
+    assert run(*SUBMIT).returncode == 0
+    assert secret not in str(rows(shop, "SELECT moment FROM job_question"))
+    sent = str(server.files)
+    assert "<SECRET:openai_key>" in sent and secret not in sent

@@ -1,0 +1,92 @@
+"""What erasing a memory leaves of offline jobs: nothing that says it, and no score that comes back for it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.offline.bureau import Bureau, bureau, judgments, questions, rows
+from tests.pipeline.conftest import shop
+from xscore.memory import erasure
+from xscore.memory.erasure.proof import prove
+from xscore.pipeline.build import Pipeline
+from xscore.records.offline import Question, Questions
+
+__all__ = ["shop"]
+
+WORDS = "the heron password of the wholesaler is kept in the blue ledger"
+
+
+@pytest.fixture
+def office() -> Iterator[Bureau]:
+    """A vendor."""
+    with bureau("openai") as running:
+        yield running
+
+
+async def remember(root: Path, office: Bureau) -> str:
+    """Say something about the project; return its id."""
+    async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
+        return pipeline.store.project.remember(WORDS).memory.id
+
+
+async def erase(root: Path, office: Bureau, identifier: str) -> erasure.Erasure:
+    """Erase it, and prove it."""
+    async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
+        wording = erasure.wording(pipeline.store, [identifier])
+        done = erasure.erase(pipeline.store, [identifier], now=office.now)
+        assert wording and prove(pipeline.store, wording).holds
+        return done
+
+
+async def test_a_score_that_comes_back_for_an_erased_memory_is_entered_nowhere(shop: Path, office: Bureau) -> None:
+    """The batch is at the vendor when the memory goes: all others are judged, it has neither score nor reason."""
+    identifier = await remember(shop, office)
+    job = await office.submit(shop, questions(2))
+    await office.advance(shop, job)
+    ((content,),) = rows(shop, "SELECT content_hash FROM memory WHERE id = ?", identifier)
+    assert content in str(rows(shop, "SELECT pieces FROM job_ask"))
+    await erase(shop, office, identifier)
+    assert content not in str(rows(shop, "SELECT pieces FROM job_ask"))
+    standing = await office.finish(shop, job)
+    assert not standing.is_pending
+    assert rows(shop, "SELECT count(*) FROM content WHERE hash IN (?, '')", content) == [(0,)]
+    assert rows(shop, "SELECT count(*) FROM reason WHERE instr(text, 'heron')") == [(0,)]
+    assert len(judgments(shop)) == standing.candidates - 2
+
+
+async def test_an_erased_memory_that_waits_to_be_sent_is_not_sent(shop: Path, office: Bureau) -> None:
+    """Nothing was uploaded yet: the vendor never hears of it, and the job still ends."""
+    identifier = await remember(shop, office)
+    job = await office.submit(shop, questions(2))
+    await erase(shop, office, identifier)
+    standing = await office.finish(shop, job)
+    assert not standing.is_pending and len(judgments(shop)) == standing.candidates - 2
+    assert "heron" not in str(getattr(office.server, "files", ""))
+
+
+async def test_a_question_that_says_it_is_blanked_and_never_asked(shop: Path, office: Bureau) -> None:
+    """Its words and its name go, what was planned of it is lost for that, and the others are judged."""
+    identifier = await remember(shop, office)
+    asked = Questions((*questions(1).all, Question(id="odd", task=f"Is this so?\n{WORDS}")), "digest")
+    job = await office.submit(shop, asked)
+    done = await erase(shop, office, identifier)
+    assert done.questions == 1
+    assert rows(shop, "SELECT name, moment FROM job_question WHERE number = 1") == [("", "{}")]
+    standing = await office.finish(shop, job)
+    assert not standing.is_pending and standing.lost
+    assert rows(shop, "SELECT DISTINCT question FROM job_request WHERE state = 'answered'") == [(0,)]
+    assert "heron" not in str(getattr(office.server, "files", ""))
+
+
+async def test_hearsay_about_it_goes(shop: Path, office: Bureau) -> None:
+    """What an import said of the erased content goes with it, what it said of others stays."""
+    identifier = await remember(shop, office)
+    async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
+        pipeline.store.connection.execute(
+            "INSERT INTO hearsay SELECT 't', 'j', 0, content_hash, 0.5 FROM memory WHERE id = ?"
+            " UNION SELECT 't', 'j', 0, 'another', 0.5",
+            (identifier,),
+        )
+    await erase(shop, office, identifier)
+    assert rows(shop, "SELECT hash FROM hearsay") == [("another",)]

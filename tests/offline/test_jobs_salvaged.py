@@ -1,0 +1,110 @@
+"""What a rebuild takes along of offline jobs: batches in flight were paid for."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.offline.bureau import Bureau, bureau, judgments, questions, rows
+from tests.pipeline.conftest import shop
+from xscore import database
+from xscore.hashing import judgment_seal, turn_seal
+from xscore.memory import trust
+from xscore.memory.salvage import Salvaged, salvage
+from xscore.paths import find_root, user_data_dir
+from xscore.pipeline.build import Pipeline
+
+__all__ = ["shop"]
+
+
+@pytest.fixture
+def office() -> Iterator[Bureau]:
+    """A vendor."""
+    with bureau("openai") as running:
+        yield running
+
+
+def rebuild(root: Path) -> Salvaged:
+    """Build the store anew out of what can be believed."""
+    done = trust.rebuild(find_root(root).store_dir, user_data_dir=user_data_dir(None))
+    assert done.salvaged is not None
+    return done.salvaged
+
+
+def spoil(root: Path, sql: str) -> None:
+    """Change rows behind everyone's back."""
+    with closing(sqlite3.connect(root / ".xscore" / "memory.db")) as plain:
+        plain.create_function("turn_seal", 3, lambda *_: 0)
+        plain.create_function("judgment_seal", -1, lambda *_: 0)
+        plain.execute(sql)
+        plain.commit()
+
+
+async def test_a_job_in_flight_is_collected_after_a_rebuild(shop: Path, office: Bureau) -> None:
+    """Rows of job, questions, prompts, requests and batches come over, and the results are those of a sound store."""
+    job = await office.submit(shop, questions(3))
+    await office.advance(shop, job)
+    ((aside,),) = rows(shop, "SELECT count(*) FROM reservation")
+    found = rebuild(shop)
+    assert (found.kept["offline jobs"], found.kept["batches"], found.kept["questions of jobs"]) == (1, 1, 3)
+    assert (found.not_believed, found.at_vendors) == (0, [])
+    assert rows(shop, "SELECT count(*) FROM reservation") == [(aside,)]
+    standing = await office.finish(shop, job)
+    assert standing.judged == standing.candidates == len(judgments(shop)) and standing.lost == 0
+    assert set(office.book.ran.values()) == {1}
+
+
+async def test_a_prompt_that_cannot_be_believed_is_not_read_by(shop: Path, office: Bureau) -> None:
+    """Ids are dealt by a prompt's name: where that changed its replies are nobody's, and no score is wrong."""
+    job = await office.submit(shop, questions(2))
+    await office.advance(shop, job)
+    spoil(shop, "UPDATE job_ask SET pack = 'p_0000' WHERE number = 0")
+    found = rebuild(shop)
+    assert found.not_believed >= 1 and found.kept["prompts of jobs"] == 0
+    standing = await office.finish(shop, job)
+    assert not standing.is_pending and not judgments(shop)
+
+
+async def test_batches_of_a_job_that_cannot_be_believed_are_named(shop: Path, office: Bureau) -> None:
+    """The vendor's ids are told, in words too: what they hold is the user's."""
+    job = await office.submit(shop, questions(2))
+    await office.advance(shop, job)
+    ((vendor_id,),) = rows(shop, "SELECT vendor_id FROM batch")
+    spoil(shop, "UPDATE job SET plan = json_set(plan, '$.deal', '00112233445566778899aabbccddeeff')")
+    found = rebuild(shop)
+    assert found.at_vendors == [vendor_id] and vendor_id in found.words
+    assert rows(shop, "SELECT count(*) FROM job") == [(0,)]
+
+
+async def test_a_request_whose_batch_is_lost_is_planned_again(shop: Path, office: Bureau) -> None:
+    """It would wait for ever for a batch that nobody knows of."""
+    job = await office.submit(shop, questions(2))
+    await office.advance(shop, job)
+    spoil(shop, "UPDATE batch SET state = 'created', requests = 'many'")
+    found = rebuild(shop)
+    assert found.kept["batches"] == 0
+    assert rows(shop, "SELECT DISTINCT state, batch FROM job_request") == [("planned", 0)]
+    async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
+        await pipeline.index()  # as the command does: code is not salvaged
+    standing = await office.finish(shop, job)
+    assert standing.judged == standing.candidates
+
+
+def test_a_store_of_an_earlier_schema_has_no_jobs(tmp_path: Path) -> None:
+    """A damaged store of schema 4 is salvaged as before."""
+    old = tmp_path / "old.db"
+    with closing(sqlite3.connect(old)) as plain:
+        plain.create_function("turn_seal", 3, turn_seal, deterministic=True)
+        plain.create_function("judgment_seal", -1, judgment_seal, deterministic=True)
+        plain.create_function("picodollars", 1, lambda text: None, deterministic=True)
+        for script in sorted((Path(database.__file__).parent / "migrations").glob("000[1234]_*.sql")):
+            plain.executescript(script.read_text("utf-8"))
+        plain.executescript(f"PRAGMA application_id = {database.APPLICATION_ID}; PRAGMA user_version = 4")
+    with closing(database.connect(tmp_path / "new" / "memory.db")) as target:
+        assert salvage(old, target).not_believed == 0
+    with closing(database.connect(old)) as opened:
+        assert opened.execute("PRAGMA user_version").fetchone()[0] >= 5
+        assert opened.execute("SELECT count(*) FROM job").fetchone() == (0,)
+        assert "batch" in {row[1] for row in opened.execute("PRAGMA table_info(call)").fetchall()}
