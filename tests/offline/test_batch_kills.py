@@ -136,6 +136,7 @@ async def test_some_deaths_leave_nothing_behind(
 
 
 @pytest.mark.verify
+@pytest.mark.timeout(1_200)
 @pytest.mark.parametrize(("where", "when"), PLACES)
 async def test_no_death_leaves_anything_behind(
     shop: Path, office: Bureau, zygote: Zygote, tmp_path: Path, where: str, when: str

@@ -30,7 +30,7 @@ from xscore.scorer.codebook import deal
 from xscore.scorer.repair import Ask
 from xscore.scorer.split import Piece
 
-CHUNK = 2_000
+CHUNK = 5_000
 """Results entered in one transaction."""
 ASKS_KEPT = 4_096
 """So many asks are remembered from chunk to chunk."""

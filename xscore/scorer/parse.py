@@ -145,9 +145,13 @@ def _in_doubt(value: object) -> bool:
     return isinstance(value, _Object) and bool(value.conflicts)
 
 
+_DECODER = json.JSONDecoder(object_pairs_hook=_Object)
+"""Kept: making one takes as long as a small reply takes to be read."""
+
+
 def _strict(text: str) -> object | None:
     try:
-        found: object = json.loads(text, object_pairs_hook=_Object)
+        found: object = _DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
     return found
