@@ -106,7 +106,11 @@ def page(found: "Together") -> str:
     """What judging took, what one question a call would have taken, and what was saved."""
     took, alone, saved = found.took, found.alone, found.saved
     asked = f"asked {found.asked} of {counted(found.questions, 'question')}"
-    lines = [asked + (f", then it ended: {found.ended}" if found.ended else "")]
+    lines = [asked]
+    if found.ended:
+        lines = [
+            f"{asked}, then it ended: {found.ended}. What was judged is kept: the same command goes on from there."
+        ]
     if not took.calls:
         return "\n".join([*lines, faint("nothing was sent to the judge")])
     shared = f"{found.shared.calls:,} of them shared by up to {found.questions_a_call} questions"
