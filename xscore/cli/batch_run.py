@@ -22,6 +22,7 @@ from xscore.cli.options import (
     options,
 )
 from xscore.cli.progress import Watch
+from xscore.cli.spans import Time
 from xscore.cli.terminal import Terminal, echo, print_json
 
 if TYPE_CHECKING:
