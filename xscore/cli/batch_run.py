@@ -18,7 +18,6 @@ from xscore.cli.options import (
     REPLAY,
     SCOPE,
     Flags,
-    Time,
     options,
 )
 from xscore.cli.progress import Watch
