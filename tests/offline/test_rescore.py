@@ -137,5 +137,5 @@ def test_git_names_new_changed_and_deleted_files(shop: Path) -> None:
     (shop / ".gitattributes").write_text("*.py filter=bad\n")
     git(shop, "config", "filter.bad.clean", f"touch {shop}/ran; cat")
     edit(shop)
-    assert changed_files(shop) == {"new ö.py", "README.md", PRICES, ".gitattributes"}
+    assert changed_files(shop) == frozenset({"new ö.py", "README.md", PRICES, ".gitattributes"})
     assert changed_files(shop, "no-such") is None and not (shop / "ran").exists()

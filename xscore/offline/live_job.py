@@ -166,8 +166,7 @@ class _ListRun:
         parts.observer.stage("judge")
         if self.plan.estimate is not None and self.plan.estimate.seconds >= WORTH_A_FORECAST_S:
             parts.observer.forecast(self.plan.estimate)
-        deadline = self._deadline()
-        progress = JobProgress(parts.observer, self.plan)
+        progress, deadline = JobProgress(parts.observer, self.plan), self._deadline()
         if self.wishes.engine:
             self.end = await ray_engine.judge_by_ray(
                 parts,
@@ -179,8 +178,7 @@ class _ListRun:
                 progress=progress,
                 deadline=deadline,
             )
-            return
-        if self.wishes.workers > 1:
+        elif self.wishes.workers > 1:
             self.end = await judge_by_workers(
                 parts,
                 self.job,
@@ -192,12 +190,15 @@ class _ListRun:
                 progress=progress,
                 deadline=deadline,
             )
-            return
-        async with parts.open_desk(self.job) as desk:
-            self.end = await judge_all(
-                parts,
+        else:
+            self.end = await self._judge_here(progress, deadline)
+
+    async def _judge_here(self, progress: JobProgress, deadline: Deadline | None) -> LiveEnd:
+        async with self.parts.open_desk(self.job) as desk:
+            return await judge_all(
+                self.parts,
                 JobDesk(desk),
-                prepare(parts, enumerate(self.questions.all), self.found),
+                prepare(self.parts, enumerate(self.questions.all), self.found),
                 told=self._took,
                 progress=lambda judged, unjudged: progress.tell(judged, unjudged, desk.tab.spent(Stage.JUDGE)),
                 deadline=deadline,

@@ -56,18 +56,13 @@ async def judge_by_workers(
     shares = divided(parts.settings, concurrency=_concurrency(parts), count=count)
     crew = _Crew(parts, told, progress)
     try:
+        whole = Work(
+            root=str(parts.root.path), settings=parts.settings, job=job, questions=tuple(questions), start=0,
+            scope=scope, only=only, deadline_at=deadline.at if deadline else None,
+        )  # fmt: skip
         for number, settings in enumerate(shares):
-            work = Work(
-                root=str(parts.root.path),
-                settings=settings,
-                job=job,
-                questions=tuple(questions),
-                start=number * len(questions) // len(shares),
-                scope=scope,
-                only=only,
-                deadline_at=deadline.at if deadline else None,
-            )
-            crew.start(number, work)
+            start = number * len(questions) // len(shares)
+            crew.start(number, replace(whole, settings=settings, start=start))
         await crew.heard_out()
     except asyncio.CancelledError:
         forgive(asyncio.current_task())
