@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.servers.openai_server import OpenAIServer
-from tests.shared.servers_of_tests import ServerOfTests, until
+from tests.shared.server_programs import until
+from tests.shared.servers_of_tests import ServerOfTests
 from xscore.settings.offline import SharedSettings
 
 MACHINES = 4

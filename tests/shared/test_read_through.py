@@ -11,7 +11,8 @@ import pytest
 from pydantic import SecretStr
 
 from tests.shared.conftest import NewLink
-from tests.shared.servers_of_tests import ServerOfTests, free_port
+from tests.shared.server_programs import free_port
+from tests.shared.servers_of_tests import ServerOfTests
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import Claims, StoredJudgments
 from xscore.cache.judgments import Judgments
