@@ -1,6 +1,8 @@
 -- What several processes and machines share on PostgreSQL: tables, and one function for each request, so that a request
 -- is one statement and happens whole or not at all. Writers of one turn, one bucket or one day stand in line at an
--- advisory lock, so none waits for another in a ring. All time is this server's own.
+-- advisory lock. Beside it rows of runners are locked first, then claims; who is not in their line passes over those that
+-- are locked: so nobody waits in a ring. An answer that may be long is sent after its commit, because a client that is
+-- stopped while it reads would keep all others waiting. All time is this server's own.
 
 CREATE SCHEMA IF NOT EXISTS xscore;
 
@@ -47,9 +49,14 @@ CREATE TABLE xscore.purse (
 );
 
 -- Keeps those in line who write to one turn, bucket or day of a tenant.
-CREATE FUNCTION xscore.in_line(_tenant text, _what text) RETURNS void LANGUAGE sql AS $$
-    SELECT pg_advisory_xact_lock(hashtextextended('xscore ' || _tenant || ' ' || _what, 0));
-$$;
+CREATE FUNCTION xscore.in_line(_tenant text, _what text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    -- With a snapshot older than the lock, what those before us wrote would not be seen: dollars beyond their cap.
+    IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
+        RAISE EXCEPTION 'default_transaction_isolation of this user must be read committed';
+    END IF;
+    PERFORM pg_advisory_xact_lock(hashtextextended('xscore ' || _tenant || ' ' || _what, 0::bigint));
+END $$;
 
 CREATE FUNCTION xscore.show_life(_tenant text, _runner text, _lease_s double precision) RETURNS void LANGUAGE sql AS $$
     INSERT INTO xscore.runner VALUES (_tenant, _runner, clock_timestamp() + make_interval(secs => _lease_s))
@@ -58,81 +65,94 @@ $$;
 
 -- Counts a runner as gone, and forgets those that have been gone for a day.
 CREATE FUNCTION xscore.leave(_tenant text, _runner text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    gone text[];
 BEGIN
-    DELETE FROM xscore.runner WHERE (tenant, name) IN (
-        SELECT tenant, name FROM xscore.runner
-        WHERE tenant = _tenant AND (name = _runner OR until < clock_timestamp() - interval '1 day')
-        FOR UPDATE SKIP LOCKED
-    );
+    DELETE FROM xscore.runner WHERE tenant = _tenant AND name = _runner;
+    WITH forgotten AS (
+        DELETE FROM xscore.runner WHERE (tenant, name) IN (
+            SELECT tenant, name FROM xscore.runner
+            WHERE tenant = _tenant AND until < clock_timestamp() - interval '1 day'
+            FOR UPDATE SKIP LOCKED
+        ) RETURNING name
+    )
+    SELECT array_agg(name) || _runner INTO gone FROM forgotten;
     DELETE FROM xscore.claim WHERE (tenant, turn, content) IN (
-        SELECT tenant, turn, content FROM xscore.claim AS claimed
-        WHERE tenant = _tenant
-            AND NOT EXISTS (SELECT 1 FROM xscore.runner WHERE tenant = _tenant AND name = claimed.runner)
+        SELECT tenant, turn, content FROM xscore.claim
+        WHERE tenant = _tenant AND runner = ANY (gone) -- by name: a row that was taken over meanwhile is another's
         FOR UPDATE SKIP LOCKED
     );
 END $$;
 
--- Claims whole packs. Gives, at place 0, one letter a pack (o: ours, t: theirs, f: free), then place (from 1) and entry
--- of each content that is judged.
-CREATE FUNCTION xscore.claim(
+-- Claims whole packs. Gives one letter a pack (o: ours, t: theirs, f: free), and the places (from 1) and entries of the
+-- contents that are judged.
+CREATE PROCEDURE xscore.claim(
     _tenant text, _turn text, _runner text, _lease_s double precision, _at_most integer, _sizes integer[],
-    _contents text[]
-) RETURNS TABLE (place integer, entry text) LANGUAGE plpgsql AS $$
+    _contents text[], INOUT shares text, INOUT places integer[], INOUT entries text[]
+) LANGUAGE plpgsql AS $$
 DECLARE
-    entries text[];
+    judged boolean[];
     claimed boolean[];
-    shares text := '';
-    mine text[] := '{}';
-    open text[];
+    mine integer[] := '{}';
+    open integer;
     is_theirs boolean;
     size integer;
     number integer := 0;
 BEGIN
     PERFORM xscore.in_line(_tenant, 'turn ' || _turn);
     PERFORM xscore.show_life(_tenant, _runner, _lease_s);
-    SELECT array_agg(judged.entry ORDER BY asked.at), array_agg(runner.name IS NOT NULL ORDER BY asked.at)
-        INTO entries, claimed
+    SELECT
+        array_agg(known.entry IS NOT NULL ORDER BY asked.at),
+        array_agg(runner.name IS NOT NULL ORDER BY asked.at),
+        array_agg(asked.at ORDER BY asked.at) FILTER (WHERE known.entry IS NOT NULL),
+        array_agg(known.entry ORDER BY asked.at) FILTER (WHERE known.entry IS NOT NULL)
+        INTO judged, claimed, places, entries
         FROM unnest(_contents) WITH ORDINALITY AS asked (content, at)
-        LEFT JOIN xscore.judgment AS judged
-            ON judged.tenant = _tenant AND judged.turn = _turn AND judged.content = asked.content
+        LEFT JOIN xscore.judgment AS known
+            ON known.tenant = _tenant AND known.turn = _turn AND known.content = asked.content
         LEFT JOIN xscore.claim AS held
             ON held.tenant = _tenant AND held.turn = _turn AND held.content = asked.content AND held.runner <> _runner
         LEFT JOIN xscore.runner AS runner
             ON runner.tenant = _tenant AND runner.name = held.runner AND runner.until > clock_timestamp();
+    shares := '';
     FOREACH size IN ARRAY _sizes LOOP
-        open := '{}';
+        open := 0;
         is_theirs := false;
         FOR _at IN number + 1 .. number + size LOOP
-            IF entries[_at] IS NULL THEN
-                open := open || _contents[_at];
+            IF NOT judged[_at] THEN
+                open := open + 1;
                 is_theirs := is_theirs OR claimed[_at];
             END IF;
         END LOOP;
-        number := number + size;
-        IF cardinality(open) = 0 THEN
+        IF open = 0 THEN
             shares := shares || 'o';
         ELSIF is_theirs THEN
             shares := shares || 't';
         ELSIF _at_most > 0 THEN
             _at_most := _at_most - 1;
-            mine := mine || open;
             shares := shares || 'o';
+            FOR _at IN number + 1 .. number + size LOOP
+                IF NOT judged[_at] THEN
+                    mine[cardinality(mine) + 1] := _at;
+                END IF;
+            END LOOP;
         ELSE
             shares := shares || 'f';
         END IF;
+        number := number + size;
     END LOOP;
-    INSERT INTO xscore.claim SELECT _tenant, _turn, content, _runner FROM (SELECT DISTINCT unnest(mine)) AS own (content)
+    INSERT INTO xscore.claim
+        SELECT DISTINCT _tenant, _turn, _contents[own.at], _runner FROM unnest(mine) AS own (at)
         ON CONFLICT (tenant, turn, content) DO UPDATE SET runner = excluded.runner;
-    RETURN QUERY SELECT 0, shares;
-    RETURN QUERY
-        SELECT at::integer, judged FROM unnest(entries) WITH ORDINALITY AS known (judged, at) WHERE judged IS NOT NULL;
+    COMMIT;
 END $$;
 
 CREATE FUNCTION xscore.keep(_tenant text, _turn text, _contents text[], _entries text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM xscore.in_line(_tenant, 'turn ' || _turn);
-    INSERT INTO xscore.judgment SELECT _tenant, _turn, content, entry FROM unnest(_contents, _entries) AS told (content, entry)
+    INSERT INTO xscore.judgment
+        SELECT _tenant, _turn, content, entry FROM unnest(_contents, _entries) AS told (content, entry)
         ON CONFLICT (tenant, turn, content) DO NOTHING;
     DELETE FROM xscore.claim WHERE tenant = _tenant AND turn = _turn AND content = ANY (_contents);
 END $$;
@@ -180,8 +200,9 @@ END $$;
 
 -- Says what a purse has spent of a day and what it is to hold beside that. Returns what the cap has room for after it;
 -- below zero nothing was changed. No cap asks for nothing: what was spent is spent, and no more is held than before.
+-- Purses of days long gone are forgotten.
 CREATE FUNCTION xscore.reserve(
-    _tenant text, _day text, _purse text, _held bigint, _spent bigint, _cap bigint, _lease_s double precision
+    _tenant text, _day text, _purse text, _held bigint, _spent bigint, _cap numeric, _lease_s double precision
 ) RETURNS numeric LANGUAGE plpgsql AS $$
 DECLARE
     now timestamptz;
@@ -197,6 +218,12 @@ BEGIN
     IF FOUND THEN
         spent_before := before.spent;
         held_before := CASE WHEN before.until > now THEN before.held ELSE 0 END;
+    ELSE
+        DELETE FROM xscore.purse WHERE (tenant, day, name) IN (
+            SELECT tenant, day, name FROM xscore.purse
+            WHERE tenant = _tenant AND day <> _day AND until < now - interval '3 days'
+            FOR UPDATE SKIP LOCKED
+        );
     END IF;
     _spent := greatest(_spent, spent_before);
     IF _cap IS NULL THEN

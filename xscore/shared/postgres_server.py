@@ -2,7 +2,8 @@
 
 Tables and functions stand in a schema `xscore` of the database and are made at the first use. Judgments stay for ever.
 Money is whole picodollars. A request that is given up hangs up its connection, because asking a silent server to cancel
-would wait for it once more. Trade-off: some connections of a few are kept open for each process (`MOST_OPEN`).
+would wait for it once more. Nothing is prepared or set on a connection, so a pooler may stand in between. Trade-off: a
+process keeps a few connections open (`MOST_OPEN`).
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from urllib.parse import quote
 
 import psycopg
 from psycopg import errors as states
+from psycopg.conninfo import conninfo_to_dict
 
 from xscore.cache.judgments import Names
 from xscore.errors import SharedUnavailable
@@ -37,7 +39,10 @@ _MAKING = 7_837_063_920_241
 """Names the advisory lock under which tables are made."""
 _SHARES = {"o": Share.OURS, "t": Share.THEIRS, "f": Share.FREE}
 _HINT = "Look whether it runs and whether shared.url, user and password are right: `xscore doctor` asks it."
-_RIGHTS = "Give the user of shared.url the right to create a schema in this database, or make it once as its owner."
+_RIGHTS = (
+    "Let the user of shared.url create a schema in this database, or use the one that is there: see docs/shared.md."
+)
+_SIGNS = "Write signs of user and password that mean something in a URL as %…: @ is %40, / is %2F, % is %25."
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
@@ -55,9 +60,14 @@ class PostgresServer:
 
     async def check(self) -> str:
         """Return version and whether what it acknowledges is on its disk."""
-        found = await self._rows("SELECT current_setting('server_version'), current_setting('synchronous_commit')", ())
-        version, commits = found[0]
-        keeps = "may forget the latest writes in a crash (synchronous_commit is off)" if commits == "off" else ""
+        await self.show_life("check", lease_s=0.001)
+        names = ("synchronous_commit", "fsync")
+        found = await self._rows(
+            "SELECT current_setting('server_version'), current_setting(%s), current_setting(%s)", names
+        )
+        version, *values = found[0]
+        off = [name for name, value in zip(names, values, strict=True) if value == "off"]
+        keeps = f"may forget the latest writes in a crash ({', '.join(off)}: off)" if off else ""
         return ", ".join(filter(None, (f"PostgreSQL {one_line(str(version)).partition(' ')[0]}", keeps)))
 
     async def claim(
@@ -66,10 +76,13 @@ class PostgresServer:
         """Claim whole packs of content hashes."""
         contents = [content for pack in packs for content in pack]
         terms = (self._tenant, _turn(names), runner, lease_s, at_most, list(map(len, packs)), contents)
-        told = await self._rows("SELECT * FROM xscore.claim(%s, %s, %s, %s, %s, %s::integer[], %s::text[])", terms)
+        told = await self._rows(
+            "CALL xscore.claim(%s, %s, %s, %s, %s, %s::integer[], %s::text[], NULL, NULL, NULL)", terms
+        )
         try:
-            letters, places = dict(told)[0], [row for row in told if row[0]]
-            known = unsealed(names, ((contents[place - 1], entry) for place, entry in places))
+            letters, places, entries = told[0]
+            judged = zip((contents[place - 1] for place in places or ()), entries or (), strict=True)
+            known = unsealed(names, judged)
             return [
                 Claimed(_SHARES[letter], {content: known[content] for content in pack if content in known})
                 for letter, pack in zip(letters, packs, strict=True)
@@ -134,7 +147,7 @@ class PostgresServer:
     ) -> Decimal:
         terms = (self._tenant, day, purse, _pico(usd), _pico(spent), cap, lease_s)
         found = await self._rows(
-            "SELECT xscore.reserve(%s, %s, %s, %s::bigint, %s::bigint, %s::bigint, %s::float8)", terms
+            "SELECT xscore.reserve(%s, %s, %s, %s::bigint, %s::bigint, %s::numeric, %s::float8)", terms
         )
         return Decimal(found[0][0]) / PICO
 
@@ -146,48 +159,57 @@ class PostgresServer:
                 connection = self._idle.pop() if is_kept else await self._connected()
                 try:
                     rows = await _answered(connection, statement, terms)
+                except asyncio.CancelledError:
+                    await self.aclose()  # where one was silent, the others may be
+                    raise
                 except (psycopg.Error, OSError, ValueError) as error:
                     await _leave(connection)
                     if is_kept and isinstance(error, psycopg.OperationalError | OSError):
+                        await self.aclose()
                         continue
+                    if isinstance(error, psycopg.ProgrammingError):
+                        self._is_made = False  # tables were dropped, or rights are missing: look again
                     raise self._unavailable(error) from error
                 self._idle.append(connection)
                 return rows
 
     async def _connected(self) -> Connection:
         try:
-            connection = await psycopg.AsyncConnection.connect(self._url, autocommit=True, application_name="xscore")
+            connection = await psycopg.AsyncConnection.connect(
+                **self._terms(), autocommit=True, prepare_threshold=None, client_encoding="utf8"
+            )
             if not self._is_made:
                 await self._made(connection)
         except (psycopg.Error, OSError, ValueError) as error:
             raise self._unavailable(error) from error
         return connection
 
-    async def _made(self, connection: Connection) -> None:
+    def _terms(self) -> dict[str, Any]:
+        """Return the parts of the URL. What cannot be read of it is not shown: it may be of the password."""
         try:
-            await self._make(connection)
+            return {"application_name": "xscore", **conninfo_to_dict(self._url)}
+        except (psycopg.Error, ValueError):
+            raise SharedUnavailable(f"shared.url ({self.name}) cannot be read", hint=_SIGNS) from None
+
+    async def _made(self, connection: Connection) -> None:
+        """Make tables and functions where there are none. Raises SharedUnavailable for those of another xscore."""
+        try:
+            version = await _version(connection)
+            if version is None:
+                script = files("xscore.shared").joinpath("postgres.sql").read_text()
+                with suppress(states.DuplicateTable):  # another process has made them while we stood in line
+                    await _answered(connection, f"SELECT pg_advisory_xact_lock({_MAKING}); {script}", None)
+                version = await _version(connection)
+            if version != VERSION:
+                raise SharedUnavailable(
+                    f"the shared server {self.name} was set up by another version of xscore"
+                    f" (its tables are of version {version}, this one knows {VERSION})",
+                    hint="Upgrade xscore, or name another database in shared.url.",
+                )
         except BaseException:
             await _leave(connection)
             raise
         self._is_made = True
-
-    async def _make(self, connection: Connection) -> None:
-        """Make tables and functions where there are none. Raises SharedUnavailable for those of a newer xscore."""
-        version = await _version(connection)
-        if version is None:
-            async with connection.transaction():
-                await _answered(connection, "SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
-                version = await _version(connection)
-                if version is None:
-                    script = files("xscore.shared").joinpath("postgres.sql").read_bytes()
-                    await connection.execute(script)
-                    version = VERSION
-        if version != VERSION:
-            raise SharedUnavailable(
-                f"the shared server {self.name} was set up by another version of xscore"
-                f" (its tables are of version {version}, this one knows {VERSION})",
-                hint="Upgrade xscore, or name another database in shared.url.",
-            )
 
     def _unavailable(self, error: BaseException) -> SharedUnavailable:
         why = one_line(str(error)) or type(error).__name__
@@ -195,29 +217,36 @@ class PostgresServer:
         return SharedUnavailable(f"the shared server {self.name} cannot be asked: {why}", hint=hint)
 
 
-async def _answered(connection: Connection, statement: str, terms: Sequence[object]) -> list[tuple[Any, ...]]:
-    """Return the rows. A wait that is cancelled hangs up, and leaves nothing behind that waits on."""
+async def _answered(
+    connection: Connection, statement: str, terms: Sequence[object] | None = ()
+) -> list[tuple[Any, ...]]:
+    """Return the rows. A wait that is cancelled hangs up, and leaves nothing behind that waits on.
+
+    Without terms (None) it may be several statements, which happen together.
+    """
     asking = asyncio.ensure_future(_fetched(connection, statement, terms))
     try:
         return await asyncio.shield(asking)
     except asyncio.CancelledError:
         _hang_up(connection)
-        with suppress(psycopg.Error, OSError):
-            await asking
-        await _leave(connection)
+        try:
+            with suppress(psycopg.Error, OSError):
+                await asking
+        finally:
+            await _leave(connection)
         raise
 
 
-async def _fetched(connection: Connection, statement: str, terms: Sequence[object]) -> list[tuple[Any, ...]]:
+async def _fetched(connection: Connection, statement: str, terms: Sequence[object] | None) -> list[tuple[Any, ...]]:
     return await (await connection.execute(statement.encode(), terms)).fetchall()
 
 
 async def _version(connection: Connection) -> int | None:
     """Return the version of the tables; None: there are none."""
-    found = await _answered(connection, "SELECT to_regclass('xscore.version')", ())
+    found = await _answered(connection, "SELECT to_regclass('xscore.version')")
     if found[0][0] is None:
         return None
-    return int((await _answered(connection, "SELECT number FROM xscore.version", ()))[0][0])
+    return int((await _answered(connection, "SELECT number FROM xscore.version"))[0][0])
 
 
 async def _leave(connection: Connection) -> None:
