@@ -31,7 +31,7 @@ def tenant() -> str:
 @pytest.fixture
 def shared(running: ServerOfTests, tenant: str) -> SharedSettings:
     """Settings that name the server and the tenant."""
-    return SharedSettings(url=SecretStr(running.url), tenant=tenant)
+    return SharedSettings(url=SecretStr(running.url), tenant=tenant, timeout_s=30)
 
 
 @pytest.fixture
