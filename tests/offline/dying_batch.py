@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, Self, TypeVar
 
 from tests.offline.bureau import settings_at
 from xscore.offline import job_rows
@@ -27,6 +27,7 @@ from xscore.providers.batch_host import BatchHost
 from xscore.records import Capability, Request
 from xscore.records.offline import BatchResult, BatchSeen
 
+T = TypeVar("T")
 DIED, CAME_THROUGH = 9, 0
 PASSES = 60
 HEAVY = (
@@ -128,7 +129,7 @@ class Mortal:
         """Pass it on."""
         await self._host.aclose()
 
-    async def _counted(self, call: Callable[[], Any]) -> Any:
+    async def _counted(self, call: Callable[[], Awaitable[T]]) -> T:
         self._before.one_more()
         result = await call()
         self._after.one_more()

@@ -1,10 +1,16 @@
 """Memories that change between a list and its results: what was judged keeps its judgment, and nothing else gets it."""
 
+import json
 from pathlib import Path
+from typing import Any
 
-from tests.offline.bureau import Bureau, bureau, judgments, questions, rows
+from tests.offline.bureau import SCORES, Bureau, bureau, judgments, questions, rows
 from tests.pipeline.conftest import FILES, shop
+from tests.servers.openai_batches import OpenAIBatchServer
+from tests.servers.scoring import table
+from xscore.offline.job_rows import Recipe
 from xscore.pipeline.build import Pipeline
+from xscore.scorer.codebook import deal
 
 __all__ = ["shop"]
 
@@ -47,6 +53,34 @@ async def test_an_edit_before_the_send_leaves_the_piece_out_and_says_so(shop: Pa
         assert before not in {row[2] for row in judgments(shop)}
         ((cause,),) = rows(shop, "SELECT cause FROM job_request WHERE state = 'lost'")
         assert "left the store" in cause
+
+
+class Overeager(OpenAIBatchServer):
+    """Scores ids that no prompt showed as well."""
+
+    also: tuple[str, ...] = ()
+
+    def _content(self, body: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
+        """Return the reply with some more scores."""
+        content, ids = super()._content(body)
+        told = json.loads(content)
+        return json.dumps({**told, "scores": {**dict.fromkeys(self.also, 99), **told["scores"]}}), ids
+
+
+async def test_a_reply_that_scores_what_it_was_not_shown_is_not_believed(shop: Path) -> None:
+    """A score under the id of a piece that had left the store is nobody's, though its ask still names it."""
+    with Overeager(score=table(SCORES)) as server:
+        office = Bureau("openai", server)
+        job = await office.submit(shop, questions(1))
+        (before,) = rows(shop, "SELECT content_hash FROM memory WHERE entity = 'discount'")[0]
+        (pack, pieces, plan) = rows(shop, "SELECT pack, pieces, plan FROM job_ask JOIN job ON job.id = job")[0]
+        count = len(json.loads(pieces))
+        server.also = deal(count, secret=Recipe.of_json(plan).drafts().secret, pack=pack)
+        (shop / "shop/prices.py").write_text(EDITED)
+        await indexed(shop, office)
+        standing = await office.finish(shop, job)
+        assert before not in {row[2] for row in judgments(shop)}
+        assert standing.unjudged == {"unreadable": 1} and standing.judged == count - 1
 
 
 async def test_memories_in_parts_are_whole_when_their_parts_are(shop: Path) -> None:

@@ -200,7 +200,7 @@ async def test_the_vendors_limit_of_waiting_tokens_is_learned(shop: Path) -> Non
 async def test_a_cancelled_job_keeps_what_was_run(shop: Path, office: Bureau) -> None:
     """Nothing more is sent, what was run is entered, and the rest is unjudged as interrupted."""
     from xscore import database
-    from xscore.offline import batch_rows
+    from xscore.offline import job_steps
 
     office.book.looks_until_done = 9
     job = await office.submit(shop, questions(6))
@@ -208,7 +208,7 @@ async def test_a_cancelled_job_keeps_what_was_run(shop: Path, office: Bureau) ->
     await office.advance(shop, job)
     connection = database.connect(shop / ".xscore" / "memory.db")
     with database.transaction(connection):
-        batch_rows.stop(connection, job, at=office.now)
+        job_steps.stop(connection, job, at=office.now)
     connection.close()
     standing = await office.finish(shop, job)
     assert standing.judged and set(standing.unjudged) == {"interrupted"} and office.book.created == 1
@@ -219,14 +219,14 @@ async def test_a_cancelled_job_keeps_what_was_run(shop: Path, office: Bureau) ->
 async def test_a_batch_that_is_cancelled_before_it_was_heard_of(shop: Path, office: Bureau) -> None:
     """A job cancelled while its create is in doubt is found and cancelled, or known not to be there."""
     from xscore import database
-    from xscore.offline import batch_rows
+    from xscore.offline import job_steps
 
     office.book.trouble(Step.CREATE, Trouble.LOST)
     job = await office.submit(shop, questions(2))
     await office.advance(shop, job)
     connection = database.connect(shop / ".xscore" / "memory.db")
     with database.transaction(connection):
-        batch_rows.stop(connection, job, at=office.now)
+        job_steps.stop(connection, job, at=office.now)
     connection.close()
     standing = await office.finish(shop, job)
     assert not standing.is_pending and office.book.created == 1

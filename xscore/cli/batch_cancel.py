@@ -33,13 +33,13 @@ def cancel(job: str, flags: Flags) -> int:
     async def work(store: "Store", settings: "Settings") -> "list[Standing]":
         from xscore import database
         from xscore.cli.batch_jobs import taken_further
-        from xscore.offline import batch_rows
+        from xscore.offline import job_steps
         from xscore.offline.choosing import meant
 
         jobs = meant(store.connection, job)
         with database.transaction(store.connection) as connection:
             for one in jobs:
-                batch_rows.stop(connection, one.id, at=store.clock())
+                job_steps.stop(connection, one.id, at=store.clock())
         return [await taken_further(store, settings, one) for one in jobs]
 
     found = in_jobs(work, flags)

@@ -64,7 +64,7 @@ async def _collected(
 ) -> "tuple[list[Job], list[Standing]]":
     from xscore import database
     from xscore.cli.batch_jobs import taken_further
-    from xscore.offline import batch_rows, job_rows
+    from xscore.offline import job_rows, job_steps
     from xscore.offline.choosing import meant
     from xscore.offline.results_file import check_place
 
@@ -75,7 +75,7 @@ async def _collected(
         check_place(flags.given["out"], store_dir=store.path.parent)
     if flags.given["max_usd"] is not None and settings.budget.max_usd is not None:
         with database.transaction(store.connection) as connection:
-            batch_rows.cap_at(connection, jobs[0].id, settings.budget.max_usd)
+            job_steps.cap_at(connection, jobs[0].id, settings.budget.max_usd)
         jobs = [job_rows.job(store.connection, jobs[0].id)]
     send = not flags.given["live"]
     note = flags.terminal.note

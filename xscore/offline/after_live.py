@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable
 
 from xscore.cache.judgments import known_among, query_id
-from xscore.offline import batch_rows, job_rows
+from xscore.offline import batch_rows, job_rows, job_steps
 from xscore.offline.job_lease import JobLease
 from xscore.offline.job_rows import Job, RequestName
 from xscore.scorer.repair import Ask
@@ -17,7 +17,7 @@ LEFT = "interrupted: it was left to live calls, which did not judge it"
 
 def known_requests(connection: sqlite3.Connection, job: Job, requests: list[RequestName]) -> list[RequestName]:
     """Return those of these requests of which everything is judged."""
-    judged = batch_rows.judged_questions(connection, job)
+    judged = job_steps.judged_questions(connection, job)
     there = [name for name in requests if name[0] in judged]
     asks = job_rows.asks(connection, job.id, {ask for _, ask in there}) if there else {}
     return [(question, ask) for question, ask in there if _is_known(connection, job, judged[question], asks[ask])]
@@ -34,9 +34,9 @@ async def settle_by_cache(connection: sqlite3.Connection, job: Job, *, clock: Ca
         known = set(known_requests(connection, job, [(question, ask) for question, ask, _ in rows]))
         rest = {(question, ask): LEFT for question, ask, state in rows if state == "planned"}
         with lease.step() as opened:
-            batch_rows.found(opened, job.id, known)
+            job_steps.found(opened, job.id, known)
             batch_rows.lost(opened, job.id, {name: why for name, why in rest.items() if name not in known})
-            batch_rows.end_if_done(opened, job.id, at=clock())
+            job_steps.end_if_done(opened, job.id, at=clock())
 
 
 def _is_known(connection: sqlite3.Connection, job: Job, turn_key: str, ask: Ask) -> bool:

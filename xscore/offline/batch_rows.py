@@ -7,14 +7,14 @@ A request goes with one batch at a time, and is planned again when that batch di
 which state it leaves, so that a step done twice changes nothing the second time.
 """
 
+import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import Any
 
-from xscore import money
-from xscore.offline.job_rows import Job, RequestName, asks
+from xscore.database import making_sense
+from xscore.offline.job_rows import RequestName, asks
 from xscore.offline.rendering import Filled
 from xscore.records.offline import BatchSeen
 from xscore.scorer.repair import Ask
@@ -24,16 +24,11 @@ FULL = "too much waits: "
 MOST_TRIES = 3
 """So often a request goes with a batch that does not answer it; then it is lost."""
 _COLUMNS = "number, mark, state, marked_at, file_id, vendor_id, status, seen_at, requests, bytes, input_tokens, problem"
-_OPEN = "state IN ('marked', 'created', 'ended')"
+OPEN = "state IN ('marked', 'created', 'ended')"
 _AGAIN = """
     UPDATE job_request SET state = iif(tries < ?, 'planned', 'lost'), cause = iif(tries < ?, '', ?)
     WHERE job = ? AND question = ? AND ask = ? AND state = 'sent'
 """
-_END = f"""
-    UPDATE job SET ended_at = ? WHERE id = ? AND ended_at IS NULL
-    AND NOT EXISTS (SELECT 1 FROM job_request WHERE job = job.id AND state IN ('planned', 'sent'))
-    AND NOT EXISTS (SELECT 1 FROM batch WHERE job = job.id AND {_OPEN})
-"""  # noqa: S608  our own words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +52,7 @@ class Batch:
 
 def batches(connection: sqlite3.Connection, job: str, *, only_open: bool = False) -> list[Batch]:
     """Return the batches of a job in their order, or those that are not settled."""
-    where = f" AND {_OPEN}" if only_open else ""
+    where = f" AND {OPEN}" if only_open else ""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM batch WHERE job = ?{where} ORDER BY number",  # noqa: S608  our own words
         (job,),
@@ -90,17 +85,6 @@ def refused_tokens(connection: sqlite3.Connection, job: str) -> int | None:
         "SELECT min(input_tokens) FROM batch WHERE job = ? AND state = 'failed' AND instr(problem, ?) = 1", (job, FULL)
     ).fetchone()
     return None if row[0] is None else int(row[0])
-
-
-def judged_questions(connection: sqlite3.Connection, job: Job) -> dict[int, str]:
-    """Return the turn keys of questions of which the judge has judged anything, by number."""
-    rows = connection.execute(
-        "SELECT number, job_question.turn_key FROM job_question"
-        " JOIN query ON query.turn_key = job_question.turn_key AND query.judge = ? AND query.sample = 0"
-        " WHERE job = ?",
-        (job.judge, job.id),
-    ).fetchall()
-    return dict(rows)
 
 
 def known_vendor_ids(connection: sqlite3.Connection) -> frozenset[str]:
@@ -136,6 +120,24 @@ def mark(connection: sqlite3.Connection, batch: Batch, requests: Iterable[Reques
         " WHERE job = ? AND question = ? AND ask = ? AND state = 'planned'",
         ((batch.number, batch.job, question, ask) for question, ask in requests),
     )
+
+
+def thin(connection: sqlite3.Connection, batch: Batch, filled: Filled) -> None:
+    """Note of requests what their prompts do not show although their asks name it."""
+    connection.executemany(
+        "UPDATE job_request SET cause = ? WHERE job = ? AND batch = ? AND ask = ? AND state = 'sent'",
+        ((json.dumps(sorted(bare)), batch.job, batch.number, ask) for ask, bare in filled.thinned.items()),
+    )
+
+
+def not_shown(connection: sqlite3.Connection, batch: Batch) -> dict[RequestName, frozenset[str]]:
+    """Return which contents of their asks the prompts of this batch did not show, where there are any."""
+    rows = connection.execute(
+        "SELECT question, ask, cause FROM job_request WHERE job = ? AND batch = ? AND state = 'sent' AND cause <> ''",
+        (batch.job, batch.number),
+    ).fetchall()
+    with making_sense("a request of a batch"):
+        return {(question, ask): frozenset(json.loads(bare)) for question, ask, bare in rows}
 
 
 def resized(connection: sqlite3.Connection, batch: Batch, filled: Filled) -> Batch:
@@ -201,7 +203,7 @@ def collected(connection: sqlite3.Connection, batch: Batch) -> None:
 def failed(connection: sqlite3.Connection, batch: Batch, problem: str, *, counts: bool) -> None:
     """Enter that nothing of it was run; its requests are planned again. counts: as one of their tries."""
     connection.execute(
-        f"UPDATE batch SET state = 'failed', problem = ? WHERE job = ? AND number = ? AND {_OPEN}",  # noqa: S608  ours
+        f"UPDATE batch SET state = 'failed', problem = ? WHERE job = ? AND number = ? AND {OPEN}",  # noqa: S608  ours
         (problem, batch.job, batch.number),
     )
     if not counts:
@@ -233,38 +235,10 @@ def lost(connection: sqlite3.Connection, job: str, requests: Mapping[RequestName
 def answered(connection: sqlite3.Connection, job: str, requests: Iterable[RequestName]) -> None:
     """Enter that requests have done what they could."""
     connection.executemany(
-        "UPDATE job_request SET state = 'answered'"
+        "UPDATE job_request SET state = 'answered', cause = ''"
         " WHERE job = ? AND question = ? AND ask = ? AND state IN ('planned', 'sent')",
         ((job, *name) for name in requests),
     )
-
-
-def found(connection: sqlite3.Connection, job: str, requests: Iterable[RequestName]) -> None:
-    """Enter that what requests ask is judged, though not by them: planned or lost, they are settled."""
-    connection.executemany(
-        "UPDATE job_request SET state = 'answered', cause = ''"
-        " WHERE job = ? AND question = ? AND ask = ? AND state IN ('planned', 'lost')",
-        ((job, *name) for name in requests),
-    )
-
-
-def stop(connection: sqlite3.Connection, job: str, *, at: float) -> None:
-    """Enter that the user wants nothing more of a job sent."""
-    connection.execute("UPDATE job SET stopped_at = ? WHERE id = ? AND ended_at IS NULL", (at, job))
-
-
-def cap_at(connection: sqlite3.Connection, job: str, usd: Decimal) -> None:
-    """Give a job another cap."""
-    connection.execute("UPDATE job SET max_usd = ? WHERE id = ?", (money.picodollars(usd), job))
-
-
-def end_if_done(connection: sqlite3.Connection, job: str, *, at: float) -> bool:
-    """Enter that a job has ended, where nothing is left to send or to fetch; say whether it has."""
-    connection.execute(
-        _END,
-        (at, job),
-    )
-    return connection.execute("SELECT ended_at FROM job WHERE id = ?", (job,)).fetchone()[0] is not None
 
 
 def _batch(job: str, row: tuple[Any, ...]) -> Batch:

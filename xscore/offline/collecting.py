@@ -54,13 +54,12 @@ class Strays:
 class Collector:
     """Enters the results of one job's batches, one batch at a time."""
 
-    def __init__(
-        self, store: Store, lease: JobLease, job: Job, ledger: BatchLedger, *, chunk: int = CHUNK
-    ) -> None:
+    def __init__(self, store: Store, lease: JobLease, job: Job, ledger: BatchLedger, *, chunk: int = CHUNK) -> None:
         self.strays, self._chunk = Strays(), chunk
         self._store, self._lease, self._job, self._ledger = store, lease, job, ledger
         self._secret = job.recipe.drafts().secret
         self._asks: dict[int, tuple[Ask, tuple[str, ...]]] = {}
+        self._not_shown: dict[RequestName, frozenset[str]] = {}
         self._keys = {number: one.turn_key for number, one in job_rows.questions(store.connection, job.id).items()}
         self._parts = PartsOfMemories(store, job)
         any_call = "SELECT EXISTS (SELECT 1 FROM call WHERE turn_id = ?)"
@@ -72,6 +71,7 @@ class Collector:
         connection = self._store.connection
         left = set(job_rows.of_batch(connection, self._job.id, batch.number))
         entered = batch_rows.settled_of(connection, batch)
+        self._not_shown = batch_rows.not_shown(connection, batch)
         met: set[RequestName] = set()
         chunk: list[tuple[RequestName, BatchResult]] = []
         async for result in host.results(seen, model=self._job.recipe.model.name):
@@ -95,7 +95,7 @@ class Collector:
         """Enter a chunk. rest: with the last one, the requests without a result; the batch is collected then."""
         with self._lease.step() as connection:
             asks = self._asked(connection, {name[1] for name, _ in chunk})
-            verdict = self.verdicts.of([Returned(name, *asks[name[1]], result) for name, result in chunk])
+            verdict = self.verdicts.of([self._returned(name, asks[name[1]], result) for name, result in chunk])
             answered = [(one, len(asks[name[1]][0].pieces)) for name, one in chunk if one.fate is Fate.ANSWERED]
             self._ledger.enter(connection, batch, answered)
             self._keep(connection, verdict)
@@ -107,6 +107,9 @@ class Collector:
             if rest is not None:
                 batch_rows.collected(connection, batch)
                 self._ledger.close(connection, batch)
+
+    def _returned(self, name: RequestName, asked: tuple[Ask, tuple[str, ...]], result: BatchResult) -> Returned:
+        return Returned(name, *asked, result, self._not_shown.get(name, frozenset()))
 
     def _asked(self, connection: Connection, numbers: set[int]) -> dict[int, tuple[Ask, tuple[str, ...]]]:
         """Return these asks with the id of each of their pieces."""

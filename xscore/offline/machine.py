@@ -13,7 +13,7 @@ from functools import partial
 
 from xscore.errors import ProviderError
 from xscore.memory.store import Store
-from xscore.offline import batch_money, batch_rows, job_rows, standing
+from xscore.offline import batch_money, batch_rows, job_rows, job_steps, standing
 from xscore.offline.batch_ledger import BatchLedger
 from xscore.offline.batch_money import Purse, Tariff
 from xscore.offline.batch_rows import Batch
@@ -43,8 +43,8 @@ async def advance(
 ) -> Standing:
     """Take a job as far as it goes without waiting for the vendor, and say how it stands.
 
-    send: false sends nothing that was not sent yet. chunk: results entered in one transaction. note: told what moves. A host that fails is no exception: it is
-    said in the standing, with all that was done until then kept. Raises NothingMatched for an unknown job, UsageError
+    send: false sends nothing that was not sent yet. chunk: results entered in one transaction. note: told what moves.
+    A host that fails is no exception: it is said in the standing, with all that was done until then kept. Raises NothingMatched for an unknown job, UsageError
     for a host without a Batch API, StoreError.
     """
     async with JobLease(store.connection, job_id, clock=clock) as lease:
@@ -57,7 +57,7 @@ async def advance(
         while await machine.moves():
             continue
         with lease.step() as connection:
-            batch_rows.end_if_done(connection, job.id, at=clock())
+            job_steps.end_if_done(connection, job.id, at=clock())
         return machine.standing()
 
 

@@ -23,6 +23,7 @@ from xscore.memory.store import Store
 from xscore.offline import job_rows
 from xscore.offline.job_rows import Job, RequestName
 from xscore.offline.prompt_shapes import Prompt, Shape, inside_json, shape_of
+from xscore.pipeline.bulk import made_in_bulk
 from xscore.prompts.judge import PackEntry, pack_block
 from xscore.providers.batch_host import BatchHost
 from xscore.providers.prices import BOUND_STEP_TOKENS, batch_price, price
@@ -66,6 +67,8 @@ class Filled:
     taken: list[RequestName] = field(default_factory=list)
     gone: list[RequestName] = field(default_factory=list)
     """Of which no text is left in the store; they are in no batch, and never will be."""
+    thinned: dict[int, frozenset[str]] = field(default_factory=dict)
+    """Ask -> contents of it whose text is not in the store any more, so that its prompt does not show them."""
     bytes: int = 0
     input_tokens: int = 0
     """Our estimate."""
@@ -142,18 +145,26 @@ class Rendering:
         requests: those of one ask one after the other (`job_rows.planned`). mark: begins every custom_id. limits: None
         for a batch that was filled before and is to be made again. Raises StoreDamaged, UsageError.
         """
+        with made_in_bulk():
+            return self._fill(into, requests, mark.encode(), limits, room)
+
+    def _fill(
+        self, into: IO[bytes], requests: Iterable[RequestName], mark: bytes, limits: BatchLimits | None, room: Room
+    ) -> Filled:
         filled, waiting = Filled(), _Waiting(into)
         for (number, ask), questions in self._by_ask(requests, ASKS_AT_ONCE if limits is None else limits.requests):
             if ask is None:
                 filled.gone.extend((question, number) for question in questions)
                 continue
             prompt = self._prompt(ask)
+            if bare := frozenset(piece.content_hash for piece in ask.pieces if not piece.kind):
+                filled.thinned[number] = bare
             for question in questions:
                 turn = self._turns[question]
                 if not turn.text:
                     filled.gone.append((question, number))
                     continue
-                line = prompt.line(b"%b-q%d-a%d" % (mark.encode(), question, number), turn.text)
+                line = prompt.line(b"%b-q%d-a%d" % (mark, question, number), turn.text)
                 size = self._size(len(line), prompt.chars + turn.chars, prompt.output)
                 if limits is not None and (full_of := filled.lacks(size, limits, room)):
                     filled.full_of = full_of

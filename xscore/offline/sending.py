@@ -15,7 +15,7 @@ from typing import IO
 from xscore import sealing
 from xscore.cost_reports.cap_words import capped
 from xscore.errors import PromptTooLong, ProviderError, RequestRejected
-from xscore.offline import batch_money, batch_rows, job_rows
+from xscore.offline import batch_money, batch_rows, job_rows, job_steps
 from xscore.offline.after_live import known_requests
 from xscore.offline.batch_rows import Batch
 from xscore.offline.bench import Bench
@@ -71,6 +71,7 @@ class Sender:
             with bench.lease.step() as connection:
                 batch_rows.lost(connection, bench.job.id, dict.fromkeys(filled.gone, LOST_TEXT))
                 batch = batch_rows.resized(connection, batch, filled)
+                batch_rows.thin(connection, batch, filled)
                 if not filled.taken:
                     batch_rows.failed(connection, batch, GONE, counts=False)
                     batch_money.give_back(connection, batch.mark)
@@ -149,6 +150,7 @@ class Sender:
                 input_tokens=filled.input_tokens,
             )
             batch_rows.mark(connection, batch, filled.taken)
+            batch_rows.thin(connection, batch, filled)
             return batch
 
     def _hold_back(self, full_of: str, waiting: int) -> None:
@@ -172,7 +174,7 @@ class Sender:
         known = known_requests(bench.connection, bench.job, job_rows.planned(bench.connection, bench.job.id))
         if known:
             with bench.lease.step() as connection:
-                batch_rows.found(connection, bench.job.id, known)
+                job_steps.found(connection, bench.job.id, known)
 
     def _render(self) -> Rendering:
         if self._rendering is None:

@@ -35,6 +35,8 @@ class Returned:
     ask: Ask
     codes: tuple[str, ...]
     result: BatchResult
+    not_shown: frozenset[str] = frozenset()
+    """Contents of the ask that had left the store when its prompt was made: a score for one is nobody's."""
 
 
 @dataclass(slots=True)
@@ -89,10 +91,13 @@ class Verdicts:
         assert completion is not None
         heard = hear(one.ask, one.codes, completion, priors={})
         self.faults.count(heard.reply)
-        self.unscored += not heard.judged
-        question = one.name[0]
-        verdict.judged += [(question, piece, judgment) for piece, judgment in heard.judged]
-        return heard.missing, heard.trouble
+        question, judged, missing = one.name[0], heard.judged, heard.missing
+        if one.not_shown:
+            missing = [*missing, *(piece for piece, _ in judged if piece.content_hash in one.not_shown)]
+            judged = [pair for pair in judged if pair[0].content_hash not in one.not_shown]
+        self.unscored += not judged
+        verdict.judged += [(question, piece, judgment) for piece, judgment in judged]
+        return missing, heard.trouble
 
     def _climb(self, verdict: Verdict, one: Returned, missing: Sequence[Piece], trouble: Trouble) -> None:
         in_vain = (not self.has_answer and self.refused >= MOST_IN_VAIN) or (
