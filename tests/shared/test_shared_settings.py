@@ -18,7 +18,8 @@ from xscore.records import Turn
 from xscore.settings import Settings, load
 from xscore.settings.offline import SharedSettings
 from xscore.shared import checks
-from xscore.shared.connect import opener, shown
+from xscore.shared.address import shown
+from xscore.shared.connect import opener
 from xscore.shared.redis_server import RedisServer
 
 TURN = Turn(task="where is the discount taken?")

@@ -11,7 +11,7 @@ from xscore.cli.terminal import echo, print_json
 from xscore.pipeline.receipt import SCHEMA
 from xscore.records import Setting
 from xscore.safe_text import one_line
-from xscore.shared.connect import shown
+from xscore.shared.address import shown
 
 if TYPE_CHECKING:
     from xscore.settings import Loaded

@@ -26,7 +26,7 @@ from xscore.hashing import digest
 from xscore.providers.token_bucket import BURST_SHARE
 from xscore.records import Claimed, Judgment, Share
 from xscore.safe_text import one_line
-from xscore.shared.connect import shown
+from xscore.shared.address import shown
 from xscore.shared.entries import sealed, unsealed
 
 VERSION = 1
