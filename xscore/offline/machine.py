@@ -44,8 +44,8 @@ async def advance(
     """Take a job as far as it goes without waiting for the vendor, and say how it stands.
 
     send: false sends nothing that was not sent yet. chunk: results entered in one transaction. note: told what moves.
-    A host that fails is no exception: it is said in the standing, with all that was done until then kept. Raises NothingMatched for an unknown job, UsageError
-    for a host without a Batch API, StoreError.
+    A host that fails is no exception: it is said in the standing, with all that was done until then kept.
+    Raises NothingMatched for an unknown job, UsageError for a host without a Batch API, StoreError.
     """
     async with JobLease(store.connection, job_id, clock=clock) as lease:
         if not lease.is_ours:

@@ -1,0 +1,173 @@
+"""`xscore batch status, wait, collect, cancel, list` as they are typed, at a vendor on loopback."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.offline.bureau import SCORES, rows
+from tests.pipeline.conftest import shop
+from tests.servers.batching import Step, Trouble
+from tests.servers.billing import BillingServer, vendor
+from tests.servers.faults import Fault
+from tests.servers.openai_batches import OpenAIBatchServer
+from tests.servers.scoring import table
+
+__all__ = ["shop"]
+
+LIST = "".join(json.dumps({"id": f"q{at}", "task": f"is the discount taken once? ({at})"}) + "\n" for at in range(3))
+
+
+class PricedBatches(BillingServer, OpenAIBatchServer):
+    """A vendor with a Batch API that adds up what the same calls would cost live."""
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIBatchServer]:
+    """A vendor whose batches end at the second look."""
+    with OpenAIBatchServer(score=table(SCORES)) as running:
+        yield running
+
+
+@pytest.fixture
+def run(inside: Run, server: OpenAIBatchServer, shop: Path) -> Run:
+    """Run a command in the shop, with the judge at that vendor."""
+    (shop / "q.jsonl").write_text(LIST)
+
+    def typed(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environ = {
+            "OPENAI_BASE_URL": server.url,
+            "OPENAI_API_KEY": "sk-test-000000",
+            "XSCORE_JUDGE_PROBE": "false",
+            "XSCORE_BATCH_POLL_S": "0.05",
+        }
+        return inside(*arguments, cwd=shop, environ=environ)
+
+    return typed
+
+
+SUBMIT = ("batch", "submit", "q.jsonl", "--judge", "openai:judge-2")
+
+
+def job_in(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """The one job that a command with --json tells of."""
+    (job,) = json.loads(done.stdout)["jobs"]
+    assert isinstance(job, dict)
+    return job
+
+
+def test_collect_ends_with_one_and_then_with_nought(run: Run, server: OpenAIBatchServer) -> None:
+    """While the vendor works it is pending, 1; then all is in, 0, whatever judge the settings name; and 0 again."""
+    server.batches.looks_until_done = 3
+    run(*SUBMIT)
+    first = run("batch", "collect", "--json")
+    assert first.returncode == 1 and job_in(first)["pending"] and job_in(first)["sent"] == 3
+    second = run("batch", "collect", "--json")
+    assert second.returncode == 0 and job_in(second)["judged"] == job_in(second)["asked"] > 0
+    assert run("batch", "collect").returncode == 0
+
+
+def test_status_asks_and_moves_nothing(run: Run, server: OpenAIBatchServer) -> None:
+    """It shows the vendor's word; what has ended is still to be collected."""
+    server.batches.looks_until_done = 4
+    run(*SUBMIT)
+    done = run("batch", "status")
+    assert done.returncode == 0 and "3 at the vendor" in done.stdout and "in_progress" in done.stdout
+    assert "completed" in (run("batch", "status").stdout + run("batch", "status").stdout)
+    assert job_in(run("batch", "status", "--offline", "--json"))["judged"] == 0
+    assert server.batches.asked[Step.RESULTS] == 0
+
+
+def test_wait_looks_until_all_is_in(run: Run, server: OpenAIBatchServer) -> None:
+    """It polls, and ends with 0."""
+    server.batches.looks_until_done = 4
+    run(*SUBMIT)
+    done = run("batch", "wait")
+    assert done.returncode == 0 and "all in" in done.stdout and server.batches.asked[Step.LOOK] >= 4
+
+
+def test_results_are_written_ranked(run: Run, shop: Path) -> None:
+    """--out has a row for each memory that was kept of each question."""
+    run(*SUBMIT)
+    run("batch", "wait")
+    done = run("batch", "collect", "--out", "found.jsonl", "--json")
+    found = [json.loads(line) for line in (shop / "found.jsonl").read_text().splitlines()]
+    assert done.returncode == 0 and json.loads(done.stdout)["results"]["rows"] == len(found)
+    assert [row["entity"] for row in found if row["id"] == "q1"] == ["total", "discount", "Cart.add"]
+    assert found[0]["reason"] and found[0]["rank"] == 1
+
+
+def test_a_cancelled_job_is_finished_live(run: Run, server: OpenAIBatchServer) -> None:
+    """Cancel needs a name or --all; what was not run is unjudged, and --live judges that and nothing else."""
+    server.batches.looks_until_done = 50
+    run(*SUBMIT)
+    assert run("batch", "cancel").returncode == 2
+    assert run("batch", "collect", "--live").returncode == 2  # paid for twice
+    assert run("batch", "cancel", "--all").returncode == 1
+    waited = run("batch", "wait", "--json")
+    before = job_in(waited)
+    assert waited.returncode == 0 and before["unjudged"]["interrupted"] > 0
+    live_before = server.counts.requests
+    done = run("batch", "collect", "--live", "--json", before["job"])
+    after = job_in(done)
+    assert done.returncode == 0 and after["judged"] == after["asked"] and after["unjudged"] == {}
+    assert server.counts.requests - live_before == before["lost"]
+
+
+def test_a_host_that_cannot_be_used_is_exit_three(run: Run, server: OpenAIBatchServer) -> None:
+    """What it answered is said, and the job is kept."""
+    run(*SUBMIT)
+    server.batches.trouble(Step.LOOK, Trouble.FAILED, times=9)
+    failing = run("batch", "collect")
+    assert failing.returncode == 3 and "b_" in failing.stderr
+    assert run("batch", "status", "--offline").returncode == 0
+
+
+def test_list_names_jobs_newest_first(run: Run) -> None:
+    """Every job has a line; an id that nobody has is exit 1."""
+    assert run("batch", "list").returncode == 0
+    run(*SUBMIT)
+    run("batch", "wait")
+    done = run("batch", "list")
+    assert done.returncode == 0 and "all in" in done.stdout
+    assert run("batch", "status", "b_nothing").returncode == 1
+    (name,) = [job["job"] for job in json.loads(run("batch", "list", "--json").stdout)["jobs"]]
+    assert job_in(run("batch", "status", name[:6], "--json"))["job"] == name
+
+
+def test_a_refusing_model_is_told_by_cause(run: Run, server: OpenAIBatchServer) -> None:
+    """What no rung of the ladder scored stands in the account, with the way on."""
+    server.misbehave(Fault.REFUSAL, times=1_000, when=lambda body: "(1)" in json.dumps(body))
+    run(*SUBMIT)
+    done = run("batch", "wait")
+    assert done.returncode == 0 and "unjudged:" in done.stdout and "refused" in done.stdout
+    assert "--live" in done.stderr
+
+
+@pytest.mark.verify
+def test_a_cap_stops_the_rest_and_is_never_passed(xscore: Run, shop: Path) -> None:
+    """What does not fit waits; collected calls cost less than their bound, so more go out; then 4, and a higher cap."""
+    (shop / "q.jsonl").write_text(LIST)
+    with PricedBatches() as server, vendor(server) as environ:
+        env = {**environ, "XSCORE_JUDGE_PROBE": "false", "XSCORE_BATCH_POLL_S": "0.05"}
+        cap = Decimal("0.008")
+        xscore("batch", "submit", "q.jsonl", "--pack-size", "1", "--max-usd", str(cap), cwd=shop, environ=env)
+        waited = xscore("batch", "wait", "--json", cwd=shop, environ=env)
+        job = job_in(waited)
+        assert waited.returncode == 4, waited.stderr
+        assert job["planned"] > 0 and job["over_budget"] and job["answered"] > 0
+        assert Decimal(0) < server.charged / 2 <= cap and len(job["batches"]) > 1
+        assert Decimal(job["spent_usd"]) == server.charged / 2
+        more = xscore("batch", "collect", "--max-usd", "1", cwd=shop, environ=env)
+        assert more.returncode == 1, more.stderr
+        done = xscore("batch", "wait", "--json", cwd=shop, environ=env)
+        assert done.returncode == 0 and job_in(done)["judged"] == job_in(done)["asked"]
+        assert Decimal(job_in(done)["spent_usd"]) == server.charged / 2
+        ((spent,),) = rows(shop, "SELECT spent FROM spending WHERE span = 'repository'")
+        assert Decimal(spent) == server.charged / 2 * 10**12
+        assert rows(shop, "SELECT count(*) FROM reservation") == [(0,)]
