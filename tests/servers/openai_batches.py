@@ -200,7 +200,7 @@ def _line(outcome: Outcome) -> dict[str, Any]:
     if outcome.unrun:
         error = {"code": f"batch_{outcome.unrun}", "message": "This request could not be executed."}
         return shown | {"response": None, "error": error}
-    error = {"message": "The server had an error.", "type": "server_error", "code": None}
+    error: dict[str, Any] = {"message": "The server had an error.", "type": "server_error", "code": None}
     reply = outcome.reply if outcome.reply or outcome.status == 200 else {"error": error}
     response = {"status_code": outcome.status, "request_id": "req_loopback", "body": reply}
     return shown | {"response": response, "error": None}
