@@ -53,8 +53,8 @@ def content_hash(path: str, entity: str, text: str) -> str:
 
 
 def seal(*fields: str) -> int:
-    """Seal the fields of a row in which a changed byte would do harm; a CRC-32, as for judgments."""
-    return crc32(digest(*fields).encode())
+    """Seal the fields of a row in which a changed byte would do harm; a CRC-32, as for judgments. 1 µs."""
+    return crc32("\x1f".join(fields).encode("utf-8", "surrogatepass"))
 
 
 def turn_seal(turn_key: str, judge: str, sample: int) -> int:

@@ -20,6 +20,7 @@ from xscore.offline.job_rows import Command, Job, Recipe
 from xscore.offline.plan import Plan, Planner
 from xscore.offline.prepared import memories, prepare
 from xscore.offline.under_way import under_way
+from xscore.pipeline.bulk import made_in_bulk
 from xscore.pipeline.model_seat import ModelSeat
 from xscore.pipeline.parts import Parts
 from xscore.providers.prices import batch_price, price
@@ -159,7 +160,8 @@ def draw_up(
         under_way=under_way(connection, others),
     )
     for prepared in prepare(parts, enumerate(questions.all), shared):
-        planner.add(prepared)
+        with made_in_bulk():
+            planner.add(prepared)
     plan = planner.plan
     batch_usd, live_usd = _cost(seat, plan, by_batch=True), _cost(seat, plan, by_batch=False)
     return Drawn(
