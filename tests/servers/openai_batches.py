@@ -198,9 +198,9 @@ def _is_answer(outcome: Outcome) -> bool:
 def _line(outcome: Outcome) -> dict[str, Any]:
     shown: dict[str, Any] = {"id": f"batch_req_{outcome.custom_id}", "custom_id": outcome.custom_id}
     if outcome.unrun:
-        error = {"code": f"batch_{outcome.unrun}", "message": "This request could not be executed."}
-        return shown | {"response": None, "error": error}
-    error: dict[str, Any] = {"message": "The server had an error.", "type": "server_error", "code": None}
+        unrun = {"code": f"batch_{outcome.unrun}", "message": "This request could not be executed."}
+        return shown | {"response": None, "error": unrun}
+    error = {"message": "The server had an error.", "type": "server_error", "code": None}
     reply = outcome.reply if outcome.reply or outcome.status == 200 else {"error": error}
     response = {"status_code": outcome.status, "request_id": "req_loopback", "body": reply}
     return shown | {"response": response, "error": None}
