@@ -14,9 +14,9 @@ from xscore.shared.link import Link
 from xscore.shared.server import SharedServer
 
 
-@pytest.fixture(scope="module", params=sorted(KINDS))
+@pytest.fixture(scope="session", params=sorted(KINDS))
 def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerOfTests]:
-    """A server of each kind; skipped where it is not installed."""
+    """A server of each kind, one for all tests; skipped where it is not installed. Who kills it starts it again."""
     started = KINDS[request.param](tmp_path_factory.mktemp(request.param))
     yield started
     started.kill()

@@ -107,7 +107,7 @@ async def test_nobody_pays_for_what_another_pays_for(place: MakePlace) -> None:
             await claims.claim([["a"], ["b"]], at_most=2)
             assert [one.share for one in await others.claim([["a"], ["b"]], at_most=2)] == [Share.THEIRS] * 2
             with closing(sqlite3.connect(there.path)) as connection:
-                assert connection.execute("SELECT count(*) FROM claim").fetchone() == (0,)
+                await until(lambda: connection.execute("SELECT count(*) FROM claim").fetchone() == (0,))
             claims.release(["a"])
             await here.through.aclose()
             assert [one.share for one in await others.claim([["a"], ["b"]], at_most=2)] == [Share.OURS, Share.THEIRS]
@@ -157,8 +157,7 @@ async def test_judgments_go_to_the_server_in_groups(tmp_path: Path, server: Shar
     async with GroupCommit(tmp_path / "memory.db") as commits:
         through = ReadThrough(StoredJudgments(commits), link)
         write = through.writer(TURN, JUDGE)
-        for number in range(40):
-            await write([Judgment(f"{number}", 0.5)])
+        await asyncio.gather(*(write([Judgment(f"{number}", 0.5)]) for number in range(40)))
         await through.aclose()
     assert sum(counted.kept) == 40
     assert len(counted.kept) <= 10

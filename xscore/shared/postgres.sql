@@ -55,6 +55,8 @@ BEGIN
     IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
         RAISE EXCEPTION 'default_transaction_isolation of this user must be read committed';
     END IF;
+    -- All is looked up by its key. Statistics of tables that fill and empty within seconds would say otherwise.
+    PERFORM set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true);
     PERFORM pg_advisory_xact_lock(hashtextextended('xscore ' || _tenant || ' ' || _what, 0::bigint));
 END $$;
 
@@ -70,18 +72,18 @@ DECLARE
 BEGIN
     DELETE FROM xscore.runner WHERE tenant = _tenant AND name = _runner;
     WITH forgotten AS (
-        DELETE FROM xscore.runner WHERE (tenant, name) IN (
-            SELECT tenant, name FROM xscore.runner
+        DELETE FROM xscore.runner WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM xscore.runner
             WHERE tenant = _tenant AND until < clock_timestamp() - interval '1 day'
             FOR UPDATE SKIP LOCKED
-        ) RETURNING name
+        )) RETURNING name
     )
     SELECT array_agg(name) || _runner INTO gone FROM forgotten;
-    DELETE FROM xscore.claim WHERE (tenant, turn, content) IN (
-        SELECT tenant, turn, content FROM xscore.claim
+    DELETE FROM xscore.claim WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM xscore.claim
         WHERE tenant = _tenant AND runner = ANY (gone) -- by name: a row that was taken over meanwhile is another's
         FOR UPDATE SKIP LOCKED
-    );
+    ));
 END $$;
 
 -- Claims whole packs. Gives one letter a pack (o: ours, t: theirs, f: free), and the places (from 1) and entries of the
@@ -101,19 +103,22 @@ DECLARE
 BEGIN
     PERFORM xscore.in_line(_tenant, 'turn ' || _turn);
     PERFORM xscore.show_life(_tenant, _runner, _lease_s);
-    SELECT
-        array_agg(known.entry IS NOT NULL ORDER BY asked.at),
-        array_agg(runner.name IS NOT NULL ORDER BY asked.at),
-        array_agg(asked.at ORDER BY asked.at) FILTER (WHERE known.entry IS NOT NULL),
-        array_agg(known.entry ORDER BY asked.at) FILTER (WHERE known.entry IS NOT NULL)
-        INTO judged, claimed, places, entries
+    WITH found AS MATERIALIZED (
+        SELECT asked.at,
+            (SELECT known.entry FROM xscore.judgment AS known
+             WHERE known.tenant = _tenant AND known.turn = _turn AND known.content = asked.content) AS entry,
+            EXISTS (SELECT FROM xscore.claim AS held
+                    JOIN xscore.runner AS other ON other.tenant = held.tenant AND other.name = held.runner
+                    WHERE held.tenant = _tenant AND held.turn = _turn AND held.content = asked.content
+                        AND held.runner <> _runner AND other.until > clock_timestamp()) AS is_claimed
         FROM unnest(_contents) WITH ORDINALITY AS asked (content, at)
-        LEFT JOIN xscore.judgment AS known
-            ON known.tenant = _tenant AND known.turn = _turn AND known.content = asked.content
-        LEFT JOIN xscore.claim AS held
-            ON held.tenant = _tenant AND held.turn = _turn AND held.content = asked.content AND held.runner <> _runner
-        LEFT JOIN xscore.runner AS runner
-            ON runner.tenant = _tenant AND runner.name = held.runner AND runner.until > clock_timestamp();
+    )
+    SELECT
+        array_agg(found.entry IS NOT NULL ORDER BY at),
+        array_agg(is_claimed ORDER BY at),
+        array_agg(at ORDER BY at) FILTER (WHERE found.entry IS NOT NULL),
+        array_agg(found.entry ORDER BY at) FILTER (WHERE found.entry IS NOT NULL)
+        INTO judged, claimed, places, entries FROM found;
     shares := '';
     FOREACH size IN ARRAY _sizes LOOP
         open := 0;
@@ -219,11 +224,11 @@ BEGIN
         spent_before := before.spent;
         held_before := CASE WHEN before.until > now THEN before.held ELSE 0 END;
     ELSE
-        DELETE FROM xscore.purse WHERE (tenant, day, name) IN (
-            SELECT tenant, day, name FROM xscore.purse
+        DELETE FROM xscore.purse WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM xscore.purse
             WHERE tenant = _tenant AND day <> _day AND until < now - interval '3 days'
             FOR UPDATE SKIP LOCKED
-        );
+        ));
     END IF;
     _spent := greatest(_spent, spent_before);
     IF _cap IS NULL THEN
