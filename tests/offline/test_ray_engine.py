@@ -17,6 +17,7 @@ from tests.conftest import MakeRepo
 from tests.offline.lists import judging, select
 from tests.pipeline.conftest import FILES, server
 from tests.servers.openai_server import OpenAIServer
+from tests.shared.server_programs import until
 from tests.shared.servers_of_tests import ServerOfTests, redis_of_tests
 
 __all__ = ["server"]
@@ -99,6 +100,16 @@ def actors_of(pid: int) -> list[int]:
     return [actor for actor in actors if pid in _line_of(actor, parents)]
 
 
+def actors_in(root: Path) -> list[int]:
+    """Return the actors at work in a folder, whoever started them."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if b"MapWorker" in (place / "cmdline").read_bytes() and (place / "cwd").readlink() == root:
+                found.append(int(place.name))
+    return found
+
+
 def _line_of(pid: int, parents: dict[int, int]) -> Iterator[int]:
     while pid := parents.get(pid, 0):
         yield pid
@@ -154,6 +165,7 @@ def test_what_actors_bring_is_kept_as_a_live_run_keeps_it(
     assert found["usage"]["calls"] == asked == select(root, "SELECT count(*) FROM call")[0][0]
     assert select(root, "SELECT count(*) FROM judgment")[0][0] == found["candidates"]
     assert not select(root, "SELECT count(*) FROM reservation")[0][0]
+    until(lambda: not actors_in(root), "an actor stayed")
     again = begin(root, server.url, redis.url, queries, "--engine", "ray")
     out, err = again.communicate(timeout=PATIENCE_S)
     assert again.returncode == 0 and json.loads(out)["cached"] == found["candidates"], err

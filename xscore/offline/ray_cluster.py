@@ -6,6 +6,7 @@ files (`/tmp/ray`) may hold memories while it runs, which is why encrypted store
 """
 
 import asyncio
+import atexit
 import logging
 import os
 import pickle
@@ -94,6 +95,7 @@ class _Actor:
     def __init__(self, library: Any, purse: Any) -> None:
         import ray
 
+        atexit.register(os._exit, 0)  # Ray's worker is done by then; its destructors have been seen to hang for ever
         self._runner = asyncio.Runner()
         self._scorer = self._runner.run(_made(ray.get(library), None if purse is None else _Far(purse)))
 

@@ -152,6 +152,7 @@ class Scorer:
         finally:
             if timer is not None:
                 timer.cancel()
+        await self._rates.aclose()  # gives back what was taken ahead: nobody runs here until the next chunk
         calls, self._calls[:] = tuple(self._calls), ()
         paid = len(judged - judge.elsewhere)
         return Scored(chunk.question, self._store.taken(), paid, tuple(unjudged), calls, judge.remarks())
