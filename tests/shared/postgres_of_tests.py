@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from tests.shared.server_programs import free_port, not_here, until
@@ -29,7 +30,39 @@ class PostgresOfTests:
         self._run("initdb", "-D", str(self._data), "-U", "tester", "-A", "trust", "-N", "-E", "UTF8", "--locale=C")
 
     def start(self) -> None:
-        """Return once it answers."""
+        """Return once it answers. Begun again where what is left of a killed one keeps it from starting."""
+        until(self._runs, f"postgres did not start: see {self._home / 'log'}")
+
+    def kill(self) -> None:
+        """End it and all its processes by SIGKILL."""
+        for process in self._processes():
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        assert self._process is not None
+        self._process.wait()
+
+    def hang(self) -> None:
+        """Stop it from answering."""
+        for process in self._processes():
+            os.kill(process, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Have it answer again."""
+        for process in self._processes():
+            os.kill(process, signal.SIGCONT)
+
+    def _processes(self) -> list[int]:
+        """Return the one that listens, then those that answer; each of them has a process group of its own."""
+        assert self._process is not None
+        listed = subprocess.run(["pgrep", "-P", str(self._process.pid)], capture_output=True, text=True, check=False)
+        return [self._process.pid, *map(int, listed.stdout.split())]
+
+    def _runs(self) -> bool:
+        if self._process is None or self._process.poll() is not None:
+            self._begin()
+        return self._answers()
+
+    def _begin(self) -> None:
         options = {"port": self._port, "listen_addresses": "127.0.0.1", "unix_socket_directories": ""}
         words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         with (self._home / "log").open("ab") as log:
@@ -40,23 +73,6 @@ class PostgresOfTests:
                 stderr=log,
                 start_new_session=True,
             )
-        until(self._answers, f"postgres did not start: see {self._home / 'log'}")
-
-    def kill(self) -> None:
-        """End it and all its processes by SIGKILL."""
-        assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def hang(self) -> None:
-        """Stop it from answering."""
-        assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        """Have it answer again."""
-        assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGCONT)
 
     def _answers(self) -> bool:
         asked = [self._programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self._port)]

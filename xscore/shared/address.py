@@ -10,7 +10,10 @@ from xscore.errors import UsageError
 REDIS = frozenset({"redis", "rediss"})
 """`rediss` is TLS."""
 POSTGRES = frozenset({"postgresql", "postgres"})
-_FORMS = "Write redis://HOST, rediss://HOST (TLS) or postgresql://HOST/DATABASE into shared.url."
+_FORMS = (
+    "Write redis://HOST, rediss://HOST (TLS) or postgresql://HOST/DATABASE into shared.url, and signs of a password"
+    " that mean something in a URL as %…: @ is %40, / is %2F."
+)
 
 
 def shown(url: str) -> str:
@@ -28,8 +31,8 @@ def parted(url: str) -> SplitResult:
     """Return the parts of a URL that names a server. Raises UsageError; its message holds nothing of the URL."""
     try:
         parts = urlsplit(url)
-        is_whole = bool(parts.hostname) and parts.port != 0
-    except ValueError:  # of a port or an address; its message may hold a password with an unescaped sign
+        is_whole = bool(parts.hostname) and parts.port != 0 and "@" not in parts.path + parts.query + parts.fragment
+    except ValueError:  # of a port or an address; a password with an unescaped sign may stand there, and in the path
         is_whole = False
     if not is_whole or parts.scheme not in REDIS | POSTGRES:
         raise UsageError("shared.url names no server", hint=_FORMS)

@@ -212,7 +212,7 @@ class PostgresServer:
         self._is_made = True
 
     def _unavailable(self, error: BaseException) -> SharedUnavailable:
-        why = one_line(str(error)) or type(error).__name__
+        why = one_line(" ".join(str(error).split())) or type(error).__name__
         hint = _RIGHTS if isinstance(error, states.InsufficientPrivilege) else _HINT
         return SharedUnavailable(f"the shared server {self.name} cannot be asked: {why}", hint=hint)
 

@@ -1,0 +1,302 @@
+"""What is PostgreSQL's own: tables made once, rights, connections that end, servers and clients that hang, locks."""
+
+import asyncio
+import gc
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, closing
+from datetime import timedelta
+from decimal import Decimal
+from secrets import token_hex
+
+import psycopg
+import pytest
+
+from tests.shared.servers_of_tests import ServerOfTests
+from xscore.errors import SharedUnavailable
+from xscore.records import Judgment, Share
+from xscore.shared.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.parametrize("running", ["postgres"], indirect=True, scope="session")
+TURN = ("turn", "judge", 0)
+DAY = "2026-11-22"
+PATIENCE_S = 30.0
+Admin = psycopg.Connection[tuple[object, ...]]
+Machine = Callable[..., PostgresServer]
+
+
+@pytest.fixture
+def admin(running: ServerOfTests) -> Iterator[Admin]:
+    """A connection of the owner's."""
+    with closing(psycopg.connect(running.url, autocommit=True)) as connection:
+        yield connection
+
+
+@pytest.fixture
+def url(running: ServerOfTests, admin: Admin, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A new database; options of it as the test's parameter."""
+    name = f"db_{token_hex(4)}"
+    admin.execute(f"CREATE DATABASE {name} TEMPLATE template0 {getattr(request, 'param', '')}".encode())
+    yield running.url.rpartition("/")[0] + f"/{name}"
+    admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+@pytest.fixture
+async def machine(url: str) -> AsyncIterator[Machine]:
+    """Make servers, each as of a machine of its own; closed in the end."""
+    async with AsyncExitStack() as stack:
+
+        def make(address: str = url) -> PostgresServer:
+            made = PostgresServer(address, tenant="t")
+            stack.push_async_callback(made.aclose)
+            return made
+
+        yield make
+
+
+def do(url: str, *statements: str) -> None:
+    """Run statements as the owner."""
+    with closing(psycopg.connect(url, autocommit=True)) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+async def claim(server: PostgresServer, *contents: str, runner: str = "one") -> str:
+    """Claim contents one by one; whose they are, by first letter."""
+    found = await server.claim(TURN, [[one] for one in contents], at_most=99, runner=runner, lease_s=30)
+    return "".join(one.share.value[0] for one in found)
+
+
+async def refused(request: Awaitable[object]) -> SharedUnavailable:
+    """Return what the server is unavailable for."""
+    with pytest.raises(SharedUnavailable) as caught:
+        await request
+    return caught.value
+
+
+async def test_tables_are_made_once_by_many_at_once(machine: Machine) -> None:
+    """Eight that ask a new database at the same time all get an answer, and share."""
+    told = await asyncio.gather(*(claim(machine(), "a", runner=str(number)) for number in range(8)))
+    assert sorted(told) == ["o", *"t" * 7]
+
+
+async def test_tables_of_a_newer_version_are_left_alone(machine: Machine, url: str) -> None:
+    """An older xscore says so, and what to do."""
+    await claim(machine(), "a")
+    do(url, "UPDATE xscore.version SET number = 2")
+    error = await refused(machine().check())
+    assert "version 2" in error.message
+    assert "Upgrade xscore" in error.hint
+
+
+async def test_tables_that_were_dropped_are_made_again(machine: Machine, url: str) -> None:
+    """A running process does not stay without them."""
+    server = machine()
+    await claim(server, "a")
+    do(url, "DROP SCHEMA xscore CASCADE")
+    assert "xscore" in (await refused(claim(server, "a"))).message
+    assert await claim(server, "a", runner="two") == "o"
+
+
+GRANTS = (
+    "GRANT USAGE ON SCHEMA xscore TO {user}",
+    "GRANT SELECT ON xscore.version TO {user}",
+    "GRANT SELECT, INSERT, UPDATE, DELETE ON xscore.judgment, xscore.claim, xscore.runner, xscore.bucket, xscore.purse"
+    " TO {user}",
+)
+"""As in docs/shared.md."""
+
+
+@pytest.fixture
+def user(admin: Admin) -> str:
+    """A user without rights. It stays: it may have rights in other databases."""
+    name = f"guest_{token_hex(4)}"
+    admin.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'hunter2'".encode())
+    return name
+
+
+async def test_a_user_needs_rights(machine: Machine, url: str, user: str) -> None:
+    """Without them he is told which are missing, never the password; with those of the docs he has all there is."""
+    guest = url.replace("tester@", f"{user}:hunter2@")
+    error = await refused(machine(guest).check())
+    assert "permission denied for database" in error.message
+    assert "docs/shared.md" in error.hint
+    await claim(machine(), "a")
+    error = await refused(machine(guest).check())
+    assert "permission denied for schema xscore" in error.message
+    assert "hunter2" not in f"{error.message}{error.hint}{error.__cause__}"
+    do(url, *(grant.format(user=user) for grant in GRANTS))
+    server = machine(guest)
+    await server.check()
+    assert await claim(server, "a", "b", runner="guest") == "to"
+    await server.keep(TURN, [Judgment("b", 0.5)])
+    await server.release(TURN, ["b"], runner="guest")
+    assert await server.take("h", {"requests": 1}, {"requests": 600}) == 0
+    assert await reserve(server, "guest", "0.5") == Decimal("0.5")
+    await server.leave("guest")
+
+
+UNREADABLE = ["postgresql://u:hunter%zz@127.0.0.1:1/db", "postgresql://u:hunter2@127.0.0.1:1/db?hunter=2"]
+
+
+@pytest.mark.parametrize("address", [*UNREADABLE, "postgresql://u:12/hunter@127.0.0.1/db"])
+async def test_an_unreadable_url_is_not_shown(machine: Machine, address: str) -> None:
+    """What the driver says of a URL that it cannot read may hold the password."""
+    error = await refused(machine(address).check())
+    shown = f"{error.message}{error.hint}{error.__cause__}{error.__context__ if not error.__suppress_context__ else ''}"
+    assert "hunter" not in shown
+
+
+@pytest.mark.parametrize("url", ["ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"], indirect=True)
+async def test_a_database_of_another_encoding_keeps_every_sign(machine: Machine) -> None:
+    """Reasons are written in ASCII, whatever a model put into them."""
+    hostile = Judgment("a", 0.1 + 0.2, "見 \x00 \ud800 \\u0000 '; --", "p", 1, 5e-324)
+    await machine().keep(TURN, [hostile])
+    (found,) = await machine().claim(TURN, [["a"]], at_most=0, runner="one", lease_s=30)
+    assert found.known == {"a": hostile}
+
+
+async def test_connections_that_were_closed_are_replaced_unseen(machine: Machine, admin: Admin) -> None:
+    """After a restart, or behind a firewall that forgets, no request fails."""
+    server = machine()
+    await asyncio.gather(*(claim(server, str(number)) for number in range(8)))
+    assert ended(admin, server) > 1
+    assert await claim(server, "a") == "o"
+    assert ended(admin, server) == 1
+
+
+def ended(admin: Admin, server: PostgresServer) -> int:
+    """End all connections to its database; return how many."""
+    ending = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = %s"
+    (row,) = admin.execute(ending, (server.name.rpartition("/")[2],)).fetchall()
+    return int(str(row[0]))
+
+
+@pytest.mark.parametrize("kept", [0, 3])
+async def test_a_server_that_hangs_is_given_up_in_time(running: ServerOfTests, machine: Machine, kept: int) -> None:
+    """Nothing waits on, no connection is left behind, and once it answers again it is asked again."""
+    server = machine()
+    await asyncio.gather(*(claim(server, str(number)) for number in range(kept)))
+    running.hang()
+    try:
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await claim(server, "a")
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        gc.collect()  # a connection that was forgotten would be told of as a ResourceWarning
+    finally:
+        running.go_on()
+    async with asyncio.timeout(PATIENCE_S):
+        await server.check()
+        assert await claim(server, "b") == "o"
+
+
+async def test_who_stands_in_line_can_be_called_off(machine: Machine, url: str) -> None:
+    """A wait for a lock, here while another makes the tables, ends with its deadline and leaves no task."""
+    with closing(psycopg.connect(url)) as other:
+        other.execute("SELECT pg_advisory_xact_lock(7837063920241)")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await claim(machine(), "a")
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert await claim(machine(), "a", runner="two") == "o"
+
+
+async def test_a_client_that_is_stopped_keeps_nobody_waiting(machine: Machine, url: str) -> None:
+    """One that does not read its long answer, as after Ctrl-Z, holds no lock of the turn."""
+    server = machine()
+    await server.keep(TURN, [Judgment("0", 0.5)])
+    with closing(psycopg.connect(url, autocommit=True)) as stopped:
+        (turn,) = stopped.execute(
+            "INSERT INTO xscore.judgment SELECT tenant, turn, n::text, repeat('why ', 2000)"
+            " FROM xscore.judgment, generate_series(1, 1000) AS n RETURNING turn"
+        ).fetchall()[0]
+        contents = f"{{{','.join(map(str, range(1, 1001)))}}}"
+        asked = b"CALL xscore.claim('t', $1, 'stopped', 30, 9, array[1000], $2::text[], NULL, NULL, NULL)"
+        stopped.pgconn.send_query_params(asked, [turn.encode(), contents.encode()])
+        async with asyncio.timeout(PATIENCE_S):
+            while not waits_for_reader(url):  # noqa: ASYNC110  what it waits for has no event
+                await asyncio.sleep(0.05)
+            assert await claim(server, "new", runner="two") == "o"
+            await server.keep(TURN, [Judgment("new", 0.5)])
+
+
+def waits_for_reader(url: str) -> bool:
+    """Tell whether somebody does not read what he asked for."""
+    with closing(psycopg.connect(url)) as connection:
+        found = connection.execute("SELECT FROM pg_stat_activity WHERE wait_event = 'ClientWrite'").fetchall()
+    return bool(found)
+
+
+async def test_claimers_of_the_same_contents_do_not_lock_each_other_out(machine: Machine, admin: Admin) -> None:
+    """Eight claim, keep, release and leave in any order: each content is one's at a time, and there is no deadlock."""
+    owners: dict[str, str] = {}
+
+    async def run(number: int) -> None:
+        server, order, runner = machine(), random.Random(number), f"r{number}"
+        for _ in range(12):
+            contents = order.sample([str(content) for content in range(40)], 10)
+            found = await server.claim(TURN, [[one] for one in contents], at_most=9, runner=runner, lease_s=30)
+            mine = [c for c, one in zip(contents, found, strict=True) if one.share is Share.OURS and not one.known]
+            for content in mine:
+                assert owners.setdefault(content, runner) == runner
+            await server.show_life(runner, lease_s=30)
+            for content in mine[1:]:
+                del owners[content]
+            await server.keep(TURN, [Judgment(content, 0.5) for content in mine[:1]])
+            await server.leave(runner) if order.random() < 0.5 else await server.release(TURN, mine, runner=runner)
+
+    await asyncio.gather(*(run(number) for number in range(8)))
+    assert admin.execute("SELECT sum(deadlocks) FROM pg_stat_database").fetchone() == (0,)
+
+
+async def test_leaving_does_not_end_what_was_taken_over(machine: Machine, url: str) -> None:
+    """Runners gone for a day are forgotten with their claims; whose claims another took over are the other's."""
+    server = machine()
+    await claim(server, "a", "b", runner="gone")
+    do(url, f"UPDATE xscore.runner SET until = now() - interval '{timedelta(days=2)}'")
+    assert await claim(server, "a", runner="two") == "o"
+    await server.leave("three")
+    with closing(psycopg.connect(url)) as connection:
+        assert connection.execute("SELECT content, runner FROM xscore.claim").fetchall() == [("a", "two")]
+        assert connection.execute("SELECT name FROM xscore.runner").fetchall() == [("two",)]
+
+
+async def reserve(server: PostgresServer, purse: str, usd: str, *, cap: str = "1", day: str = DAY) -> Decimal:
+    """Have a purse hold dollars of a capped day."""
+    return await server.reserve(purse, Decimal(usd), spent=Decimal(0), day=day, cap_usd=Decimal(cap), lease_s=30)
+
+
+async def test_dollars_are_exact_to_the_picodollar_under_any_cap(machine: Machine) -> None:
+    """No cap is too high to be counted, and the smallest price counts."""
+    server = machine()
+    assert await reserve(server, "one", "0.000000000001", cap="1000000000") == Decimal("999999999.999999999999")
+    assert await reserve(server, "two", "1") == Decimal("-0.000000000001")
+
+
+async def test_purses_of_days_long_gone_are_forgotten(machine: Machine, url: str) -> None:
+    """The table does not grow for ever; what the day has spent stays."""
+    server = machine()
+    await reserve(server, "old", "1", day="2026-11-01")
+    await reserve(server, "today", "0.4")
+    do(url, "UPDATE xscore.purse SET until = now() - interval '4 days'")
+    await server.charge("today", Decimal(0), spent=Decimal("0.4"), day=DAY)
+    assert await reserve(server, "another", "0.7") == Decimal("-0.1")
+    with closing(psycopg.connect(url)) as connection:
+        assert connection.execute("SELECT name FROM xscore.purse").fetchall() == [("today",)]
+
+
+async def test_transactions_that_read_an_old_state_are_refused(machine: Machine, url: str) -> None:
+    """With repeatable reads a cap would be passed unseen: an error says what to set."""
+    await claim(machine(), "a")
+    name = url.rpartition("/")[2]
+    do(url, f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'")
+    assert "default_transaction_isolation" in (await refused(reserve(machine(), "one", "1"))).message
+
+
+async def test_a_server_that_takes_no_writes_is_not_here(machine: Machine, url: str) -> None:
+    """A stand-by answers, but nothing can be shared on it: a check says so."""
+    await claim(machine(), "a")
+    do(url, f"ALTER DATABASE {url.rpartition('/')[2]} SET default_transaction_read_only = on")
+    assert "read-only" in (await refused(machine().check())).message
