@@ -1,4 +1,4 @@
-"""Judgments as a server keeps them: beside each its seal, looked at whenever it comes back. Pure.
+"""Judgments as a server keeps them: beside each its seal, looked at whenever it comes back.
 
 A seal (`hashing.judgment_seals`, over turn and judge as well) tells damage and a row of another turn, not forgery: who
 may write to the server can plant scores. The reason is sealed with its judgment.
