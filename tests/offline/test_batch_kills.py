@@ -24,7 +24,7 @@ __all__ = ["shop"]
 
 AN_HOUR = 3_600.0
 PLACES = [(where, when) for where in ("commit", "call") for when in ("before", "after")]
-DAILY = (4, 8)
+DAILY = (6,)
 MOST = 400
 
 
