@@ -91,7 +91,7 @@ class _Line(Generic[U]):
         self._units = units
         self._again: deque[U] = deque()
         self._busy = 0
-        self._news = asyncio.Event()
+        self._idle: deque[asyncio.Future[None]] = deque()
 
     async def take(self) -> U | None:
         """Give the next unit; wait while a busy worker may still bring more; None at the end."""
@@ -102,11 +102,17 @@ class _Line(Generic[U]):
                 return unit
             if not self._busy:
                 return None
-            await self._news.wait()
+            news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(news)
+            await news
 
     def done(self, again: Sequence[U]) -> None:
-        """Take a worker's leave of its unit, and what it calls for."""
+        """Take a worker's leave of its unit, and what it calls for; wake as many workers as that is work for."""
         self._again.extend(again)
         self._busy -= 1
-        self._news.set()
-        self._news.clear()
+        wake = len(again) if self._again or self._busy else len(self._idle)
+        while wake > 0 and self._idle:
+            news = self._idle.popleft()
+            if not news.done():
+                news.set_result(None)
+                wake -= 1

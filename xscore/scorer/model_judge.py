@@ -23,7 +23,7 @@ from xscore.errors import (
 )
 from xscore.prompts.judge import turn_block
 from xscore.providers.provider import Provider
-from xscore.records import Candidate, Cause, Completion, Judgment, Request, Turn, Unjudged
+from xscore.records import Candidate, Cause, Claimed, Completion, Judgment, Request, Turn, Unjudged
 from xscore.scorer import repair
 from xscore.scorer.draft import Drafts
 from xscore.scorer.fanout import Stop, fan_out
@@ -166,20 +166,32 @@ class ModelJudge:
             case Ask():
                 return await self._send(run, unit)
             case Look():
-                return (), await self._look(run)
+                return await self._look(run)
             case Ours():
                 return await self._settle_pack(run, unit)
 
-    async def _look(self, run: Run) -> Sequence[Unit]:
-        """Claim the next packs; return them, and after them the next look."""
+    async def _look(self, run: Run) -> tuple[Sequence[Result], Sequence[Unit]]:
+        """Claim the next packs; return what others have judged of them, the rest, and after it the next look."""
         packs = run.waiting.take()
         if not packs:
-            await run.waiting.look_aside()
-            return run.waiting.look()
+            settled = await run.waiting.look_aside()
+            return self._found_judged(run, settled), run.waiting.look()
         texts = self._texts([member for pack in packs for member in pack.members])
         found = [(pack, self._drafts.pieces_of(pack, texts)) for pack in packs]
         opened = [Opened(pack, pieces, run.contents(pack, pieces)) for pack, pieces in found]
-        return [*await run.waiting.claim(opened), *run.waiting.look()]
+        ours = await run.waiting.claim(opened)
+        settled = [(one.opened.pack, one.claimed) for one in ours if one.is_settled]
+        return self._found_judged(run, settled), [*(one for one in ours if not one.is_settled), *run.waiting.look()]
+
+    def _found_judged(self, run: Run, settled: Sequence[tuple[Pack, Claimed]]) -> Sequence[Result]:
+        """Take packs that others have judged as a whole; parts of their memories that we claimed are given up."""
+        found = [claimed.known[member.content_hash] for pack, claimed in settled for member in pack.members]
+        memories = [judgment.content_hash for judgment in found]
+        self.elsewhere.update(memories)
+        parts = set(run.with_parts(memories)).difference(memories)
+        if parts:
+            self._claims.release(parts)
+        return found
 
     async def _settle_pack(self, run: Run, ours: Ours) -> tuple[Sequence[Result], Sequence[Unit]]:
         pack, found, claimed = ours.opened.pack, ours.opened.pieces, ours.claimed

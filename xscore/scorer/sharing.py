@@ -1,10 +1,11 @@
 """Sharing a turn with other processes on the same store: packs are claimed before they are sent.
 
 Packs are claimed some at a time, a moment before there is a worker for them, and fewer the fewer are left, so that
-processes that ask the same at once share the work to its end. A pack that holds a content which another process is
-paying for stays whole and is put aside. When nothing else is left, what was put aside is looked at again and again:
-judged by the other, it is taken; given up or left by a dead process, it is ours. It does not know how claims are kept
-(`cache.claims`). Trade-off: the last packs end up to `PAUSE_S` later than they could.
+processes that ask the same at once share the work to its end; where others were before, more are looked at. A pack
+that holds a content which another process is paying for stays whole and is put aside. When nothing else is left, what
+was put aside is looked at again and again: judged by the other, it is taken; given up or left by a dead process, it is
+ours. It does not know how claims are kept (`cache.claims`). Trade-off: the last packs end up to `PAUSE_S` later than
+they could.
 """
 
 import asyncio
@@ -69,6 +70,11 @@ class Ours:
     opened: Opened
     claimed: Claimed
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether others have judged all of it."""
+        return _is_settled(self.opened.pack, self.claimed)
+
 
 class Waiting:
     """Packs in their order: those that were not looked at yet, and those put aside because others pay for them."""
@@ -77,41 +83,60 @@ class Waiting:
         self._claims, self._workers = claims, workers
         self._line = deque(packs)
         self._aside: deque[tuple[Pack, Sequence[str]]] = deque()
+        self._reach = 0
+        """So many packs are looked at for what is ours: ever more where others were there before."""
 
     def take(self) -> list[Pack]:
-        """Take the packs to be claimed next; none: all that are left are aside."""
-        most = max(1, min(AHEAD, self._workers // 2, len(self._line) // AHEAD_SHARE))
-        return [self._line.popleft() for _ in range(min(most, len(self._line)))]
+        """Take the packs to be looked at next; none: all that are left are aside."""
+        return [self._line.popleft() for _ in range(min(max(self._most(), self._reach), len(self._line)))]
 
     async def claim(self, packs: Sequence[Opened]) -> list[Ours]:
-        """Claim these packs; return those that are ours or settled now, and put the others aside. Raises StoreError."""
-        shares = await self._claims.claim([opened.hashes for opened in packs], at_most=len(packs))
+        """Claim of these packs as many as a moment's work; return those that are ours or settled now.
+
+        What others pay for is put aside, and what is too much for now goes back to the front. Raises StoreError.
+        """
+        most = self._most(len(packs))
+        shares = await self._claims.claim([opened.hashes for opened in packs], at_most=most)
         ours: list[Ours] = []
+        free: list[Pack] = []
         for opened, claimed in zip(packs, shares, strict=True):
             if claimed.share is Share.OURS:
                 ours.append(Ours(opened, claimed))
+            elif claimed.share is Share.FREE:
+                free.append(opened.pack)
             else:
                 self._aside.append((opened.pack, opened.hashes))
+        self._line.extendleft(reversed(free))
+        found = sum(not one.is_settled for one in ours)
+        self._reach = 0 if found >= most else min(2 * len(packs), LOOK_AT * self._workers)
         return ours
 
-    async def look_aside(self) -> None:
-        """Look at the next packs that are aside, and line up those that are ours or settled now.
+    async def look_aside(self) -> list[tuple[Pack, Claimed]]:
+        """Look at the next packs that are aside; return those that others have judged, and line up those that are ours.
 
-        Pauses where none is. Raises StoreError.
+        Pauses where there is neither. Raises StoreError.
         """
         batch = [self._aside.popleft() for _ in range(min(len(self._aside), LOOK_AT * self._workers))]
         shares = await self._claims.claim([hashes for _, hashes in batch], at_most=self._workers)
+        settled: list[tuple[Pack, Claimed]] = []
         for (pack, hashes), claimed in zip(batch, shares, strict=True):
-            if claimed.share is Share.OURS:
+            if _is_settled(pack, claimed):
+                settled.append((pack, claimed))
+            elif claimed.share is Share.OURS:
                 self._line.append(pack)
             else:
                 self._aside.append((pack, hashes))
-        if not self._line:
+        if not self._line and not settled:
             await asyncio.sleep(PAUSE_S)
+        return settled
 
     def look(self) -> tuple[Look, ...]:
         """Return the next look, if any packs are left. There is one at a time."""
         return (LOOK,) if self._line or self._aside else ()
+
+    def _most(self, taken: int = 0) -> int:
+        """How many packs are claimed at a time: a moment's work, and fewer the fewer are left with those taken."""
+        return max(1, min(AHEAD, self._workers // 2, (len(self._line) + taken) // AHEAD_SHARE))
 
     def leave(self) -> list[Pack]:
         """Give back all packs that are left; there will be no further look."""
@@ -119,3 +144,7 @@ class Waiting:
         self._line.clear()
         self._aside.clear()
         return left
+
+
+def _is_settled(pack: Pack, claimed: Claimed) -> bool:
+    return all(member.content_hash in claimed.known for member in pack.members)

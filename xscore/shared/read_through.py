@@ -94,38 +94,48 @@ class SharedClaims:
             await self._local.__aexit__(*raised)
 
     async def claim(self, packs: Sequence[Sequence[str]], *, at_most: int) -> list[Claimed]:
-        """Claim whole packs. Raises StoreError, and SharedUnavailable where the server is required and away."""
-        found = await self._local.claim(packs, at_most=at_most)
+        """Claim whole packs. Raises StoreError, and SharedUnavailable where the server is required and away.
+
+        All are claimed here, since only the server can tell which of them still need judging; the surplus is let go.
+        """
+        found = await self._local.claim(packs, at_most=len(packs))
         ours = [at for at, one in enumerate(found) if one.share is Share.OURS and len(one.known) < len(packs[at])]
-        lacking = [[content for content in packs[at] if content not in found[at].known] for at in ours]
         if not ours:
             return found
-        told = await self._link.ask(lambda server: self._claim(server, lacking), otherwise=None)
+        lacking = [[content for content in packs[at] if content not in found[at].known] for at in ours]
+        told = await self._link.ask(lambda server: self._claim(server, lacking, at_most), otherwise=None)
         if told is None:
-            return found
+            told = [Claimed(Share.OURS if number < at_most else Share.FREE, {}) for number in range(len(ours))]
+        else:
+            self._held.update(*(asked for asked, one in zip(lacking, told, strict=True) if one.share is Share.OURS))
         known = {content: judgment for one in told for content, judgment in one.known.items()}
         if known:
             await self._write_here(list(known.values()))
-        for at, asked, there in zip(ours, lacking, told, strict=True):
+            self._held.difference_update(known)
+        for at, there in zip(ours, told, strict=True):
             found[at] = Claimed(there.share, {**found[at].known, **there.known} if there.known else found[at].known)
-            left = [content for content in asked if content not in there.known]
-            if there.share is Share.OURS:
-                self._held.update(left)
-            else:
-                self._local.release(left)
+        self._local.release(
+            content
+            for asked, there in zip(lacking, told, strict=True)
+            if there.share is not Share.OURS
+            for content in asked
+            if content not in there.known
+        )
         return found
 
     def release(self, hashes: Iterable[str]) -> None:
         """Give contents up without a judgment, at both levels."""
         given_up = list(hashes)
+        if not given_up:
+            return
         self._local.release(given_up)
         held = self._held.intersection(given_up)
         if held:
             self._held -= held
             self._outbox.release(self._names, held, runner=self._runner)
 
-    async def _claim(self, server: SharedServer, packs: Sequence[Sequence[str]]) -> list[Claimed]:
-        return await server.claim(self._names, packs, at_most=len(packs), runner=self._runner, lease_s=self._lease_s)
+    async def _claim(self, server: SharedServer, packs: Sequence[Sequence[str]], at_most: int) -> list[Claimed]:
+        return await server.claim(self._names, packs, at_most=at_most, runner=self._runner, lease_s=self._lease_s)
 
     async def _leave(self, server: SharedServer) -> None:
         await server.leave(self._runner)
