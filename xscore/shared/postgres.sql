@@ -95,7 +95,7 @@ CREATE PROCEDURE xscore.claim(
 DECLARE
     judged boolean[];
     claimed boolean[];
-    mine integer[] := '{}';
+    mine text[] := '{}';
     open integer;
     is_theirs boolean;
     size integer;
@@ -138,7 +138,7 @@ BEGIN
             shares := shares || 'o';
             FOR _at IN number + 1 .. number + size LOOP
                 IF NOT judged[_at] THEN
-                    mine[cardinality(mine) + 1] := _at;
+                    mine[cardinality(mine) + 1] := _contents[_at];
                 END IF;
             END LOOP;
         ELSE
@@ -147,7 +147,7 @@ BEGIN
         number := number + size;
     END LOOP;
     INSERT INTO xscore.claim
-        SELECT DISTINCT _tenant, _turn, _contents[own.at], _runner FROM unnest(mine) AS own (at)
+        SELECT DISTINCT _tenant, _turn, content, _runner FROM unnest(mine) AS own (content)
         ON CONFLICT (tenant, turn, content) DO UPDATE SET runner = excluded.runner;
     COMMIT;
 END $$;
