@@ -75,7 +75,7 @@ class PostgresOfTests:
             )
 
     def _answers(self) -> bool:
-        asked = [self._programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self._port)]
+        asked = [str(self._programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self._port)]
         return subprocess.run(asked, check=False).returncode == 0
 
     def _run(self, program: str, *words: str) -> None:

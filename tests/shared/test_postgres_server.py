@@ -5,7 +5,6 @@ import gc
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, closing
-from datetime import timedelta
 from decimal import Decimal
 from secrets import token_hex
 
@@ -96,44 +95,6 @@ async def test_tables_that_were_dropped_are_made_again(machine: Machine, url: st
     do(url, "DROP SCHEMA xscore CASCADE")
     assert "xscore" in (await refused(claim(server, "a"))).message
     assert await claim(server, "a", runner="two") == "o"
-
-
-GRANTS = (
-    "GRANT USAGE ON SCHEMA xscore TO {user}",
-    "GRANT SELECT ON xscore.version TO {user}",
-    "GRANT SELECT, INSERT, UPDATE, DELETE ON xscore.judgment, xscore.claim, xscore.runner, xscore.bucket, xscore.purse"
-    " TO {user}",
-)
-"""As in docs/shared.md."""
-
-
-@pytest.fixture
-def user(admin: Admin) -> str:
-    """A user without rights. It stays: it may have rights in other databases."""
-    name = f"guest_{token_hex(4)}"
-    admin.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'hunter2'".encode())
-    return name
-
-
-async def test_a_user_needs_rights(machine: Machine, url: str, user: str) -> None:
-    """Without them he is told which are missing, never the password; with those of the docs he has all there is."""
-    guest = url.replace("tester@", f"{user}:hunter2@")
-    error = await refused(machine(guest).check())
-    assert "permission denied for database" in error.message
-    assert "docs/shared.md" in error.hint
-    await claim(machine(), "a")
-    error = await refused(machine(guest).check())
-    assert "permission denied for schema xscore" in error.message
-    assert "hunter2" not in f"{error.message}{error.hint}{error.__cause__}"
-    do(url, *(grant.format(user=user) for grant in GRANTS))
-    server = machine(guest)
-    await server.check()
-    assert await claim(server, "a", "b", runner="guest") == "to"
-    await server.keep(TURN, [Judgment("b", 0.5)])
-    await server.release(TURN, ["b"], runner="guest")
-    assert await server.take("h", {"requests": 1}, {"requests": 600}) == 0
-    assert await reserve(server, "guest", "0.5") == Decimal("0.5")
-    await server.leave("guest")
 
 
 UNREADABLE = ["postgresql://u:hunter%zz@127.0.0.1:1/db", "postgresql://u:hunter2@127.0.0.1:1/db?hunter=2"]
@@ -255,7 +216,7 @@ async def test_leaving_does_not_end_what_was_taken_over(machine: Machine, url: s
     """Runners gone for a day are forgotten with their claims; whose claims another took over are the other's."""
     server = machine()
     await claim(server, "a", "b", runner="gone")
-    do(url, f"UPDATE xscore.runner SET until = now() - interval '{timedelta(days=2)}'")
+    do(url, "UPDATE xscore.runner SET until = now() - interval '2 days'")
     assert await claim(server, "a", runner="two") == "o"
     await server.leave("three")
     with closing(psycopg.connect(url)) as connection:
