@@ -16,7 +16,7 @@ from xscore.records import Judgment
 from xscore.shared.link import Link
 from xscore.shared.server import SharedServer
 
-GATHER_S = 0.05
+GATHER_S = 0.1
 MOST_KEPT = 50_000
 """Judgments that wait while the server is away: some 20 MB."""
 
