@@ -51,11 +51,16 @@ class PostgresOfTests:
         for process in self._processes():
             os.kill(process, signal.SIGCONT)
 
+    @property
+    def pid(self) -> int:
+        """The process that listens; those that answer are its children."""
+        assert self._process is not None
+        return self._process.pid
+
     def _processes(self) -> list[int]:
         """Return the one that listens, then those that answer; each of them has a process group of its own."""
-        assert self._process is not None
-        listed = subprocess.run(["pgrep", "-P", str(self._process.pid)], capture_output=True, text=True, check=False)
-        return [self._process.pid, *map(int, listed.stdout.split())]
+        listed = subprocess.run(["pgrep", "-P", str(self.pid)], capture_output=True, text=True, check=False)
+        return [self.pid, *map(int, listed.stdout.split())]
 
     def _runs(self) -> bool:
         if self._process is None or self._process.poll() is not None:
