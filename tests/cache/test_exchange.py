@@ -25,7 +25,7 @@ from xscore.cache.judgments import Judgments, insert_under
 from xscore.cache.keys import judge_key
 from xscore.errors import NothingMatched, StoreUntrusted, UsageError
 from xscore.records import Judgment
-from xscore.scorer.parse import printable
+from xscore.scorer.scores_read import printable
 
 KEY = ExchangeKey(bytes(range(32)))
 OTHER = ExchangeKey(bytes(range(1, 33)))

@@ -25,8 +25,8 @@ from xscore.providers.scripted import ScriptedProvider
 from xscore.records import Claimed, Judgment, Request, Share
 from xscore.scorer.draft import Drafts, JudgeModel
 from xscore.scorer.fanout import Stop
-from xscore.scorer.layouts import SHARED
 from xscore.scorer.packs import Pack, Profile
+from xscore.scorer.shared_layout import SHARED
 from xscore.scorer.sharing import Alone
 from xscore.scorer.together import Asking, Together
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.scorer.parse import MAX_REASON_CHARS, NOTHING, Reply, read
+from xscore.scorer.parse import read
+from xscore.scorer.scores_read import MAX_REASON_CHARS, NOTHING, Reply
 
 IDS = ("ka", "qe", "zu", "bi")
 GOOD = {"scores": {"ka": 92, "qe": 3, "zu": 0, "bi": 100}, "reasons": [{"id": "ka", "reason": "writes the row"}]}

@@ -33,7 +33,7 @@ def import_file(*, file: Path, untrusted: bool, dry_run: bool, flags: Flags) -> 
 
     def work(store: "Store") -> None:
         from xscore.cache.importing import import_cache, import_hearsay
-        from xscore.scorer.parse import printable
+        from xscore.scorer.scores_read import printable
 
         folder = store.path.parent
         if untrusted:

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import Claims, JudgmentStore, StoredJudgments, Write
@@ -22,13 +23,16 @@ from xscore.providers.limits import Limited
 from xscore.providers.metered import Metered
 from xscore.providers.prices import Price, price
 from xscore.providers.provider import Provider
+from xscore.providers.rate_budget import RateBudget
 from xscore.providers.rates import Rates
 from xscore.providers.retrying import Retrying
 from xscore.providers.spec import Spec, connect
 from xscore.records import JudgeIdentity, RateLimits, Traffic
 from xscore.scorer.fanout import Stop
 from xscore.settings import Settings
-from xscore.shared.joined import Joined, joined
+
+if TYPE_CHECKING:
+    from xscore.shared.joined import Joined
 
 
 @asynccontextmanager
@@ -49,8 +53,12 @@ async def open_desk(
     async with GroupCommit(store.path, store.keys) as commits, AsyncExitStack() as stack:
         own = StoredJudgments(commits, clock=clock)
         budget = TurnBudget(commits, turn_id=turn_id, caps=caps_of(settings.budget), clock=clock)
-        with_others = joined(settings.shared, judgments=own, budget=budget, note=note, clock=clock)
-        shared = await stack.enter_async_context(with_others)
+        shared: Joined | _OfThisStore = _OfThisStore(own, budget)
+        if settings.shared.url.get_secret_value() or settings.shared.require:
+            from xscore.shared.joined import joined  # ten modules that a turn of one store never needs
+
+            with_others = joined(settings.shared, judgments=own, budget=budget, note=note, clock=clock)
+            shared = await stack.enter_async_context(with_others)
         tab = Tab(Ledger(commits).record)
         desk = _Desk(store, settings, answerer, shared, stack, tab, turn_id, price_of, clock, note)
         try:
@@ -60,12 +68,26 @@ async def open_desk(
                 await provider.aclose()
 
 
+@dataclass(frozen=True, slots=True)
+class _OfThisStore:
+    """What a desk spends through where nothing is shared."""
+
+    judgments: JudgmentStore
+    budget: TurnBudget
+
+    def rates(self, own: Rates, *, bucket: str) -> RateBudget:
+        return own
+
+    def remarks(self) -> tuple[str, ...]:
+        return ()
+
+
 @dataclass(slots=True)
 class _Desk:
     store: Store
     settings: Settings
     answerer: AnswerSeat | None
-    shared: Joined
+    shared: "Joined | _OfThisStore"
     """Judgments, dollars and limits: those of the store and this process, or of all who share a server."""
     stack: AsyncExitStack
     """What is closed with the desk."""

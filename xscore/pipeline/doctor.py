@@ -22,7 +22,6 @@ from xscore.providers.context_length import is_listed
 from xscore.providers.provider import Adaptable
 from xscore.providers.spec import Spec, connect
 from xscore.records import Capability, Diagnosis, Finding
-from xscore.shared import checks as shared_checks
 
 NAMES_SHOWN = 5
 
@@ -41,11 +40,17 @@ async def diagnose(parts: Parts, *, probe: bool) -> Diagnosis:
         *probed,
         *_answerer(parts),
         _embedder(parts),
-        *await shared_checks.look(parts.settings.shared),
+        *await _shared_server(parts),
     ]
     if probe and parts.answerer is not None:
         findings.extend(await _listed(parts))
     return Diagnosis(findings=(*findings, _budget(parts)))
+
+
+async def _shared_server(parts: Parts) -> list[Finding]:
+    from xscore.shared.checks import look  # no other command looks
+
+    return await look(parts.settings.shared)
 
 
 def _root(parts: Parts) -> Finding:

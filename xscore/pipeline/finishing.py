@@ -65,8 +65,10 @@ def _with_its_judge(parts: Parts, past: PastTurn) -> Parts:
 
 def _if_its_judge(parts: Parts, past: PastTurn) -> Parts | None:
     """Return the parts with this judge, or with the same model in prompts that questions share; None: it is another."""
-    seats = (parts.judge, parts.judge.sharing_packs())
-    return next((replace(parts, judge=one) for one in seats if past.judge == judge_key(one.identity)), None)
+    if past.judge == judge_key(parts.judge.identity):
+        return parts
+    shared = parts.judge.sharing_packs()
+    return replace(parts, judge=shared) if past.judge == judge_key(shared.identity) else None
 
 
 def _judge_named(past: PastTurn) -> str:

@@ -33,7 +33,6 @@ from xscore.records import Candidate, Capability, Estimate, JudgeEstimate, Judge
 from xscore.scorer.draft import Drafts
 from xscore.scorer.fanout import workers_for
 from xscore.scorer.judge import Judge
-from xscore.scorer.layouts import SHARED
 from xscore.scorer.lexical import priors
 from xscore.scorer.likeness import fused
 from xscore.scorer.model_judge import ModelJudge
@@ -109,6 +108,8 @@ class ModelSeat:
 
     def sharing_packs(self) -> "ModelSeat":
         """Return the same model as the judge whose prompts questions may share: another, with judgments of its own."""
+        from xscore.scorer.shared_layout import SHARED  # few commands need it
+
         drafts = replace(self.drafts, layout=SHARED)
         identity = drafts.identity(provider=self.provider.name, host=self.provider.host)
         return replace(self, drafts=drafts, identity=identity)

@@ -11,7 +11,7 @@ from xscore import tokens
 from xscore.prompts.judge import PackEntry
 from xscore.records import JudgeIdentity, Request
 from xscore.scorer.codebook import deal
-from xscore.scorer.layouts import ONE_TURN, Layout
+from xscore.scorer.layouts import ONE_TURN, Layout, Options
 from xscore.scorer.packs import Pack, Profile
 from xscore.scorer.repair import Ask, Rung
 from xscore.scorer.split import Piece, pieces
@@ -93,22 +93,25 @@ class Drafts:
     def request(self, ask: Ask, turn_text: str) -> tuple[Request, tuple[str, ...]]:
         """Render an ask; give the request and the id of each piece."""
         entries = self.entries(ask)
-        request = self.layout.render(
-            entries,
-            turn_text,
-            model=self.model.name,
-            max_output_tokens=self.output_cap(ask),
+        request = self.layout.render(entries, turn_text, self.options(ask, max_output_tokens=self.output_cap(ask)))
+        return request, tuple(entry.code_id for entry in entries)
+
+    def options(self, ask: Ask, *, max_output_tokens: int) -> Options:
+        """Give what shapes the request of an ask beside its texts."""
+        model = self.model
+        return Options(
+            model=model.name,
+            max_output_tokens=max_output_tokens,
             order=self.order,
             reasons_from=self.reasons_from,
             cache_key=ask.pack,
             is_kept=ask.is_kept,
-            prefix_ttl_s=self.model.prefix_ttl_s,
-            reasoning=self.model.reasoning,
-            temperature=self.model.temperature,
-            timeout_s=self.model.timeout_s,
-            chars_per_token=self.model.chars_per_token,
+            prefix_ttl_s=model.prefix_ttl_s,
+            reasoning=model.reasoning,
+            temperature=model.temperature,
+            timeout_s=model.timeout_s,
+            chars_per_token=model.chars_per_token,
         )
-        return request, tuple(entry.code_id for entry in entries)
 
     def entries(self, ask: Ask) -> list[PackEntry]:
         """Deal each piece its id, and give them as the prompt shows them."""

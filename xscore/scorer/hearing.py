@@ -10,9 +10,10 @@ from typing import NamedTuple
 from xscore.records import Completion, Finish, Judgment
 from xscore.scorer import parse, repair
 from xscore.scorer.repair import Ask, Trouble
+from xscore.scorer.scores_read import NOTHING, Reply
 from xscore.scorer.split import Piece
 
-Read = Callable[[str, Collection[str]], parse.Reply]
+Read = Callable[[str, Collection[str]], Reply]
 
 
 class Heard(NamedTuple):
@@ -22,7 +23,7 @@ class Heard(NamedTuple):
     missing: list[Piece]
     trouble: Trouble
     """Why those are missing."""
-    reply: parse.Reply
+    reply: Reply
 
 
 def hear(
@@ -33,7 +34,7 @@ def hear(
     read: as the prompt's layout has its replies read.
     """
     refused = completion.finish is Finish.REFUSAL
-    reply = parse.NOTHING if refused else read(completion.text, frozenset(codes))
+    reply = NOTHING if refused else read(completion.text, frozenset(codes))
     pack = ask.pack if len(ask.pieces) > 1 else ""
     judged: list[tuple[Piece, Judgment]] = []
     missing: list[Piece] = []

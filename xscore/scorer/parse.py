@@ -1,81 +1,12 @@
-"""A model's reply read without trust: a valid integer for an id of this pack, or nothing. Pure.
+"""A model's reply about one turn: a valid integer for an id of this pack, or nothing. Pure.
 
-Strict JSON first; a reply that is not JSON is mended by json-repair and then believed only where the raw text says the
-same thing plainly, because a mender also invents: it turns a score cut off in the middle into a lower one.
-It never clamps, rounds or defaults, and does not decide what happens to ids without a score; `repair` does.
-Trade-off: a score with a fraction or exponent (`92.0`) is void although JSON Schema calls it an integer, because a
-model that answers on a scale of 0..1 would otherwise pass its `1.0` off as the lowest score.
+Read without trust through `scores_read`, by whose rules each score counts. It does not decide what happens to ids
+without a score; `repair` does. Trade-off: reasons are taken as a list or as an object, since models give both.
 """
 
-import json
-import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Collection
 
-from xscore.memory.secrets.redact import redact
-
-MAX_REPLY_CHARS = 200_000
-"""Longer replies are void: the largest honest one, 60 ids with reasons, has about 10,000."""
-MAX_MENDED_CHARS = 30_000
-"""Longer replies are not mended, nor are those with more brackets than scores and reasons need: mending takes time
-quadratic in both, and half a minute of it was provoked by 100,000 braces."""
-MAX_REASON_CHARS = 240
-
-_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
-_WRITTEN = re.compile(r"(?<!\w)[\"'“”]?(\w{2})[\"'“”]?\s*:\s*([^\s,}\]]+)(?=(\s*[,}\n])?)")
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What a reply validly says."""
-
-    scores: Mapping[str, int]
-    """Id -> 0..100, only ids that were asked for."""
-    reasons: Mapping[str, str]
-    """Id -> reason, only ids with a score."""
-    foreign: int = 0
-    """Ids that were not asked for; void."""
-    void: int = 0
-    """Values that are no integer 0..100, or ids given twice with different values."""
-    mended: bool = False
-    """The reply was not JSON as it stood."""
-
-
-class _Object(dict[str, object]):
-    """A JSON object that remembers keys given twice with different values."""
-
-    def __init__(self, pairs: list[tuple[str, object]]) -> None:
-        super().__init__()
-        self.conflicts: set[str] = set()
-        for key, value in pairs:
-            before = self.get(key)
-            if key in self and ((type(before), before) != (type(value), value) or _in_doubt(before)):
-                self.conflicts.add(key)
-            self[key] = value
-
-
-class Written(NamedTuple):
-    """The object of a reply, before anything in it is believed."""
-
-    data: object
-    mended: bool = False
-    """The reply was not JSON as it stood."""
-    damaged: str = ""
-    """What the object was mended out of; empty: it stood there whole."""
-
-
-@dataclass(slots=True)
-class Scored:
-    """The valid scores of one object, and how many of its entries were not."""
-
-    scores: dict[str, int] = field(default_factory=dict)
-    foreign: int = 0
-    void: int = 0
-
-
-NOTHING = Reply({}, {})
+from xscore.scorer.scores_read import NOTHING, Reply, in_conflict, printable, scored, stated, written
 
 
 def read(text: str, ids: Collection[str]) -> Reply:
@@ -85,85 +16,6 @@ def read(text: str, ids: Collection[str]) -> Reply:
         return NOTHING
     reply = _validated(found.data, ids, mended=found.mended)
     return _confirmed(reply, found.damaged) if found.damaged else reply
-
-
-def written(text: str, *, scores: int) -> Written | None:
-    """Find the object of a reply that should hold so many scores: as it stands, in prose, or mended; None: none."""
-    if len(text) > MAX_REPLY_CHARS:
-        return None
-    strict = _strict(text)
-    if strict is not None:
-        return Written(strict)
-    body = _THINKING.sub("", text)
-    start, end = body.find("{"), body.rfind("}")
-    if start < 0:
-        return None
-    inner = _strict(body[start : end + 1])
-    if inner is not None:
-        return Written(inner, mended=True)
-    damaged = body[start:]
-    if len(damaged) > MAX_MENDED_CHARS or damaged.count("{") + damaged.count("[") > 10 + 2 * scores:
-        return None
-    return Written(_repaired(damaged), mended=True, damaged=damaged)
-
-
-def scored(scores: Mapping[str, object], ids: Collection[str]) -> Scored:
-    """Sort the entries of an object of scores: valid, foreign or void."""
-    found = Scored()
-    for key, value in scores.items():
-        if key not in ids:
-            found.foreign += 1
-        elif type(value) is int and 0 <= value <= 100 and not in_conflict(scores, key):
-            found.scores[key] = value
-        else:
-            found.void += 1
-    return found
-
-
-def stated(scores: Mapping[str, int], text: str) -> dict[str, int]:
-    """Return the mended scores that this damaged text states in full, and states nowhere otherwise."""
-    found: dict[str, set[str]] = {}
-    for match in _WRITTEN.finditer(text):
-        id_, value, closed = match.groups()
-        found.setdefault(id_, set()).add(value if closed else value + " cut")
-    return {id_: score for id_, score in scores.items() if found.get(id_) == {str(score)}}
-
-
-def in_conflict(data: Mapping[str, object], key: str) -> bool:
-    """Whether this key was given twice with different values."""
-    return isinstance(data, _Object) and key in data.conflicts
-
-
-def printable(reason: str) -> str:
-    """One printable line for terminals and the store, without secrets, which a model may repeat or make up."""
-    line = " ".join(_UNPRINTABLE.sub(" ", reason).split())
-    line = redact(line.encode("utf-8", "replace").decode("utf-8")).text
-    return line if len(line) <= MAX_REASON_CHARS else line[: MAX_REASON_CHARS - 1] + "…"
-
-
-def _in_doubt(value: object) -> bool:
-    return isinstance(value, _Object) and bool(value.conflicts)
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_Object)
-"""Kept: making one takes as long as a small reply takes to be read."""
-
-
-def _strict(text: str) -> object | None:
-    try:
-        found: object = _DECODER.decode(text)
-    except (ValueError, RecursionError):
-        return None
-    return found
-
-
-def _repaired(text: str) -> object:
-    import json_repair
-
-    try:
-        return json_repair.loads(text, skip_json_loads=True)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _validated(data: object, ids: Collection[str], *, mended: bool) -> Reply:

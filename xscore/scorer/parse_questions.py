@@ -1,6 +1,6 @@
 """A reply about several questions read without trust: a valid integer for an id under its question, or nothing. Pure.
 
-Strict and tolerant as `parse`, and by the same rules for each score. Beyond them, a score is never taken from one
+Strict and tolerant as `scores_read`, and by the same rules for each score. Beyond them, a score is never taken from one
 question for another: it counts under the code that it stands under, wherever that stands in the reply; a code that is
 given twice with different scores is void with all of them; and a score out of a mended reply counts only where the raw
 text states it in full right behind its question's code, before any other brace or code. Trade-off: a reply that leaves
@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from xscore.scorer.parse import NOTHING, Reply, Written, in_conflict, printable, scored, stated, written
+from xscore.scorer.scores_read import NOTHING, Reply, Written, in_conflict, printable, scored, stated, written
 
 _QUESTION = re.compile(r"(?<!\w)[\"'“”]?(q\d{1,2})[\"'“”]?\s*:\s*\{")
 MOST_MENDED_SCORES = 60

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xscore.records import Cause, Judgment, Unjudged
-from xscore.scorer import parse
 from xscore.scorer.packs import Pack
+from xscore.scorer.scores_read import Reply
 from xscore.scorer.sharing import Waiting
 from xscore.scorer.split import PartTally, Piece
 
@@ -28,7 +28,7 @@ class Faults:
     asked_again: int = 0
     """Prompts sent beyond the first of each pack."""
 
-    def count(self, reply: parse.Reply) -> None:
+    def count(self, reply: Reply) -> None:
         """Add what was wrong with one reply."""
         self.mended += reply.mended
         self.foreign += reply.foreign

@@ -6,13 +6,15 @@ a model with a small cap shares less than its replies would need.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import ceil
 
 from xscore import tokens
-from xscore.prompts.questions import questions_block, questions_request, questions_rubric
+from xscore.prompts.questions import questions_block, questions_rubric
 from xscore.records import Request
 from xscore.scorer.draft import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS, Drafts
 from xscore.scorer.repair import Ask
+from xscore.scorer.shared_layout import render
 from xscore.scorer.slots import ENTRY_TOKENS
 
 MOST_SCORES = 480
@@ -27,21 +29,12 @@ CODE_TOKENS = 6
 
 def shared_request(drafts: Drafts, ask: Ask, turn_texts: Sequence[str]) -> tuple[Request, tuple[str, ...]]:
     """Render an ask for these questions; give the request and the id of each piece."""
-    entries, model = drafts.entries(ask), drafts.model
-    request = questions_request(
-        entries,
-        turn_texts,
-        model=model.name,
-        max_output_tokens=output_cap(drafts, len(entries), len(turn_texts)),
-        reasons_from=drafts.reasons_from,
-        cache_key=ask.pack,
-        is_kept=ask.is_kept,
-        prefix_ttl_s=model.prefix_ttl_s,
-        reasoning=model.reasoning,
-        temperature=model.temperature,
-        timeout_s=model.timeout_s * (1 + len(turn_texts)) / 2,
-        chars_per_token=model.chars_per_token,
+    entries = drafts.entries(ask)
+    options = replace(
+        drafts.options(ask, max_output_tokens=output_cap(drafts, len(entries), len(turn_texts))),
+        timeout_s=drafts.model.timeout_s * (1 + len(turn_texts)) / 2,
     )
+    request = render(entries, turn_texts, options)
     return request, tuple(entry.code_id for entry in entries)
 
 

@@ -21,10 +21,10 @@ from xscore.scorer.fanout import Stop, fan_out
 from xscore.scorer.hearing import Heard, hear
 from xscore.scorer.judge import Texts
 from xscore.scorer.packs import Pack
-from xscore.scorer.parse import NOTHING
 from xscore.scorer.parse_questions import Replies, read_questions
 from xscore.scorer.repair import Ask
 from xscore.scorer.run import Faults
+from xscore.scorer.scores_read import NOTHING
 from xscore.scorer.shared_drafts import chunks, most_questions, question_size, room_for_questions, shared_request
 from xscore.scorer.split import PartTally
 
