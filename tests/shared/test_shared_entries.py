@@ -61,13 +61,13 @@ def test_a_judgment_of_another_turn_is_damage() -> None:
 
 @pytest.mark.parametrize("running", ["redis"], indirect=True)
 async def test_damage_at_the_server_is_not_believed(
-    tmp_path: Path, running: ServerOfTests, server: SharedServer, link_to: NewLink
+    tmp_path: Path, running: ServerOfTests, server: SharedServer, link_to: NewLink, tenant: str
 ) -> None:
     """The memory is judged here, it is said, and the server is not asked again in this run."""
     names = ("turn", judge_key(JUDGE), 0)
     await server.keep(names, [ONE._replace(content_hash="a")])
     meddler = redis.Redis.from_url(running.url)
-    async for key in meddler.scan_iter("*judged*"):
+    async for key in meddler.scan_iter(f"*{tenant}*judged*"):
         (text,) = await meddler.hmget(key, ["a"])
         assert isinstance(text, bytes)
         await meddler.hset(key, "a", text.replace(b"0.7", b"0.9").decode())

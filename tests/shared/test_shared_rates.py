@@ -10,6 +10,7 @@ from tests.shared.conftest import NewLink
 from xscore.errors import SharedUnavailable
 from xscore.providers.rates import UNSENT, Rates, Share
 from xscore.providers.token_bucket import BURST_SHARE
+from xscore.records import RateLimits
 from xscore.settings.offline import SharedSettings
 from xscore.shared.connect import opener
 from xscore.shared.link import Link
@@ -143,3 +144,59 @@ async def test_without_the_server_this_process_keeps_to_the_limits() -> None:
     strict = SharedRates(Rates(rpm=60), Link(opener(nobody), require=True, timeout_s=0.1), bucket="h")
     with pytest.raises(SharedUnavailable):
         await strict.take(CALL)
+
+
+async def test_what_was_never_taken_does_not_come_back(link_to: NewLink, server: SharedServer) -> None:
+    """Calls before the host stated its limit took nothing of it: what they spent is a debt, and no more is lent."""
+    rates, limits = SharedRates(Rates(), link_to(), bucket="h"), {"tokens": 600_000.0}  # the burst is of 30,000
+    call = Share(1, 7_000, 6_000, 1_000)
+    for _ in range(64):
+        await rates.take(call)
+    rates.learn(RateLimits(tokens_per_minute=600_000))
+    for _ in range(60):
+        rates.settle(call, Share(1, 1_000, 900, 100))
+    for _ in range(4):
+        rates.settle(call, UNSENT)
+    await rates.aclose()
+    assert await server.take("h", {"tokens": 1}, limits) == pytest.approx(3, abs=2)  # 60,000 spent, 30,000 in the bucket
+
+
+async def test_calls_of_before_and_after_a_limit_was_known(link_to: NewLink, server: SharedServer) -> None:
+    """What either did not use goes back, once."""
+    rates, limits = SharedRates(Rates(rpm=6_000), link_to(), bucket="h"), {"tokens": 60_000.0}  # the burst is of 3,000
+    await rates.take(CALL)
+    rates.learn(RateLimits(tokens_per_minute=60_000))
+    await rates.take(CALL)
+    for spent in (UNSENT, UNSENT):
+        rates.settle(CALL, spent)
+    await rates.aclose()
+    assert await server.take("h", {"tokens": 3_000}, limits) == pytest.approx(0, abs=0.05)
+
+
+@dataclass
+class Lossy:
+    """A server that hears everything, and whose answers to one kind of request are lost."""
+
+    server: SharedServer
+    lost: str
+    heard: int = 0
+
+    def __getattr__(self, name: str) -> object:
+        return self._heard if name == self.lost else getattr(self.server, name)
+
+    async def _heard(self, *terms: object) -> None:
+        self.heard += 1
+        await getattr(self.server, self.lost)(*terms)
+        raise SharedUnavailable("the answer was lost")
+
+
+async def test_what_is_given_back_is_told_once(shared: SharedSettings, server: SharedServer) -> None:
+    """Where its answer is lost it is not said again: twice it would lend out what nobody gave back."""
+    lossy = Lossy(server, "give_back")
+    link = Link(lambda: lossy, require=True, timeout_s=1)  # type: ignore[arg-type,return-value]  # passes all on
+    rates = SharedRates(Rates(tpm=60_000), link, bucket="h")
+    await rates.take(CALL)
+    rates.settle(CALL, UNSENT)
+    await rates.aclose()
+    assert lossy.heard == 1
+    assert not link.is_away

@@ -66,6 +66,14 @@ class Link:
                 raise SharedUnavailable(error.message, hint=f"{error.hint} {_START_IT}".strip()) from error
             return otherwise
 
+    async def tell_once(self, request: Callable[[SharedServer], Awaitable[None]]) -> None:
+        """Tell it what must not be told twice and may be lost: whether it is away, the next request finds."""
+        if self.is_away:
+            return
+        with suppress(SharedUnavailable, StoreDamaged, TimeoutError):
+            async with asyncio.timeout(self._timeout_s):
+                await request(self._opened())
+
     async def until_here(self) -> None:
         """Wait while the server is away."""
         await self._here.wait()

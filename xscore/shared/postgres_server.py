@@ -113,17 +113,22 @@ class PostgresServer:
 
     async def take(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> float:
         """Take from the buckets of one host and model; return the seconds to wait."""
+        return await self._taken(bucket, amounts, limits, again=True)
+
+    async def give_back(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> None:
+        """Give back what was taken and not used."""
+        await self._taken(bucket, {kind: -amount for kind, amount in amounts.items()}, limits, again=False)
+
+    async def _taken(
+        self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float], *, again: bool
+    ) -> float:
         rates = [float(limits[kind]) for kind in amounts]
         capacities = [max(1.0, rate * BURST_SHARE) for rate in rates]
         terms = (self._tenant, digest(bucket), list(amounts), list(map(float, amounts.values())), rates, capacities)
         found = await self._rows(
-            "SELECT xscore.take(%s, %s, %s::text[], %s::float8[], %s::float8[], %s::float8[])", terms
+            "SELECT xscore.take(%s, %s, %s::text[], %s::float8[], %s::float8[], %s::float8[])", terms, again=again
         )
         return float(found[0][0])
-
-    async def give_back(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> None:
-        """Give back what was taken and not used."""
-        await self.take(bucket, {kind: -amount for kind, amount in amounts.items()}, limits)
 
     async def reserve(
         self, purse: str, usd: Decimal, *, spent: Decimal, day: str, cap_usd: Decimal, lease_s: float
@@ -151,8 +156,11 @@ class PostgresServer:
         )
         return Decimal(found[0][0]) / PICO
 
-    async def _rows(self, statement: str, terms: Sequence[object]) -> list[tuple[Any, ...]]:
-        """Ask once; once more on a new connection where one that was kept open turns out to be closed."""
+    async def _rows(self, statement: str, terms: Sequence[object], *, again: bool = True) -> list[tuple[Any, ...]]:
+        """Ask once; once more on a new connection where one that was kept open turns out to be closed.
+
+        again: whether it may be asked once more, since the server may have heard the first time.
+        """
         async with self._free:
             while True:
                 is_kept = bool(self._idle)
@@ -166,7 +174,8 @@ class PostgresServer:
                     await _leave(connection)
                     if is_kept and isinstance(error, psycopg.OperationalError | OSError):
                         await self.aclose()
-                        continue
+                        if again:
+                            continue
                     if isinstance(error, psycopg.ProgrammingError):
                         self._is_made = False  # tables were dropped, or rights are missing: look again
                     raise self._unavailable(error) from error

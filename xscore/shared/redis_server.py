@@ -54,7 +54,7 @@ class RedisServer:
         """Connect at the first request. tenant: signs that would end its part of a key are written as %…."""
         self.name = shown(url)
         self._space = f"xscore:{{{quote(tenant, safe='')}}}"
-        self._client = redis.Redis.from_url(url, retry=Retry(NoBackoff(), 1), max_connections=64, protocol=2)
+        self._client = redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), max_connections=64, protocol=2)
         self._scripts = {
             name: _Script(self._client, name) for name in ("claim", "keep", "release", "show_life", "take", "reserve")
         }

@@ -1,8 +1,9 @@
 """The seam to a shared server: judgments with claims, limits a minute, and dollars, all of one tenant.
 
 Redis and PostgreSQL implement it; `read_through`, `rates` and `dollars` put it behind what one process has. Every
-method is one round trip that happens whole or not at all, does no harm when it is done twice, and may be cancelled:
-deadlines and tries are `link`'s. It decides nothing: which limits and caps hold is told with each call, and what it
+method is one round trip that happens whole or not at all and may be cancelled: deadlines and tries are `link`'s. Done
+twice, as after a lost answer, it does no harm: a `take` that was done twice only waits longer. `give_back` alone is
+never repeated, here or by `link`. It decides nothing: which limits and caps hold is told with each call, and what it
 hands out was looked at (`entries`). Methods raise `SharedUnavailable` when the server cannot be asked or answers
 nonsense, and `StoreDamaged` for judgments that do not fit their seals.
 """
@@ -67,7 +68,7 @@ class SharedServer(Protocol):
         ...
 
     async def give_back(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> None:
-        """Give back what was taken and not used; negative amounts were used beyond it."""
+        """Give back what was taken and not used. Asked once: done twice it would lend out what nobody gave back."""
         ...
 
     async def reserve(
