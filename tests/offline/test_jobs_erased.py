@@ -9,6 +9,8 @@ from tests.offline.bureau import Bureau, bureau, judgments, questions, rows
 from tests.pipeline.conftest import shop
 from xscore.memory import erasure
 from xscore.memory.erasure.proof import prove
+from xscore.offline import job_rows
+from xscore.offline.job_results import write_results
 from xscore.pipeline.build import Pipeline
 from xscore.records.offline import Question, Questions
 
@@ -90,3 +92,18 @@ async def test_hearsay_about_it_goes(shop: Path, office: Bureau) -> None:
         )
     await erase(shop, office, identifier)
     assert rows(shop, "SELECT hash FROM hearsay") == [("another",)]
+
+
+async def test_results_are_written_after_an_erasure(shop: Path, office: Bureau, tmp_path: Path) -> None:
+    """The erased question is left out, what its memory has lost is told by a cause, and all others are ranked."""
+    identifier = await remember(shop, office)
+    asked = Questions((*questions(1).all, Question(id="odd", task=f"Is this so?\n{WORDS}")), "digest")
+    job = await office.submit(shop, asked)
+    await erase(shop, office, identifier)
+    standing = await office.finish(shop, job)
+    assert set(standing.unjudged) == {"interrupted", "unreadable"}
+    async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
+        found = await write_results(
+            pipeline.parts, job_rows.job(pipeline.store.connection, job), tmp_path / "found.jsonl"
+        )
+    assert [line.id for line in found.lines] == ["q0"] and found.rows > 0

@@ -27,7 +27,7 @@ def exit_code(found: Iterable[Standing]) -> int:
 
 def _code(found: Standing) -> int:
     if not found.is_pending:
-        return 0
+        return PENDING if found.problem == BUSY else 0
     if found.problem and found.problem != BUSY:
         return UNUSABLE
     return OVER_BUDGET if found.over_budget and not found.sent else PENDING

@@ -4,7 +4,6 @@ It sends nothing. Requests at a vendor are left alone: they are paid for.
 """
 
 import sqlite3
-from collections.abc import Callable
 
 from xscore.cache.judgments import known_among, query_id
 from xscore.offline import batch_rows, job_rows, job_steps
@@ -23,20 +22,20 @@ def known_requests(connection: sqlite3.Connection, job: Job, requests: list[Requ
     return [(question, ask) for question, ask in there if _is_known(connection, job, judged[question], asks[ask])]
 
 
-async def settle_by_cache(connection: sqlite3.Connection, job: Job, *, clock: Callable[[], float]) -> None:
-    """Settle what is planned or lost by what the cache has now; what is planned still is given up."""
-    async with JobLease(connection, job.id, clock=clock) as lease:
-        if not lease.is_ours:
-            return
-        rows = connection.execute(
-            "SELECT question, ask, state FROM job_request WHERE job = ? AND state IN ('planned', 'lost')", (job.id,)
-        ).fetchall()
-        known = set(known_requests(connection, job, [(question, ask) for question, ask, _ in rows]))
-        rest = {(question, ask): LEFT for question, ask, state in rows if state == "planned"}
-        with lease.step() as opened:
-            job_steps.found(opened, job.id, known)
-            batch_rows.lost(opened, job.id, {name: why for name, why in rest.items() if name not in known})
-            job_steps.end_if_done(opened, job.id, at=clock())
+def settle_by_cache(lease: JobLease, connection: sqlite3.Connection, job: Job, *, at: float) -> None:
+    """Settle what is planned or lost by what the cache has now; what is planned still is given up.
+
+    lease: held. at: Unix seconds. Raises StoreError where another process has taken the job over.
+    """
+    rows = connection.execute(
+        "SELECT question, ask, state FROM job_request WHERE job = ? AND state IN ('planned', 'lost')", (job.id,)
+    ).fetchall()
+    known = set(known_requests(connection, job, [(question, ask) for question, ask, _ in rows]))
+    rest = {(question, ask): LEFT for question, ask, state in rows if state == "planned"}
+    with lease.step() as opened:
+        job_steps.found(opened, job.id, known)
+        batch_rows.lost(opened, job.id, {name: why for name, why in rest.items() if name not in known})
+        job_steps.end_if_done(opened, job.id, at=at)
 
 
 def _is_known(connection: sqlite3.Connection, job: Job, turn_key: str, ask: Ask) -> bool:

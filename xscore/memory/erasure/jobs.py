@@ -10,8 +10,9 @@ import sqlite3
 
 from xscore.hashing import seal
 from xscore.memory.erasure.plan import AMONG, Plan
+from xscore.records import Cause
 
-ERASED = "erased: the question was erased"
+ERASED = f"{Cause.INTERRUPTED}: the question was erased"
 NO_PIECE = [""]
 _SHOWN = f"SELECT hash FROM content WHERE memories > 0 AND hash {AMONG}"  # noqa: S608  words are ours
 _UNASKED = """

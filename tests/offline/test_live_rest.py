@@ -1,0 +1,86 @@
+"""What batches left of a job, judged live: by one process at a time, as it was asked, and counted once."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.offline.bureau import Bureau, bureau, judgments, questions, rows
+from tests.pipeline.conftest import shop
+from xscore.errors import UsageError
+from xscore.offline import job_rows
+from xscore.offline.job_lease import JobLease
+from xscore.offline.job_results import JobResults, write_results
+from xscore.offline.judging_the_rest import judge_the_rest
+from xscore.offline.machine import BUSY
+from xscore.pipeline.build import Pipeline
+from xscore.records.offline import Questions, Standing
+
+__all__ = ["shop"]
+
+
+@pytest.fixture
+def office() -> Iterator[Bureau]:
+    """A vendor."""
+    with bureau("openai") as running:
+        yield running
+
+
+async def rest(root: Path, office: Bureau, job: str) -> Standing:
+    """Judge live what is left."""
+    async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
+        return await judge_the_rest(pipeline.parts, job)
+
+
+async def results(root: Path, office: Bureau, job: str, out: Path) -> JobResults:
+    """Write its results."""
+    async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
+        return await write_results(pipeline.parts, job_rows.job(pipeline.store.connection, job), out)
+
+
+async def test_while_it_is_judged_live_nobody_else_sends_it(shop: Path, office: Bureau) -> None:
+    """A pass that comes in the middle is told that the job is busy, and no batch is made of what is being judged."""
+    office.judge = {"pack_size": 1}
+    job = await office.submit(shop, questions(1))
+    office.server.latency_s = 0.1
+    live = asyncio.create_task(rest(shop, office, job))
+    while not office.server.counts.requests:
+        await asyncio.sleep(0.005)
+    meanwhile = await office.advance(shop, job)
+    done = await live
+    assert meanwhile.problem == BUSY and not meanwhile.sent
+    assert done.judged == done.asked == len(judgments(shop)) and not done.batches and not done.is_pending
+
+
+async def test_what_another_process_has_is_left_to_it(shop: Path, office: Bureau) -> None:
+    """It is said, and nothing is judged."""
+    job = await office.submit(shop, questions(1))
+    async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
+        async with JobLease(pipeline.store.connection, job, clock=office.clock):
+            found = await rest(shop, office, job)
+    assert found.problem == BUSY and found.planned == 1 and not office.server.counts.requests
+
+
+async def test_a_file_that_is_gone_blocks_nothing(shop: Path, office: Bureau, tmp_path: Path) -> None:
+    """Asked in a file that was deleted since, a question is judged live, and ranked."""
+    (shop / "note.txt").write_text("for a while\n")
+    asked = Questions(tuple(replace(one, file=str(shop / "note.txt")) for one in questions(1).all), "digest")
+    job = await office.submit(shop, asked)
+    (shop / "note.txt").unlink()
+    done = await rest(shop, office, job)
+    found = await results(shop, office, job, tmp_path / "found.jsonl")
+    assert done.judged == done.asked > 0 and found.coverage.judged == done.judged and found.rows
+
+
+async def test_a_change_that_the_judge_was_shown_is_not_judged_under_its_old_name(shop: Path, office: Bureau) -> None:
+    """With judge.context full the file has changed since: nothing is sent, and the way on is said."""
+    office.judge = {"context": "full"}
+    (shop / "note.txt").write_text("for a while\n")
+    asked = Questions(tuple(replace(one, file=str(shop / "note.txt")) for one in questions(1).all), "digest")
+    job = await office.submit(shop, asked)
+    (shop / "note.txt").write_text("for another while\n")
+    done = await rest(shop, office, job)
+    assert not office.server.counts.requests and "submit the list again" in str(done.remarks)
