@@ -182,6 +182,20 @@ async def test_results_go_nowhere_but_to_a_plain_file(shop: Path, server: OpenAI
     assert not server.counts.requests
 
 
+@pytest.mark.parametrize("name", ["list.jsonl", "list.parquet", "other.jsonl"])
+async def test_results_never_overwrite_a_list(shop: Path, server: OpenAIServer, tmp_path: Path, name: str) -> None:
+    """The list itself, by whatever name, and any other list are refused before anything is spent."""
+    given, out = tmp_path / "given.jsonl", tmp_path / name
+    given.write_text('{"id": "a", "task": "why?"}\n')
+    if name == "other.jsonl":
+        out.write_text('\n{"id": "b", "task": "how?"}\n')
+    else:
+        out.hardlink_to(given)
+    with pytest.raises(UsageError, match="is a list of questions"):
+        await judged(shop, settings_for(server), out=out, questions_file=given)
+    assert "task" in out.read_text() and not server.counts.requests
+
+
 def test_many_rows_are_joined_in_their_order(tmp_path: Path) -> None:
     """Rows beyond what is held in memory come from parts on the disk, of which nothing is left."""
     out = tmp_path / "r.parquet"

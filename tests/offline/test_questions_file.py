@@ -47,6 +47,7 @@ def test_lines_become_questions(tmp_path: Path) -> None:
         '{"id": "1\\n2", "task": "t"}',
         '{"id": "1", "task": "t", "query": "q"}',
         '{"id": "1", "task": "t", "file": null}',
+        '{"id": "1", "task": "t", "file": "a\\u0000.py"}',
         '{"id": "1", "task": "t", "task": "u"}',
         '{"id": "1", "task": "\\ud800"}',
         f'{{"id": "{"x" * 201}", "task": "t"}}',

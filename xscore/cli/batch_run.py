@@ -76,7 +76,13 @@ def run(queries: Path, flags: Flags) -> int:
     hurries = settings.settings.budget.deadline_s is not None
     watch = Watch(terminal, agreed=flags.agreed, hurries=hurries, called="This list")
     given = flags.given
-    wishes = JobWishes(out=given["out"], workers=given["workers"], engine=given["engine"] or "", started=BEGAN)
+    wishes = JobWishes(
+        out=given["out"],
+        questions_file=queries,
+        workers=given["workers"],
+        engine=given["engine"] or "",
+        started=BEGAN,
+    )
     found = in_pipeline(lambda open_: run_list(open_.parts, asked, scope=flags.scope, wishes=wishes), settings, watch)
     return show(found, terminal)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from xscore.cli.options import Flags
 from xscore.cli.progress import Watch
+from xscore.errors import UsageError
 
 if TYPE_CHECKING:
     from xscore.memory.store import Store
@@ -21,16 +22,22 @@ T = TypeVar("T")
 
 
 def read_settings(flags: Flags, *, start: Path = Path()) -> "Loaded":
-    """Layer the settings for the repository around `start`; what the flags override is theirs."""
+    """Layer the settings for the repository around `start`; what the flags override is theirs.
+
+    Raises UsageError for a value that cannot be, and where --require-shared has no server to require.
+    """
     from xscore.paths import find_root, user_config_file
     from xscore.settings import load
 
-    return load(
+    found = load(
         repo_root=find_root(start.resolve()).path,
         user_file=user_config_file(),
         environ=os.environ,
         flags=flags.overrides,
     )
+    if flags.given.get("require_shared") and not found.settings.shared.url.get_secret_value():
+        raise UsageError("--require-shared: no shared server is set", hint="Set shared.url (XSCORE_SHARED_URL).")
+    return found
 
 
 def in_pipeline(

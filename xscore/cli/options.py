@@ -43,6 +43,7 @@ OVERRIDES: dict[str, tuple[str, ...]] = {
     "strict": ("routing.strict",),
     "replay": ("judge.replay",),
     "key_file": ("cache.key_file",),
+    "require_shared": ("shared.require",),
 }
 """Flag -> settings it overrides. `--threshold` speaks of whichever judge is at work."""
 

@@ -86,6 +86,8 @@ def _check(flags: Flags) -> None:
         raise UsageError("--since, --changed and --all say different things", hint="Give one of them.")
     if given["live"] and given["batch"]:
         raise UsageError("--live and --batch say different things", hint="Give one of them.")
+    if given["batch"] and given["require_shared"]:
+        raise UsageError("--require-shared: a batch asks no shared server", hint="Give it with --live.")
 
 
 def _asked(pipeline: "Pipeline", flags: Flags) -> "Questions":
@@ -143,6 +145,8 @@ def _as_json(parts: "Parts", plan: "LivePlan", only: frozenset[str] | None) -> "
         "cached": plan.cached,
         "hit_rate": None if plan.hit_rate is None else round(plan.hit_rate, 6),
         "to_judge": plan.to_judge,
+        "elsewhere": plan.elsewhere,
+        "elsewhere_jobs": list(plan.elsewhere_jobs),
         "calls": judge.calls if judge else 0,
         "input_tokens": judge.input_tokens if judge else 0,
         "output_tokens": judge.output_tokens if judge else 0,

@@ -18,7 +18,7 @@ from xscore.offline.job_desk import JobDesk
 from xscore.offline.job_progress import JobProgress
 from xscore.offline.job_rows import Command
 from xscore.offline.live import LiveEnd, QuestionEnd, judge_all, judge_live
-from xscore.offline.live_plan import LivePlan, confirm, plan_live
+from xscore.offline.live_plan import LivePlan, confirm, plan_live, warn
 from xscore.offline.prepared import Memories, Prepared, memories, prepare
 from xscore.offline.results import Known, QuestionLine
 from xscore.offline.results_file import ResultsFile, check_place
@@ -37,6 +37,8 @@ class JobWishes:
 
     command: Command = "run"
     out: Path | None = None
+    questions_file: Path | None = None
+    """The file that the list was read from, which results must not overwrite; None: it is from nowhere."""
     workers: int = 1
     engine: str = ""
     """`ray`: actors of Ray judge, so many as there are workers; empty: this process, or processes of this machine."""
@@ -98,7 +100,7 @@ async def run_list(parts: Parts, questions: Questions, *, scope: Scope, wishes: 
     """
     started = time.monotonic() if wishes.started is None else wishes.started
     if wishes.out is not None:
-        check_place(wishes.out, store_dir=parts.store.path.parent)
+        check_place(wishes.out, store_dir=parts.store.path.parent, questions=wishes.questions_file)
     if wishes.engine:
         ray_engine.check(parts)
     found, plan = plan_list(parts, questions, scope=scope, only=wishes.only)
@@ -116,7 +118,9 @@ def plan_list(
     parts.index()
     parts.observer.stage("pool")
     found = memories(parts, scope, only=only)
-    return found, plan_live(parts, prepare(parts, enumerate(questions.all), found))
+    plan = plan_live(parts, prepare(parts, enumerate(questions.all), found))
+    warn(parts, plan)
+    return found, plan
 
 
 @dataclass(slots=True)

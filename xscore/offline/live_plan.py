@@ -4,14 +4,17 @@ It goes by sizes (`forecast`), no prompt is drafted. Questions of which nothing 
 their forecast is made once. Trade-off: of such questions the first one's length stands for all.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
+from xscore.cache.keys import judge_key
 from xscore.cost_reports.caps import caps_of, standing
 from xscore.errors import UsageError
+from xscore.offline import job_rows
 from xscore.offline.job_rows import JobQuestion
 from xscore.offline.prepared import Prepared
+from xscore.offline.under_way import under_way
 from xscore.pipeline.parts import Parts
 from xscore.providers.prices import batch_price
 from xscore.records import CapLeft, Estimate, JudgeEstimate, Usage
@@ -25,6 +28,9 @@ class LivePlan:
     """Each question as it is to be judged, with what the cache has of it."""
     candidates: int = 0
     cached: int = 0
+    elsewhere: int = 0
+    """Of those to judge, what batches under way are having judged: it would be paid for twice."""
+    elsewhere_jobs: tuple[str, ...] = ()
     estimate: JudgeEstimate | None = None
     """Summed up; None: there is no question."""
 
@@ -41,7 +47,7 @@ class LivePlan:
 
 def plan_live(parts: Parts, questions: Iterable[Prepared]) -> LivePlan:
     """Go through the questions once and add up. Raises what preparing raises."""
-    plan = LivePlan()
+    plan, others = LivePlan(), _Others.of(parts)
     unknown: JudgeEstimate | None = None
     whole: JudgeEstimate | None = None
     for prepared in questions:
@@ -60,6 +66,7 @@ def plan_live(parts: Parts, questions: Iterable[Prepared]) -> LivePlan:
         )
         plan.candidates += len(pool.candidates)
         plan.cached += hits
+        others.meet(plan, prepared)
         if pool.misses is pool.candidates:
             found = unknown = unknown or parts.judge.forecast(prepared.turn, pool)
         else:
@@ -67,6 +74,41 @@ def plan_live(parts: Parts, questions: Iterable[Prepared]) -> LivePlan:
         whole = found if whole is None else _sum(whole, found)
     plan.estimate = whole
     return plan
+
+
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """Jobs under way of the same judge, and the contents they are having judged by turn key."""
+
+    work: Mapping[str, Mapping[str, frozenset[str]]]
+
+    @classmethod
+    def of(cls, parts: Parts) -> "_Others":
+        connection, key = parts.store.connection, judge_key(parts.judge.identity)
+        found = job_rows.jobs(connection, under_way=True) if parts.judge.is_model else []
+        return cls({job.id: under_way(connection, [job.id]) for job in found if job.judge == key})
+
+    def meet(self, plan: LivePlan, prepared: Prepared) -> None:
+        """Count what of a question is under way."""
+        met: set[str] = set()
+        for job, work in self.work.items():
+            contents = work.get(prepared.key, frozenset())
+            theirs = {miss.content_hash for miss in prepared.pool.misses if miss.content_hash in contents}
+            if theirs and job not in plan.elsewhere_jobs:
+                plan.elsewhere_jobs += (job,)
+            met |= theirs
+        plan.elsewhere += len(met)
+
+
+def warn(parts: Parts, plan: LivePlan) -> None:
+    """Say, before anything is paid for, what batches under way are having judged."""
+    if not plan.elsewhere:
+        return
+    job, *_ = plan.elsewhere_jobs
+    parts.observer.note(
+        f"{plan.elsewhere:,} to judge are under way by batch in {', '.join(plan.elsewhere_jobs)}: live calls pay for"
+        f" them again. `xscore batch wait {job}` or `xscore batch cancel {job}` first spares that."
+    )
 
 
 def confirm(parts: Parts, plan: LivePlan, *, by_batch: bool = False) -> None:

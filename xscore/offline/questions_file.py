@@ -34,6 +34,13 @@ class _Line(BaseModel):
             raise ValueError("it is blank")
         return given
 
+    @field_validator("file")
+    @classmethod
+    def _names_a_file(cls, given: str) -> str:
+        if "\0" in given:
+            raise ValueError("it has a character that no file's name can have")
+        return given
+
     @field_validator("id")
     @classmethod
     def _on_one_line(cls, given: str) -> str:
@@ -53,6 +60,16 @@ def read(path: Path) -> Questions:
     if len(data) > MAX_BYTES:
         raise UsageError(f"standard input {TOO_LARGE}", hint="Ask fewer questions at a time.")
     return parse(data, "standard input")
+
+
+def is_list(path: Path) -> bool:
+    """Whether a file that is there begins with a question: results must not take its place."""
+    try:
+        with path.open("rb") as file:
+            first = next((line for line in file if line.strip()), b"")
+        return bool(parse(first, str(path)).all)
+    except (OSError, UsageError):
+        return False
 
 
 def parse(data: bytes, name: str) -> Questions:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from xscore.errors import UsageError
+from xscore.offline.questions_file import is_list
 from xscore.offline.results import Row
 
 ROWS_AT_ONCE = 20_000
@@ -21,18 +22,31 @@ ROWS_AT_ONCE = 20_000
 KINDS = (".parquet", ".jsonl")
 
 
-def check_place(path: Path, *, store_dir: Path) -> None:
-    """Raise UsageError where no results of this name can be written, before anything is spent."""
+def check_place(path: Path, *, store_dir: Path, questions: Path | None = None) -> None:
+    """Raise UsageError where no results of this name can be written, before anything is spent.
+
+    questions: the file that the list was read from.
+    """
     if path.suffix not in KINDS:
         raise UsageError(f"--out: {path} names neither Parquet nor JSON lines", hint="End it in .parquet or .jsonl.")
     if path.resolve().is_relative_to(store_dir.resolve()):
         raise UsageError(f"--out: {path} lies in the store's own folder", hint="Name a file elsewhere.")
     if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
         raise UsageError(f"--out: {path} is there and is no plain file", hint="Name another file.")
+    if _is_of_questions(path, questions):
+        raise UsageError(f"--out: {path} is a list of questions", hint="Name another file: it would be overwritten.")
     if not path.parent.is_dir():
         raise UsageError(f"--out: {path.parent} is no folder", hint="Make the folder first.")
     if not os.access(path.parent, os.W_OK):
         raise UsageError(f"--out: {path} cannot be written", hint="Name a file in a folder of yours.")
+
+
+def _is_of_questions(path: Path, questions: Path | None) -> bool:
+    """Whether it is the list itself, by whatever name, or some other list."""
+    try:
+        return (questions is not None and path.samefile(questions)) or is_list(path)
+    except OSError:
+        return False  # one of the two is not there
 
 
 @dataclass(slots=True)

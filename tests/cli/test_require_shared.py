@@ -1,0 +1,69 @@
+"""`--require-shared` at every command that has it: no server set, or none there, and nothing is sent."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.pipeline.conftest import shop
+from tests.servers.openai_server import OpenAIServer
+
+__all__ = ["shop"]
+
+LIST = '{"id": "a", "task": "is the discount taken once?"}\n'
+JUDGE = ("--judge", "openai:judge-2", "--require-shared")
+COMMANDS = {
+    "ask": ("ask", "why?", "--no-answer", *JUDGE),
+    "context": ("context", "why?", *JUDGE),
+    "run": ("batch", "run", "q.jsonl", *JUDGE),
+    "rescore": ("rescore", "--all", "--queries", "q.jsonl", *JUDGE),
+}
+SENDING_NOTHING = {
+    "estimate": ("estimate", "why?", *JUDGE),
+    "dry": ("rescore", "--all", "--queries", "q.jsonl", "--dry-run", *JUDGE),
+    "eval": ("eval", "gold.jsonl", *JUDGE),
+    "continue": ("continue", *JUDGE),
+}
+
+
+@pytest.fixture
+def server() -> Iterator[OpenAIServer]:
+    """A loopback judge."""
+    with OpenAIServer() as running:
+        yield running
+
+
+@pytest.fixture
+def run(inside: Run, server: OpenAIServer, shop: Path) -> Run:
+    """Run a command in the shop, with a judge and perhaps a shared server."""
+    (shop / "q.jsonl").write_text(LIST)
+    (shop / "gold.jsonl").write_text('{"id": "a", "query": "why?", "gold": [{"path": "README.md"}]}\n')
+    return lambda *arguments, **environ: inside(
+        *arguments, cwd=shop, environ={"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-test-000000", **environ}
+    )
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, *SENDING_NOTHING])
+def test_without_a_server_it_is_refused(run: Run, server: OpenAIServer, name: str) -> None:
+    """Where shared.url names none there is nothing to require: exit 2, before anything is opened or sent."""
+    done = run(*(COMMANDS | SENDING_NOTHING)[name])
+    assert done.returncode == 2 and "XSCORE_SHARED_URL" in done.stderr, done.stderr
+    assert not server.counts.requests
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "run" else pytest.mark.verify) for name in COMMANDS]
+)
+def test_with_a_server_that_is_away_nothing_is_sent(run: Run, server: OpenAIServer, name: str) -> None:
+    """A server that cannot be asked ends the command with exit 6, whatever the settings say."""
+    away = {"XSCORE_SHARED_URL": "redis://127.0.0.1:1", "XSCORE_SHARED_TIMEOUT_S": "0.2", "XSCORE_JUDGE_PROBE": "false"}
+    done = run(*COMMANDS[name], **away)
+    assert done.returncode == 6, done.stdout + done.stderr
+    assert not server.counts.requests
+
+
+def test_a_batch_asks_no_shared_server(run: Run) -> None:
+    """So with `rescore --batch` it is refused rather than passed over."""
+    done = run("rescore", "--all", "--batch", *JUDGE)
+    assert done.returncode == 2 and "--live" in done.stderr
