@@ -22,6 +22,7 @@
         ├── QuotaExhausted               stops the run
         ├── AuthenticationFailed         stops the run
         ├── UnknownModel                 stops the run
+        ├── NoBatchApi                   stops the run
         ├── RequestRejected              this request will never pass
         └── PromptTooLong                this request will never pass
             └── PromptCut                this request will never pass, may have been charged
@@ -196,6 +197,13 @@ class UnknownModel(ProviderError):
     """The host does not serve this model."""
 
     kind = "unknown_model"
+    stops_run = True
+
+
+class NoBatchApi(ProviderError):
+    """The host serves no Batch API: nothing of the batch came to be there."""
+
+    kind = "no_batch_api"
     stops_run = True
 
 

@@ -10,6 +10,10 @@ import pytest
 from aiohttp import web
 
 from tests.servers.threaded import Threaded, serve_app
+from xscore.providers.batches import batch_host
+from xscore.providers.spec import Spec
+from xscore.records.offline import Fate
+from xscore.settings import OpenAISettings, Settings
 
 INPUT_BYTES = 60_000_000
 MOST_BYTES = 12_000_000
@@ -124,3 +128,27 @@ def test_no_batch_stands_in_memory(sink: Sink, tmp_path: Path, name: str) -> Non
     assert found["count"] == RESULTS
     assert found["up"] < MOST_BYTES and found["down"] < MOST_BYTES, found
     assert name == "openai" or sink.ends == b'{"requests":[]}'
+
+
+class Lines(Sink):
+    """A server whose results are as a test has them."""
+
+    def __init__(self, *lines: bytes) -> None:
+        super().__init__()
+        self.lines = lines
+
+    async def _results(self, request: web.Request) -> web.StreamResponse:
+        return web.Response(body=b"\n".join(self.lines))
+
+
+async def test_a_line_that_cannot_be_read_is_told_and_the_rest_is_read() -> None:
+    """Neither a line without an end nor one that is no JSON stops the others; a success without a reply is charged."""
+    good = {"custom_id": "xs_1-q3-a0", "response": {"status_code": 200, "body": []}}
+    lines = b'{"custom_id":"' + b"x" * 17 * 1024 * 1024, b"", b"<html>", json.dumps(good).encode()
+    with Lines(*lines) as server:
+        host = batch_host(Spec("openai", "m"), Settings(openai=OpenAISettings(base_url=f"http://{server.host}/v1")))
+        seen = await host.look("batch_1")
+        found = [result async for result in host.results(seen, model="m")]
+        await host.aclose()
+    assert [one.custom_id for one in found] == ["", "", "xs_1-q3-a0"]
+    assert {one.fate for one in found} == {Fate.ERRED} and all(one.is_charged for one in found)

@@ -12,10 +12,9 @@ from datetime import datetime
 from typing import IO, Any
 from urllib.parse import quote
 
-from xscore.errors import ProviderError
 from xscore.providers.anthropic_errors import ANTHROPIC
 from xscore.providers.batch_calls import BatchCalls, identity, size_of, upload_timeout_s
-from xscore.providers.batch_fates import answered, failed
+from xscore.providers.batch_fates import answered, failed, unreadable
 from xscore.providers.reply_bounds import PIECE_BYTES
 from xscore.providers.reply_facts import count, section
 from xscore.providers.wire import WireProvider
@@ -87,16 +86,9 @@ class AnthropicBatches:
 
     async def cancel(self, vendor_id: str) -> BatchSeen:
         """Ask for it to be cancelled; a batch that is over comes back as it stands."""
-        import httpx2
-
         path, of = f"{_at(vendor_id)}/cancel", f"batch {vendor_id}"
-        try:
-            return self._seen(await self._calls.once(lambda client: client.post(path, cast_to=httpx2.Response), of=of))
-        except ProviderError:
-            seen = await self.look(vendor_id)
-            if seen.state is BatchState.WORKING:
-                raise
-            return seen
+        found = await self._calls.cancel(path, of=of, look=lambda: self.look(vendor_id))
+        return found if isinstance(found, BatchSeen) else self._seen(found)
 
     async def results(self, seen: BatchSeen, *, model: str) -> AsyncGenerator[BatchResult, None]:
         """Yield what became of each request.
@@ -106,17 +98,16 @@ class AnthropicBatches:
         path, of = f"{_at(seen.vendor_id)}/results", f"results of batch {seen.vendor_id}"
         async with aclosing(self._calls.lines(path, of=of, results=seen.requests)) as lines:
             async for line in lines:
-                if (result := self._result(line, model)) is not None:
-                    yield result
+                yield self._result(line, model)
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._provider.aclose()
 
-    def _result(self, line: Mapping[str, Any], model: str) -> BatchResult | None:
+    def _result(self, line: Mapping[str, Any], model: str) -> BatchResult:
         custom_id, result = line.get("custom_id"), section(line, "result")
         if not isinstance(custom_id, str):
-            return None
+            return unreadable()
         kind = str(result.get("type"))
         if kind in NOT_RUN:
             return BatchResult(custom_id=custom_id, fate=NOT_RUN[kind], detail=kind)

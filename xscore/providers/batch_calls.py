@@ -14,12 +14,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing
 from typing import IO, Any
 
-from xscore.errors import CallTimedOut, ProviderError, RequestRejected, UnreadableResponse, UsageError
+from xscore.errors import CallTimedOut, NoBatchApi, ProviderError, RequestRejected
 from xscore.providers.connection import Connection
 from xscore.providers.gate import FIRST_BACKOFF_S
 from xscore.providers.reply_bounds import MIB, asking_for
 from xscore.providers.retrying import may_retry
 from xscore.providers.wire_errors import Vocabulary
+from xscore.records.offline import BatchSeen, BatchState
 
 LOOK_TIMEOUT_S = 30.0
 """Deadline of a look, a page of a list, and of the next bytes of a stream."""
@@ -36,7 +37,8 @@ CLOCKS_APART_S = 3_600.0
 """How far the vendor's clock may be behind ours before a batch is not found again."""
 PAGES = 1_000
 """Of a list, read at most: 100,000 batches or files."""
-ABSENT = (404, 405, 501)
+GONE = 404
+ABSENT = (GONE, 405, 501)
 """Statuses of a path that a host does not serve, and of a batch or file that is not there."""
 
 _ID = re.compile(r"[!-~]{1,256}")
@@ -62,8 +64,8 @@ class BatchCalls:
     async def once(self, send: Send, *, timeout_s: float = CREATE_TIMEOUT_S, of: str = "") -> dict[str, Any]:
         """Send once and return the JSON object that came.
 
-        of: the batch or file that the path names; empty: a path that every Batch API has, so that its absence is a
-        UsageError.
+        of: the batch or file that the path names; empty: a path that every Batch API has, so that its absence is
+        NoBatchApi.
         """
         connection = self.connection
         sdk = connection.open()
@@ -93,24 +95,39 @@ class BatchCalls:
         options = {"params": query} if query else {}
         return await self.again(lambda client: client.get(path, cast_to=httpx2.Response, options=options), of=of)
 
+    async def cancel(
+        self, path: str, *, of: str, look: Callable[[], Awaitable[BatchSeen]]
+    ) -> dict[str, Any] | BatchSeen:
+        """Ask for a batch to be cancelled; one that is over already comes back as `look` sees it."""
+        import httpx2
+
+        try:
+            return await self.once(lambda client: client.post(path, cast_to=httpx2.Response), of=of)
+        except ProviderError:
+            seen = await look()
+            if seen.state is BatchState.WORKING:
+                raise
+            return seen
+
     async def listed(
         self,
         path: str,
         *,
         cursor: str,
         created_at: Callable[[Mapping[str, Any]], float],
-        since: float,
+        since: float | None,
         **query: str | int,
     ) -> AsyncGenerator[Mapping[str, Any], None]:
-        """Yield the entries of a list, newest first, that were created from `since` on, by whichever clock.
+        """Yield the entries of a list, newest first, that were created from `since` on, by whichever clock; None: all.
 
-        cursor: name of the field that asks for the page after an entry.
+        cursor: name of the field that asks for the page after an entry. created_at: 0 where it cannot be read, which
+        ends nothing.
         """
         for _ in range(PAGES):
             page = await self.get(path, query={"limit": 100, **query})
             entries = [entry for entry in _list(page.get("data")) if isinstance(entry, Mapping)]
             for entry in entries:
-                if created_at(entry) < since - CLOCKS_APART_S:
+                if since is not None and 0 < created_at(entry) < since - CLOCKS_APART_S:
                     return
                 yield entry
             last = entries[-1].get("id") if entries else None
@@ -119,7 +136,7 @@ class BatchCalls:
             query[cursor] = last
 
     async def lines(self, path: str, *, of: str, results: int) -> AsyncGenerator[Mapping[str, Any], None]:
-        """Yield the JSON objects of a stream of lines, each once; a line that is none is left out.
+        """Yield the JSON objects of a stream of lines, each once; one that is none or too long is empty.
 
         results: how many there may be.
         """
@@ -134,8 +151,7 @@ class BatchCalls:
                         if name in before:
                             continue
                         given.add(name)
-                        if (found := _object(line)) is not None:
-                            yield found
+                        yield _object(line)
             except ProviderError as error:
                 failed += 1
                 await self._wait(failed, error)
@@ -158,6 +174,7 @@ class BatchCalls:
             raise self._translated(error, of) from error
 
     async def _split(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Give the lines that are not blank; of one that is too long its beginning, which is no JSON."""
         rest = bytearray()
         while True:
             async with asyncio.timeout(LOOK_TIMEOUT_S):
@@ -166,13 +183,12 @@ class BatchCalls:
                 break
             *lines, last = piece.split(b"\n")
             for line in lines:
-                yield bytes(rest + line)
+                if whole := bytes(rest + line).strip():
+                    yield whole
                 rest.clear()
-            rest += last
-            if len(rest) > LINE_BYTES:
-                raise self._endless()
-        if rest:
-            yield bytes(rest)
+            rest += last[: LINE_BYTES + 1 - len(rest)]
+        if whole := bytes(rest).strip():
+            yield whole
 
     async def _wait(self, failed: int, error: ProviderError) -> None:
         """Wait before another attempt; raise the error where there is none to make."""
@@ -181,15 +197,15 @@ class BatchCalls:
         least = max(error.retry_after_s or 0.0, FIRST_BACKOFF_S * 2.0 ** (failed - 1))
         await self._sleep(least + self._jitter() * FIRST_BACKOFF_S)
 
-    def _translated(self, error: Exception, of: str) -> ProviderError | UsageError:
-        host = self.connection.host
-        if getattr(error, "status_code", None) not in ABSENT:
+    def _translated(self, error: Exception, of: str) -> ProviderError:
+        host, status = self.connection.host, getattr(error, "status_code", None)
+        if status not in ABSENT:
             return self.connection.translated(error)
-        if of:
+        if of and status == GONE:
             return RequestRejected(
                 f"{host} knows no {of}", hint="It may have been deleted there, or belong to another account or key."
             )
-        return UsageError(
+        return NoBatchApi(
             f"{host} has no Batch API", hint="`xscore batch run --live` does the same job through live calls."
         )
 
@@ -198,13 +214,6 @@ class BatchCalls:
         return CallTimedOut(
             f"{host} did not answer within {timeout_s:g} s",
             hint=f"Try again; check that the Batch API is served at {host} ({setting}).",
-        )
-
-    def _endless(self) -> UnreadableResponse:
-        host = self.connection.host
-        return UnreadableResponse(
-            f"{host} sent more than {LINE_BYTES:,} bytes as one result",
-            hint=f"Check what answers at {host}; nothing more was read of it.",
         )
 
 
@@ -228,12 +237,12 @@ def identity(found: Mapping[str, Any], words: Vocabulary, *, host: str) -> str:
     return name
 
 
-def _object(line: bytes) -> Mapping[str, Any] | None:
+def _object(line: bytes) -> Mapping[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _list(value: object) -> list[Any]:

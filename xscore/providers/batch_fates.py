@@ -7,11 +7,13 @@ told. Names of causes that we know are. The trade-off: a cause without a known n
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from xscore.errors import PromptTooLong, ProviderError, RequestRejected
+from xscore.errors import PromptTooLong, ProviderError, RequestRejected, UnreadableResponse
 from xscore.providers.clean_text import cleaned
 from xscore.providers.wire_errors import Vocabulary, unwrapped
 from xscore.records import Completion, Finish, RateLimits, Request, Stage, Usage
 from xscore.records.offline import BatchResult, Fate
+
+BARE = "a success without a reply"
 
 
 class Reading(Protocol):
@@ -40,9 +42,18 @@ def answered(
         found = replies.completion(body, request, host=host, secret=secret, limits=RateLimits())
     except ProviderError as error:
         return BatchResult(
-            custom_id=custom_id, fate=_fate(type(error)), detail="a success without a reply", tells=(error.kind,)
+            custom_id=custom_id,
+            fate=_fate(type(error)),
+            detail=BARE,
+            tells=(error.kind,),
+            is_charged=isinstance(error, UnreadableResponse),
         )
     return BatchResult(custom_id=custom_id, fate=Fate.ANSWERED, completion=cleaned(found, secret=secret))
+
+
+def unreadable(custom_id: str = "") -> BatchResult:
+    """Return the result of a request that the host says it answered, and whose reply is none; no id: of any."""
+    return BatchResult(custom_id=custom_id, fate=Fate.ERRED, detail=BARE, is_charged=True)
 
 
 def failed(custom_id: str, body: object, *, words: Vocabulary, model: str, status: int | None = None) -> BatchResult:

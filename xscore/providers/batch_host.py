@@ -10,6 +10,7 @@ from typing import IO, Protocol
 
 from xscore.errors import (
     AuthenticationFailed,
+    NoBatchApi,
     PromptTooLong,
     ProviderError,
     QuotaExhausted,
@@ -23,6 +24,7 @@ from xscore.records.offline import BatchLimits, BatchResult, BatchSeen
 
 NOT_CREATED: tuple[type[ProviderError], ...] = (
     AuthenticationFailed,
+    NoBatchApi,
     PromptTooLong,
     QuotaExhausted,
     RateLimited,
@@ -36,7 +38,7 @@ NOT_CREATED: tuple[type[ProviderError], ...] = (
 class BatchHost(Protocol):
     """One vendor's Batch API, at one host.
 
-    Methods raise leaves of `ProviderError`, and UsageError where the host has no Batch API at all.
+    Methods raise leaves of `ProviderError`.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 It holds the table of dialects that have one, and nothing of how they speak. A host is reached exactly as the live calls
 reach it: same key, route, certificates and bounds. The trade-off: whether a host that calls itself compatible has a
-Batch API at all is known only once it is asked, and is then a UsageError.
+Batch API at all is known only once it is asked: NoBatchApi.
 """
 
 from importlib import import_module

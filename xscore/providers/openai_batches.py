@@ -11,9 +11,9 @@ from contextlib import aclosing
 from typing import IO, Any
 from urllib.parse import quote
 
-from xscore.errors import ProviderError, RateLimited
+from xscore.errors import RateLimited
 from xscore.providers.batch_calls import BatchCalls, identity, size_of, upload_timeout_s
-from xscore.providers.batch_fates import answered, failed
+from xscore.providers.batch_fates import answered, failed, unreadable
 from xscore.providers.openai_errors import OPENAI
 from xscore.providers.reply_facts import count, section
 from xscore.providers.wire import WireProvider
@@ -102,15 +102,18 @@ class OpenAIBatches:
         )
 
     async def find(self, *, mark: str, since: float, requests: int) -> Sequence[BatchSeen]:
-        """Return the batches of this mark."""
-        entries = self._calls.listed("/batches", cursor="after", created_at=_created_at, since=since)
+        """Return the newest batch of this mark, whenever the vendor's clock says that it was created."""
+        entries = self._calls.listed("/batches", cursor="after", created_at=_created_at, since=None)
         async with aclosing(entries):
-            return [self._seen(entry) async for entry in entries if _mark(entry) == mark]
+            async for entry in entries:
+                if _mark(entry) == mark:
+                    return [self._seen(entry)]
+        return []
 
     async def find_file(self, *, mark: str, since: float) -> str:
         """Return the id of the newest upload that bears this mark; empty where there is none."""
         entries = self._calls.listed(
-            "/files", cursor="after", created_at=_created_at, since=since, purpose="batch", order="desc"
+            "/files", cursor="after", created_at=_created_at, since=None, purpose="batch", order="desc"
         )
         async with aclosing(entries):
             async for entry in entries:
@@ -124,16 +127,9 @@ class OpenAIBatches:
 
     async def cancel(self, vendor_id: str) -> BatchSeen:
         """Ask for it to be cancelled; a batch that is over comes back as it stands."""
-        import httpx2
-
         path, of = f"/batches/{quote(vendor_id, safe='')}/cancel", f"batch {vendor_id}"
-        try:
-            return self._seen(await self._calls.once(lambda client: client.post(path, cast_to=httpx2.Response), of=of))
-        except ProviderError:
-            seen = await self.look(vendor_id)
-            if seen.state is BatchState.WORKING:
-                raise
-            return seen
+        found = await self._calls.cancel(path, of=of, look=lambda: self.look(vendor_id))
+        return found if isinstance(found, BatchSeen) else self._seen(found)
 
     async def results(self, seen: BatchSeen, *, model: str) -> AsyncGenerator[BatchResult, None]:
         """Yield what became of each request that the files of results and of errors tell of."""
@@ -141,17 +137,16 @@ class OpenAIBatches:
             path, of = f"/files/{quote(file_id, safe='')}/content", f"file {file_id}"
             async with aclosing(self._calls.lines(path, of=of, results=seen.requests)) as lines:
                 async for line in lines:
-                    if (result := self._result(line, model)) is not None:
-                        yield result
+                    yield self._result(line, model)
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._provider.aclose()
 
-    def _result(self, line: Mapping[str, Any], model: str) -> BatchResult | None:
+    def _result(self, line: Mapping[str, Any], model: str) -> BatchResult:
         custom_id = line.get("custom_id")
         if not isinstance(custom_id, str):
-            return None
+            return unreadable()
         response = section(line, "response")
         code = section(line, "error").get("code")
         if isinstance(code, str) and code in NOT_RUN:
@@ -160,7 +155,9 @@ class OpenAIBatches:
         if status is None:
             return failed(custom_id, line.get("error"), words=OPENAI, model=model)
         body = response.get("body")
-        if status != 200 or not isinstance(body, Mapping):
+        if status == 200 and not isinstance(body, Mapping):
+            return unreadable(custom_id)
+        if not isinstance(body, Mapping) or status != 200:
             return failed(custom_id, body, words=OPENAI, model=model, status=status)
         connection = self._provider.connection
         replies = self._provider.dialect.replies

@@ -101,6 +101,7 @@ class BatchResult:
     """What became of one request."""
 
     custom_id: str
+    """Empty: a line that cannot be read, whosever it is."""
     fate: Fate
     completion: Completion | None = None
     """Of an answered one."""
@@ -108,6 +109,8 @@ class BatchResult:
     """Of one without an answer: why; never in the host's own sentences, which may repeat the prompt."""
     tells: tuple[str, ...] = field(default=())
     """Kinds of errors (`XscoreError.kind`) that apply, for the repair ladder: `prompt_too_long`, say."""
+    is_charged: bool = False
+    """Of one without an answer: the host counts it as answered, though nothing of it can be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
