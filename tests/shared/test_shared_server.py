@@ -1,5 +1,6 @@
 """The seam to a shared server, on real ones: judgments and claims, rates, dollars; tenants apart."""
 
+import asyncio
 from collections.abc import Sequence
 from decimal import Decimal
 
@@ -88,6 +89,7 @@ async def test_the_claims_of_the_dead_are_taken_over(server: SharedServer) -> No
     """Claims hold for a lease after the latest sign of life, and no longer; leaving ends them at once."""
     await claim(server, "gone", ["a"], lease_s=0.001)
     await claim(server, "alive", ["b"], lease_s=0.001)
+    await asyncio.sleep(0.01)
     await server.show_life("alive", lease_s=30)
     assert shares(await claim(server, "two", ["a"], ["b"])) == "ot"
     await server.leave("alive")
@@ -150,6 +152,7 @@ async def test_telling_dollars_twice_does_no_harm(server: SharedServer) -> None:
 async def test_dollars_of_the_dead_are_free_when_their_lease_is_over(server: SharedServer) -> None:
     """What a dead process held is taken back, what it had spent stays spent."""
     await reserve(server, "dead", "0.9", spent="0.1", lease_s=0.001)
+    await asyncio.sleep(0.01)
     assert await reserve(server, "two", "0.9") == 0
 
 
