@@ -70,6 +70,19 @@ def test_the_same_list_is_not_paid_twice(run: Run, server: OpenAIBatchServer, sh
     assert rows(shop, "SELECT DISTINCT question FROM job_request WHERE job = ?", told["job"]) == [(2,)]
 
 
+def test_live_calls_for_what_a_batch_judges_are_warned_of(run: Run, server: OpenAIBatchServer) -> None:
+    """`batch run` and `rescore` say how many would be paid for twice, and how to spare that; a dry run too."""
+    job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
+    judge = ("--judge", "openai:judge-2")
+    dry = run("rescore", "--all", "--queries", "q.jsonl", "--dry-run", "--json", *judge)
+    told = json.loads(dry.stdout)
+    assert told["elsewhere_jobs"] == [job] and told["elsewhere"] == told["to_judge"] > 0
+    for done in (dry, run("batch", "run", "q.jsonl", "--yes", *judge)):
+        assert done.returncode == 0 and f"under way by batch in {job}" in done.stderr
+        assert f"xscore batch wait {job}" in done.stderr
+    assert "under way" not in run("batch", "run", "q.jsonl", *judge).stderr
+
+
 def test_nothing_left_to_judge_makes_no_job(run: Run, server: OpenAIBatchServer, shop: Path) -> None:
     """What the cache has is not sent again: exit code 0, no job, and a replayed hit rate of all."""
     job = json.loads(run(*SUBMIT, "--json").stdout)["job"]

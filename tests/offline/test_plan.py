@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xscore.hashing import content_hash
+from xscore.offline.ordering import best_first
 from xscore.offline.plan import Plan, Planner
 from xscore.offline.prepared import Prepared
 from xscore.pipeline.pool import Pool, among
@@ -168,3 +169,17 @@ def test_more_tokens_are_planned_for_longer_questions_and_larger_memories() -> N
     short, long, alone = sizes("t", Profile()), sizes("t" * 9_000, Profile()), sizes("t", Profile(size=1))
     assert long[0] > short[0] and long[2] > short[2] and long[1] == short[1]
     assert alone[0] > 4 * short[0] and alone[2] > 4 * short[2]
+
+
+def test_the_most_promising_asks_come_first() -> None:
+    """Numbered anew by promise, every request still asks the same of its question; without promise nothing moves."""
+    everything = tuple(member(number, 40) for number in range(24))
+    pool = among(everything, everything, {})
+    made = planner(Profile(tokens=400, size=3))
+    for number in range(2):
+        made.add(prepared(number, f"task {number}", pool))
+    best = pool.candidates[17].content_hash
+    found = best_first(made.plan, {best: 0.9, pool.candidates[4].content_hash: 0.1})
+    assert best in [piece.content_hash for piece in found.asks[0].pieces] and len(found.asks) > 2
+    assert [asked(found, number) for number in range(2)] == [asked(made.plan, number) for number in range(2)]
+    assert best_first(made.plan, {}) == made.plan

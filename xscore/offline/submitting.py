@@ -6,6 +6,7 @@ entered in one transaction of one store, with the money; live judging has them. 
 commits while this one is being agreed to makes this one begin anew, rather than have two pay for the same.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -15,17 +16,17 @@ from xscore.cache.keys import judge_key
 from xscore.cost_reports.caps import caps_of, standing
 from xscore.cost_reports.reply_size import tokens_a_memory
 from xscore.errors import StoreError, UsageError
-from xscore.offline import job_rows
+from xscore.offline import job_rows, ordering
 from xscore.offline.job_rows import Command, Job, Recipe
 from xscore.offline.plan import Plan, Planner
-from xscore.offline.prepared import memories, prepare
+from xscore.offline.prepared import Memories, memories, prepare
 from xscore.offline.under_way import under_way
 from xscore.pipeline.bulk import made_in_bulk
 from xscore.pipeline.model_seat import ModelSeat
 from xscore.pipeline.parts import Parts
 from xscore.providers.prices import batch_price, price
 from xscore.records import CapLeft, Estimate, JudgeEstimate, Scope, Usage
-from xscore.records.offline import BatchLimits, Questions
+from xscore.records.offline import BatchLimits, Question, Questions
 from xscore.scorer.draft import Drafts
 
 VENDORS_TIME_S = 86_400.0
@@ -145,47 +146,58 @@ def draw_up(
     limits: those in force. only: paths, as `memories` has it. Raises UsageError for the judge without a model, for a
     scope or a question that cannot be.
     """
-    seat = batch_seat(parts)
-    found = memories(parts, scope, only=only)
-    shared = found.of_repository()
-    drafts, identity = experienced(parts, seat), seat.identity
-    key = judge_key(identity)
-    connection = parts.store.connection
-    others = [job.id for job in job_rows.jobs(connection, under_way=True) if job.judge == key]
-    planner = Planner(
-        drafts,
-        slots=seat.slots,
-        texts=seat.texts,
-        context=parts.settings.judge.context,
-        under_way=under_way(connection, others),
-    )
-    for prepared in prepare(parts, enumerate(questions.all), shared):
-        with made_in_bulk():
-            planner.add(prepared)
-    plan = planner.plan
+    seat, asked = batch_seat(parts), questions.all
+    everything = memories(parts, scope, only=only)
+    found = everything.of_repository()
+    drafts, key = experienced(parts, seat), judge_key(seat.identity)
+    others = [job.id for job in job_rows.jobs(parts.store.connection, under_way=True) if job.judge == key]
+    plan = _plan(parts, replace(seat, drafts=drafts), asked, found, others)
+    caps = _caps_left(parts)
+    if ordering.passes(seat, drafts, plan, caps):
+        plan = ordering.best_first(plan, ordering.promise_of(parts, asked, found))
     batch_usd, live_usd = _cost(seat, plan, by_batch=True), _cost(seat, plan, by_batch=False)
     return Drawn(
         plan=plan,
         digest=questions.digest,
         judge_spec=str(seat.spec),
         judge=key,
-        recipe=Recipe(
-            provider=identity.provider,
-            host=identity.host,
-            model=drafts.model,
-            packs=drafts.profile,
-            reasons_from=drafts.reasons_from,
-            context=parts.settings.judge.context,
-            tests=parts.settings.judge.tests,
-            scope=scope,
-        ),
-        of_user=len(found.candidates) - len(shared.candidates),
+        recipe=_recipe(parts, seat, drafts, scope),
+        of_user=len(everything.candidates) - len(found.candidates),
         before=frozenset(others),
         elsewhere=tuple(others) if plan.elsewhere else (),
         cost_usd=live_usd if batch_usd is None else batch_usd,
         live_usd=live_usd,
         batches=_batches(plan, limits),
-        caps=_caps_left(parts),
+        caps=caps,
+    )
+
+
+def _plan(parts: Parts, seat: ModelSeat, questions: Sequence[Question], found: Memories, others: Sequence[str]) -> Plan:
+    """Plan question after question. others: jobs under way, whose work is left to them."""
+    planner = Planner(
+        seat.drafts,
+        slots=seat.slots,
+        texts=seat.texts,
+        context=parts.settings.judge.context,
+        under_way=under_way(parts.store.connection, others),
+    )
+    for prepared in prepare(parts, enumerate(questions), found):
+        with made_in_bulk():
+            planner.add(prepared)
+    return planner.plan
+
+
+def _recipe(parts: Parts, seat: ModelSeat, drafts: Drafts, scope: Scope) -> Recipe:
+    identity, judge = seat.identity, parts.settings.judge
+    return Recipe(
+        provider=identity.provider,
+        host=identity.host,
+        model=drafts.model,
+        packs=drafts.profile,
+        reasons_from=drafts.reasons_from,
+        context=judge.context,
+        tests=judge.tests,
+        scope=scope,
     )
 
 
