@@ -10,6 +10,7 @@ import pytest
 
 from tests.offline.bureau import Bureau, bureau, judgments, questions, rows
 from tests.pipeline.conftest import shop
+from tests.servers.faults import Fault
 from xscore.errors import UsageError
 from xscore.offline import job_rows
 from xscore.offline.job_lease import JobLease
@@ -43,9 +44,8 @@ async def results(root: Path, office: Bureau, job: str, out: Path) -> JobResults
 
 async def test_while_it_is_judged_live_nobody_else_sends_it(shop: Path, office: Bureau) -> None:
     """A pass that comes in the middle is told that the job is busy, and no batch is made of what is being judged."""
-    office.judge = {"pack_size": 1}
     job = await office.submit(shop, questions(1))
-    office.server.latency_s = 0.1
+    office.server.latency_s = 0.5
     live = asyncio.create_task(rest(shop, office, job))
     while not office.server.counts.requests:
         await asyncio.sleep(0.005)
@@ -84,3 +84,21 @@ async def test_a_change_that_the_judge_was_shown_is_not_judged_under_its_old_nam
     (shop / "note.txt").write_text("for another while\n")
     done = await rest(shop, office, job)
     assert not office.server.counts.requests and "submit the list again" in str(done.remarks)
+
+
+async def test_what_was_known_before_is_not_counted_as_judged(shop: Path, office: Bureau, tmp_path: Path) -> None:
+    """A job that lost most of what it asked has judged the rest alone; the sum is that of the candidates."""
+    office.judge = {"pack_size": 1}
+    before = await office.finish(shop, await office.submit(shop, questions(1)))
+    new = "".join(f"def later_{at}(amount: int) -> int:\n    return amount + {at}\n\n\n" for at in range(before.judged))
+    (shop / "shop" / "later.py").write_text(new)
+    office.server.misbehave(
+        Fault.REFUSAL, times=1_000, when=lambda body: "later_" in json.dumps(body) and "later_0" not in json.dumps(body)
+    )
+    job = await office.submit(shop, questions(1))
+    done = await office.finish(shop, job)
+    found = (await results(shop, office, job, tmp_path / "found.jsonl")).coverage
+    assert 0 < done.judged < done.asked
+    assert (found.judged, found.cached) == (done.judged, before.judged)
+    assert found.candidates == found.judged + found.cached + found.carried + found.unjudged
+    assert len(rows(shop, "SELECT 1 FROM judgment")) == found.judged + found.cached

@@ -139,3 +139,14 @@ def test_git_names_new_changed_and_deleted_files(shop: Path) -> None:
     edit(shop)
     assert changed_files(shop) == frozenset({"new ö.py", "README.md", PRICES, ".gitattributes"})
     assert changed_files(shop, "no-such") is None and not (shop / "ran").exists()
+
+
+def test_results_of_a_rescore_are_those_of_its_files(
+    shop: Path, inside: Run, server: OpenAIServer, environ: dict[str, str], queries: str
+) -> None:
+    """Written later, they have the candidates that were judged, and not those of the whole repository."""
+    edit(shop)
+    judged = json.loads(inside("rescore", "--queries", queries, "--json", cwd=shop, environ=environ).stdout)
+    done = inside("batch", "collect", judged["job"], "--out", "found.jsonl", "--json", cwd=shop, environ=environ)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["results"]["coverage"] == judged["coverage"]

@@ -51,7 +51,8 @@ def prepared_of(parts: Parts, job: Job) -> Iterator[Prepared]:
             f"the judge of job {job.id} scored by other rules than it would today",
             hint="Submit the list again: what has not changed comes from the cache.",
         )
-    found = memories(parts, job.recipe.scope).of_repository()
+    only = None if job.recipe.only is None else frozenset(job.recipe.only)
+    found = memories(parts, job.recipe.scope, only=only).of_repository()
     moment: Turn | None = None
     for one in job_rows.questions(parts.store.connection, job.id).values():
         if not one.turn.task:

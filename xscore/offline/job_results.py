@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from xscore.database import making_sense
 from xscore.offline import job_rows, results
 from xscore.offline.job_questions import prepared_of
 from xscore.offline.job_rows import Job
@@ -12,7 +13,7 @@ from xscore.offline.prepared import Prepared
 from xscore.offline.results import Known, QuestionLine
 from xscore.offline.results_file import ResultsFile
 from xscore.pipeline.parts import Parts
-from xscore.records import Cause, Coverage, Outcome, Unjudged
+from xscore.records import Cause, Coverage, Judgment, Outcome, Unjudged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,8 @@ class JobResults:
 
 async def write_results(parts: Parts, job: Job, out: Path) -> JobResults:
     """Rank every question of a job and write the rows. Raises UsageError, StoreError."""
-    known, judged = _lost(parts, job), _judged(parts, job)
+    known, own = _lost(parts, job), _Own.of(parts, job)
+    judged: dict[int, int] = {}
     rows = 0
     with ResultsFile(out) as file:
 
@@ -40,7 +42,9 @@ async def write_results(parts: Parts, job: Job, out: Path) -> JobResults:
             file.add(found)
 
         async def settle(prepared: Prepared) -> Sequence[Outcome]:
-            return results.outcomes(prepared, known)
+            settled = results.outcomes(prepared, known)
+            judged[prepared.number] = own.among(prepared.number, settled)
+            return settled
 
         lines = await results.rank_all(parts, prepared_of(parts, job), settle, keep, judged=judged)
     causes: Counter[str] = Counter()
@@ -56,10 +60,36 @@ async def write_results(parts: Parts, job: Job, out: Path) -> JobResults:
     )
 
 
-def _judged(parts: Parts, job: Job) -> dict[int, int]:
-    """Return how many candidates of each question were not known when the job was planned."""
-    found = job_rows.questions(parts.store.connection, job.id)
-    return {number: one.candidates - one.cached for number, one in found.items()}
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """What of a job's judgments is its own; the rest was known when it was planned, or others judged it."""
+
+    asked: dict[int, set[str]]
+    """Question -> contents that its requests had judged."""
+    cached: dict[int, int]
+    """Of a list that was judged live, which has no requests: what the cache had of each question."""
+
+    @classmethod
+    def of(cls, parts: Parts, job: Job) -> "_Own":
+        connection = parts.store.connection
+        rows = connection.execute("SELECT question, ask, state FROM job_request WHERE job = ?", (job.id,)).fetchall()
+        if not rows and job.command != "submit":
+            found = job_rows.questions(connection, job.id)
+            return cls({}, {number: one.cached for number, one in found.items()})
+        asks = job_rows.asks(connection, job.id, {ask for _, ask, state in rows if state == "answered"})
+        asked: dict[int, set[str]] = {}
+        for question, ask, state in rows:
+            if state == "answered":
+                asked.setdefault(question, set()).update(piece.memory for piece in asks[ask].pieces)
+        return cls(asked, {})
+
+    def among(self, question: int, settled: Sequence[Outcome]) -> int:
+        """Return how many of these candidates the job had judged."""
+        scored = [one.candidate.content_hash for one in settled if isinstance(one.result, Judgment)]
+        if question in self.cached:
+            return max(0, len(scored) - self.cached[question])
+        here = self.asked.get(question, set())
+        return sum(content in here for content in scored)
 
 
 def _lost(parts: Parts, job: Job) -> Known:
@@ -70,7 +100,8 @@ def _lost(parts: Parts, job: Job) -> Known:
     asks = job_rows.asks(parts.store.connection, job.id, {ask for _, ask, _ in rows})
     lost: dict[tuple[int, str], Unjudged] = {}
     for question, ask, cause in rows:
-        kind, _, detail = cause.partition(": ")
-        for piece in asks[ask].pieces:
-            lost[question, piece.memory] = Unjudged(piece.memory, Cause(kind), detail)
+        with making_sense("what a job has lost"):
+            kind, _, detail = cause.partition(": ")
+            for piece in asks[ask].pieces:
+                lost[question, piece.memory] = Unjudged(piece.memory, Cause(kind), detail)
     return Known(lost=lost, detail="it was not asked by this job, or has not come back yet")

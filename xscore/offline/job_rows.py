@@ -54,6 +54,8 @@ class Recipe:
     """`judge.tests` as it was."""
     scope: Scope = Scope()  # noqa: RUF009  frozen
     """What the user narrowed the list to."""
+    only: tuple[str, ...] | None = None
+    """Paths, where memories of these alone are judged."""
     deal: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
     """Keys the deal of ids, in hex. The job's own and not the store's: that is another where another user accepts the
     store, or a cache brings it to another machine; a reply read by it would give scores to the wrong memories."""
@@ -77,7 +79,9 @@ class Recipe:
             given = json.loads(text)
             model, packs = JudgeModel(**given.pop("model")), Profile(**given.pop("packs"))
             scope = Scope(**{name: tuple(words) for name, words in given.pop("scope", {}).items()})
-            return cls(model=model, packs=packs, scope=scope, **given)
+            paths = given.pop("only", None)
+            only = None if paths is None else tuple(paths)
+            return cls(model=model, packs=packs, scope=scope, only=only, **given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

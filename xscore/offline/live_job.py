@@ -149,7 +149,10 @@ class _ListRun:
                 self.end = LiveEnd(Cause.REPLAY, STOPPED[Cause.REPLAY])
             else:
                 command, digest = self.wishes.command, self.questions.digest
-                self.job = live_rows.enter(parts, calls, self.plan, command=command, digest=digest).id
+                scope, only = self.found.scope, self.wishes.only
+                self.job = live_rows.enter(
+                    parts, calls, self.plan, command=command, digest=digest, scope=scope, only=only
+                ).id
                 await self._judge()
                 parts.judge.close()
                 live_rows.finish(parts, self.job)

@@ -14,7 +14,7 @@ from xscore.offline import job_rows
 from xscore.offline.job_rows import Command, Job, Recipe
 from xscore.offline.live_plan import LivePlan
 from xscore.pipeline.parts import JudgeCalls, Parts
-from xscore.records import StageUsage
+from xscore.records import Scope, StageUsage
 
 _SPENT = f"""
     SELECT sum(outcome = 'ok'), count(*), iif(count(cost) = count(*), sum(cost), NULL), max(estimated),
@@ -31,8 +31,17 @@ class Entered(NamedTuple):
     """`provider:model`"""
 
 
-def enter(parts: Parts, calls: JudgeCalls, plan: LivePlan, *, command: Command, digest: str) -> Entered:
-    """Write the job of a list that is about to be judged live, and deal its id."""
+def enter(
+    parts: Parts,
+    calls: JudgeCalls,
+    plan: LivePlan,
+    *,
+    command: Command,
+    digest: str,
+    scope: Scope,
+    only: frozenset[str] | None = None,
+) -> Entered:
+    """Write the job of a list that is about to be judged live, and deal its id. scope, only: as `memories` has them."""
     identity, settings, now = parts.judge.identity, parts.settings, parts.clock()
     recipe = Recipe(
         provider=identity.provider,
@@ -42,6 +51,8 @@ def enter(parts: Parts, calls: JudgeCalls, plan: LivePlan, *, command: Command, 
         reasons_from=settings.judge.reasons_from if settings.judge.reasons == "relevant" else 0.0,
         context=settings.judge.context,
         tests=settings.judge.tests,
+        scope=scope,
+        only=None if only is None else tuple(sorted(only)),
     )
     job = Job(
         id=job_rows.new_id(),
