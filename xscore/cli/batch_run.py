@@ -59,9 +59,9 @@ JUDGE = {"judge": MODELS["judge"]}
 
 
 @click.command()
-@click.argument("queries", metavar="QUERIES.jsonl", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("questions", metavar="QUERIES.jsonl", type=click.Path(path_type=Path, allow_dash=True))
 @options(OWN, SCOPE, KEEPING, JUDGE, JUDGING, LIMITS, REPLAY, WHOLE, OUTPUT)
-def run(queries: Path, flags: Flags) -> int:
+def run(questions: Path, flags: Flags) -> int:
     """Judge a list of questions against every memory by live calls, for servers without a Batch API or in a hurry.
 
     QUERIES.jsonl has one question a line: {"id": "q1", "task": "…"}, and where they help "file" and "errors"; `-` reads
@@ -71,14 +71,14 @@ def run(queries: Path, flags: Flags) -> int:
     from xscore.offline import questions_file
     from xscore.offline.live_job import JobWishes, run_list
 
-    asked = questions_file.read(queries)
+    asked = questions_file.read(questions)
     terminal, settings = flags.terminal, read_settings(flags)
     hurries = settings.settings.budget.deadline_s is not None
     watch = Watch(terminal, agreed=flags.agreed, hurries=hurries, called="This list")
     given = flags.given
     wishes = JobWishes(
         out=given["out"],
-        questions_file=queries,
+        questions_file=questions,
         workers=given["workers"],
         engine=given["engine"] or "",
         started=BEGAN,
