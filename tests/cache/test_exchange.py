@@ -298,7 +298,7 @@ def test_only_what_is_asked_for_travels(connection: Connection, tmp_path: Path) 
         " VALUES ('t_1', '', ?, ?, 'a task', 50.0, 'done')",
         NAMES[:2],
     )
-    assert export(connection, place, KEY, Wanted(judges=("cccc",))).judgments == 1
+    assert export(connection, place, KEY, Wanted(judges=("cccccccc",))).judgments == 1
     assert export(connection, place, KEY, Wanted(since=40.0, reasons=False)) == Exported(
         judgments=1, turns=1, reasons=0, bytes=place.stat().st_size, key=KEY.id
     )

@@ -123,3 +123,12 @@ def test_a_turn_that_cannot_be_found_again_is_damage(connection: Connection) -> 
     connection.execute("CREATE TRIGGER torn BEFORE INSERT ON query BEGIN SELECT RAISE(IGNORE); END")
     with pytest.raises(StoreDamaged, match="the index of turns"):
         Judgments(connection).write("turn", JUDGE, [Judgment("aa", 0.5)])
+
+
+def test_nothing_is_looked_for_in_an_empty_quarantine(connection: Connection) -> None:
+    """Every judging comes by there, and hardly any store has something in it."""
+    said: list[str] = []
+    connection.set_trace_callback(said.append)
+    Judgments(connection).write("turn", JUDGE, judgments(0, 5))
+    connection.set_trace_callback(None)
+    assert said and not [words for words in said if "DELETE FROM hearsay" in words]

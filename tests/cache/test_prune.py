@@ -6,7 +6,7 @@ from tests.cache.conftest import JUDGE, judgments
 from tests.memory.conftest import function
 from xscore import database
 from xscore.cache.judgments import Judgments
-from xscore.cache.prune import Pruned, prune
+from xscore.cache.prune import Pruned, Sweep, prune
 from xscore.memory import door
 from xscore.records import Judgment
 
@@ -39,7 +39,7 @@ def test_over_the_cap_the_turns_longest_unused_go_first(connection: Connection) 
             " SELECT ?, '', turn_key, judge, '', ?, 'done' FROM query WHERE turn_key = ?",
             (turn, at, turn),
         )
-    assert prune(connection, max_judgments=15).over_cap == 20
+    assert prune(connection, Sweep(max_judgments=15)).over_cap == 20
     assert {turn: len(cache.known(turn, JUDGE)) for turn in used} == {"old": 0, "older": 0, "fresh": 10}
 
 
@@ -47,4 +47,4 @@ def test_an_empty_store_is_swept_too(connection: Connection) -> None:
     """Nothing to sweep is no error, and turns left without judgments are cleared away."""
     assert prune(connection) == Pruned(0, 0, 0)
     Judgments(connection).write("turn", JUDGE, judgments(0, 5))
-    assert prune(connection, max_judgments=0) == Pruned(5, 0, 5)
+    assert prune(connection, Sweep(max_judgments=0)) == Pruned(5, 0, 5)

@@ -4,11 +4,14 @@ import os
 from collections.abc import Iterable
 from sqlite3 import Connection
 
+import pytest
+
 from tests.memory.conftest import function
 from xscore import database
 from xscore.cache import hearsay
 from xscore.cache.judgments import insert_under
 from xscore.cache.prune import Pruned, Sweep, preview, prune, shrink
+from xscore.errors import NothingMatched, UsageError
 from xscore.memory import door
 from xscore.processes import life
 from xscore.records import Judgment, Memory
@@ -81,9 +84,9 @@ def test_old_turns_go_and_those_of_unknown_age_stay(connection: Connection) -> N
 def test_a_judge_is_swept_by_name_or_key(connection: Connection) -> None:
     """The others keep theirs."""
     memories = remembered(connection, 2)
-    for judge in ("aa11", "aa22", "bb33"):
+    for judge in ("aaaaaaaa11", "aaaaaaaa22", "bb33"):
         judged(connection, "turn", memories, judge)
-    assert prune(connection, Sweep(judges=["aa"]), now=NOW).of_judges == 4
+    assert prune(connection, Sweep(judges=["aaaaaaaa"]), now=NOW).of_judges == 4
     asked(connection, "turn", NOW, judge="bb33")
     connection.execute(
         "INSERT INTO turn_figures (turn_id, command, judge, is_model, candidates, judged, cached, carried, unjudged,"
@@ -94,6 +97,31 @@ def test_a_judge_is_swept_by_name_or_key(connection: Connection) -> None:
     assert left(connection) == set()
 
 
+@pytest.mark.parametrize(
+    ("judge", "error"), [("", UsageError), ("a", UsageError), ("aaaaaaa", UsageError), ("openai:n", NothingMatched)]
+)
+def test_a_slip_of_the_hand_names_no_judge(connection: Connection, judge: str, error: type[Exception]) -> None:
+    """Less than eight characters of a key would name many, and what names none is said; nothing goes."""
+    judged(connection, "turn", remembered(connection, 1), "aaaaaaaa11")
+    with pytest.raises(error):
+        prune(connection, Sweep(judges=[judge]), now=NOW)
+    assert left(connection) == {("turn", "aaaaaaaa11")}
+
+
+def test_what_begins_during_the_sweep_stays(connection: Connection) -> None:
+    """A turn that is asked again after the sweep was planned keeps its judgments."""
+    memories = remembered(connection, 2)
+    for turn_key in ("first", "second"):
+        judged(connection, turn_key, memories)
+    asked(connection, "second", NOW)
+    connection.execute(
+        "CREATE TRIGGER another_process AFTER DELETE ON judgment BEGIN UPDATE turn SET state = 'running'; END"
+    )
+    done = prune(connection, Sweep(max_judgments=0), now=NOW)
+    assert (done.over_cap, done.needed_now) == (2, 2)
+    assert left(connection) == {("second", "j1")}
+
+
 def test_what_is_under_way_stays(connection: Connection) -> None:
     """Neither age nor cap nor judge takes a judgment that a running turn or an open job rests on."""
     memories = remembered(connection, 2)
@@ -102,7 +130,7 @@ def test_what_is_under_way_stays(connection: Connection) -> None:
     asked(connection, "running", NOW - 100 * DAY, state="running")
     job(connection, "job")
     job(connection, "ended", ended_at=6.0)
-    sweep = Sweep(max_judgments=0, unused_since=NOW, judges=["j1"])
+    sweep = Sweep(max_judgments=0, unused_since=NOW, judges=["openai:m"])
     foreseen = preview(connection, sweep, now=NOW)
     assert foreseen == prune(connection, sweep, now=NOW)
     assert (foreseen.needed_now, foreseen.of_judges, foreseen.unreachable) == (6, 4, 2)

@@ -16,8 +16,8 @@ from sqlite3 import Connection, Error
 from typing import Self
 
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgments import Names, enter_query, known_among
-from xscore.cache.keys import judge_key
+from xscore.cache.judgments import Kept, enter_query, known_among
+from xscore.cache.keys import Names, judge_key
 from xscore.cache.runners import Runner
 from xscore.errors import StoreError
 from xscore.processes import LEASE_S
@@ -117,9 +117,9 @@ class Claims:
                 self._commits.post(self._runner.show_life)
 
 
-def settle_claims(connection: Connection, query: int, hashes: Iterable[str]) -> None:
+def settle_claims(connection: Connection, kept: Kept) -> None:
     """Take out the claims on contents that are judged now, whoever holds them. Within an open transaction."""
     connection.execute(
         "DELETE FROM claim WHERE query_id = ? AND content IN (SELECT value FROM json_each(?))",
-        (query, json.dumps(list(hashes))),
+        (kept.query, kept.hashes),
     )

@@ -18,7 +18,7 @@ from xscore import database
 from xscore.cache import exchange_form, exchange_seal
 from xscore.cache.exchange_form import GROUP_ROWS, Row
 from xscore.cache.exchange_key import ExchangeKey
-from xscore.cache.usage import JudgedTurn, is_one_of, judge_names, judged_turns
+from xscore.cache.usage import JudgedTurn, judge_names, judged_turns, judges_meant
 from xscore.errors import NothingMatched, UsageError
 from xscore.hashing import judgment_seals, turn_seal
 
@@ -35,7 +35,7 @@ class Wanted:
     """Which judgments."""
 
     judges: tuple[str, ...] = ()
-    """Beginnings of judge keys, or names (`provider:model`); none: every judge."""
+    """Names (`provider:model`) or beginnings of judge keys (`usage.judges_meant`); none: every judge."""
     since: float | None = None
     """Unix seconds; those of turns that were asked then or later."""
     reasons: bool = True
@@ -59,7 +59,7 @@ class Exported:
 def export(connection: Connection, path: Path, key: ExchangeKey, wanted: Wanted) -> Exported:
     """Write the file, for the user alone, in place of what stood there.
 
-    Raises NothingMatched where there is nothing to write, UsageError, StoreError.
+    Raises NothingMatched where there is nothing to write or a judge is unknown, UsageError, StoreError.
     """
     place = path.resolve()
     if place.exists() and not place.is_file():
@@ -92,12 +92,12 @@ def export(connection: Connection, path: Path, key: ExchangeKey, wanted: Wanted)
 
 def _chosen(connection: Connection, wanted: Wanted) -> list[tuple[JudgedTurn, str]]:
     """Return the turns that are wanted, each with its judge's name where that is known."""
-    names = judge_names(connection)
+    names, meant = judge_names(connection), judges_meant(connection, wanted.judges)
     return [
         (turn, names.get(turn.judge, ""))
         for turn in judged_turns(connection)
         if (wanted.since is None or (turn.used_at or 0.0) >= wanted.since)
-        and (not wanted.judges or is_one_of(turn.judge, names, wanted.judges))
+        and (not wanted.judges or turn.judge in meant)
     ]
 
 

@@ -6,14 +6,13 @@ with a sweep of the cache, and with the erasure of its content. Trade-off: of tw
 one content the first is kept, since neither is believed.
 """
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from sqlite3 import Connection
 
-Names = tuple[str, str, int]
-"""Turn key, judge key and sample, as judgments are filed."""
+from xscore.cache.keys import Names
 
 _OF_TURN = "turn_key = ? AND judge = ? AND sample = ?"
+_IS_ANY = f"SELECT 1 FROM hearsay WHERE {_OF_TURN} LIMIT 1"  # noqa: S608  words are ours
 _KEEP = """
     INSERT INTO hearsay (turn_key, judge, sample, hash, score) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (turn_key, judge, sample, hash) DO NOTHING
@@ -32,9 +31,10 @@ def keep(connection: Connection, names: Names, said: Sequence[tuple[str, float]]
     return connection.executemany(_KEEP, [(*names, *one) for one in said]).rowcount
 
 
-def settle(connection: Connection, names: Names, hashes: Iterable[str]) -> None:
-    """Drop what was said of contents that are judged now. Within an open transaction."""
-    connection.execute(_SETTLE, (*names, json.dumps(list(hashes))))
+def settle(connection: Connection, names: Names, hashes: str) -> None:
+    """Drop what was said of contents (a JSON array) that are judged now. Within an open transaction."""
+    if connection.execute(_IS_ANY, names).fetchone():  # hardly ever, and every judging comes by here
+        connection.execute(_SETTLE, (*names, hashes))
 
 
 def count(connection: Connection) -> int:

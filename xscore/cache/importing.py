@@ -18,7 +18,8 @@ from xscore.cache import exchange_form, exchange_seal, hearsay
 from xscore.cache.exchange_form import MAX_ROWS, MAX_STRANGERS_ROWS, Row
 from xscore.cache.exchange_key import ExchangeKey, no_key
 from xscore.cache.exchange_trial import tried
-from xscore.cache.judgments import Names, insert_under, known_among, query_id
+from xscore.cache.judgments import insert_under, known_among, query_id
+from xscore.cache.keys import Names
 from xscore.records import Judgment
 
 Reason = Callable[[str], str]

@@ -10,17 +10,14 @@ import json
 import sqlite3
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from xscore import database
 from xscore.cache import hearsay
-from xscore.cache.keys import judge_key
+from xscore.cache.keys import Names, judge_key
 from xscore.errors import StoreDamaged
 from xscore.hashing import judgment_seals, turn_seal
 from xscore.records import JudgeIdentity, Judgment
-
-Names = tuple[str, str, int]
-"""Turn key, judge key and sample: what judgments are filed under."""
 
 _KNOWN = """
     SELECT hash, score, prior, pack, position, seal
@@ -47,6 +44,15 @@ _REASONS = """
     SELECT hash, text FROM json_each(?) JOIN content ON hash = value
     JOIN reason ON query_id = ? AND content_id = content.id
 """
+
+
+class Kept(NamedTuple):
+    """Judgments that were kept just now."""
+
+    query: int
+    """What they are filed under (`enter_query`)."""
+    hashes: str
+    """Of their contents, a JSON array: made once, since every judging comes by here."""
 
 
 class Judgments:
@@ -111,16 +117,16 @@ def insert(
     turn_key: str,
     judge: JudgeIdentity,
     sample: int = 0,
-) -> None:
+) -> Kept:
     """Keep judgments within a transaction that is already open."""
-    insert_under(connection, judgments, (turn_key, judge_key(judge), sample))
+    return insert_under(connection, judgments, (turn_key, judge_key(judge), sample))
 
 
-def insert_under(connection: sqlite3.Connection, judgments: Sequence[Judgment], names: Names) -> None:
+def insert_under(connection: sqlite3.Connection, judgments: Sequence[Judgment], names: Names) -> Kept:
     """Do the same for a judge that is known by its key alone; what strangers said of these contents goes."""
     query, turn = enter_query(connection, names), turn_seal(*names)
-    hashes = [judgment.content_hash for judgment in judgments]
-    connection.execute(_ENTER, (json.dumps(hashes),))
+    hashes = json.dumps([judgment.content_hash for judgment in judgments])
+    connection.execute(_ENTER, (hashes,))
     rows = [  # + 0.0: SQLite keeps -0.0 as 0.0, and so must the seal
         (j.content_hash, j.score + 0.0, j.prior + 0.0, j.pack, j.position) for j in judgments
     ]
@@ -128,6 +134,7 @@ def insert_under(connection: sqlite3.Connection, judgments: Sequence[Judgment], 
     connection.executemany(_WRITE, [(query, *row[1:], seal, row[0]) for row, seal in zip(rows, seals, strict=True)])
     connection.executemany(_WRITE_REASON, [(query, j.reason, j.content_hash) for j in judgments if j.reason])
     hearsay.settle(connection, names, hashes)
+    return Kept(query, hashes)
 
 
 def _unsealed(rows: list[tuple[Any, ...]], names: Names) -> dict[str, Judgment]:

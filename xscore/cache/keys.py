@@ -12,6 +12,9 @@ from dataclasses import fields
 from xscore.hashing import digest
 from xscore.records import JudgeIdentity
 
+Names = tuple[str, str, int]
+"""Turn key, judge key and sample: what judgments are filed under."""
+
 _UNIT = r"(?:s|ms|us|µs|μs|ns|secs?|seconds?|mins?|minutes?|m\d+(?:\.\d+)?s)"
 _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
 _DATE = r"(?:\d{4}[-/]\d\d[-/]\d\d|\d{1,2}/[A-Z][a-z]{2}/\d{4}|(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} [ \d]\d)"

@@ -15,21 +15,16 @@ from sqlite3 import Connection
 
 from xscore import database
 from xscore.cache import hearsay
-from xscore.cache.usage import JudgedTurn, is_one_of, judge_names, judged_turns, needed_now
+from xscore.cache.usage import COUNTS, JudgedTurn, is_needed, judged_turns, judges_meant, needed_now
 
 MAX_JUDGMENTS = 2_000_000
 """About 76 MB."""
 BYTES = 60
 """About what a judgment takes, with its share of contents and reasons."""
 _BATCH = 20_000
-_COUNTS = """
-    SELECT query_id, count(*), total(memories > 0) FROM judgment LEFT JOIN content ON content.id = content_id
-    GROUP BY query_id
-"""
-_UNREACHABLE = """
-    DELETE FROM judgment WHERE query_id = ?
-    AND NOT EXISTS (SELECT 1 FROM content WHERE id = content_id AND memories > 0)
-"""
+_OF_TURN = "FROM judgment WHERE query_id = ?"
+_GONE = " AND NOT EXISTS (SELECT 1 FROM content WHERE id = content_id AND memories > 0)"
+_UNREACHABLE = f"DELETE {_OF_TURN}{_GONE}"
 _USELESS = """
     SELECT count(*) FROM content WHERE memories = 0 AND id NOT IN (
         SELECT content_id FROM judgment WHERE query_id IN (SELECT value FROM json_each(?)))
@@ -44,7 +39,7 @@ class Sweep:
     unused_since: float | None = None
     """Unix seconds; judgments of turns that were last asked before go, where that is known."""
     judges: Sequence[str] = ()
-    """Beginnings of judge keys, or names; theirs go."""
+    """Names or beginnings of judge keys (`usage.judges_meant`); theirs go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +74,8 @@ class Pruned:
 
 @dataclass(slots=True)
 class _Plan:
-    whole: dict[int, str] = field(default_factory=dict)
-    """Turn by a judge -> the field of `Pruned` that counts its judgments."""
-    partly: list[int] = field(default_factory=list)
-    """Those that lose what is unreachable."""
+    going: list[tuple[JudgedTurn, str]] = field(default_factory=list)
+    """Those that go as a whole, with the field of `Pruned` that counts their judgments; empty: their unreachable go."""
     kept: list[int] = field(default_factory=list)
     """Those that something under way rests on."""
     counted: Counter[str] = field(default_factory=Counter)
@@ -96,28 +89,34 @@ def preview(connection: Connection, sweep: Sweep, *, now: float) -> Pruned:
         return _pruned(plan.counted, contents=contents, heard=hearsay.count(connection))
 
 
-def prune(
-    connection: Connection, sweep: Sweep | None = None, *, max_judgments: int = MAX_JUDGMENTS, now: float | None = None
-) -> Pruned:
+def prune(connection: Connection, sweep: Sweep | None = None, *, now: float | None = None) -> Pruned:
     """Remove what is unreachable, then what else was asked for; the turns longest unused go first.
 
-    max_judgments: the cap where nothing else is asked. Works in short transactions, so that others can write in
-    between; an interrupted sweep has lost nothing else. now: Unix seconds.
+    Works in short transactions, so that others can write in between, and in each looks again whether something that
+    began meanwhile rests on the turn; an interrupted sweep has lost nothing else. now: Unix seconds.
+    Raises UsageError or NothingMatched for a judge that is not known.
     """
-    sweep = sweep or Sweep(max_judgments=max_judgments)
-    plan = _planned(connection, sweep, now=time.time() if now is None else now)
+    now = time.time() if now is None else now
+    plan = _planned(connection, sweep or Sweep(), now=now)
     done = Counter[str](needed_now=plan.counted["needed_now"])
-    for query in plan.partly:
+    for turn, cause in plan.going:
         with database.transaction(connection):
-            done["unreachable"] += connection.execute(_UNREACHABLE, (query,)).rowcount
-    for query, cause in plan.whole.items():
-        with database.transaction(connection):
-            done["unreachable"] += connection.execute(_UNREACHABLE, (query,)).rowcount
-            done[cause] += connection.execute("DELETE FROM judgment WHERE query_id = ?", (query,)).rowcount
-            connection.execute("DELETE FROM query WHERE id = ?", (query,))
+            if is_needed(connection, turn, now=now):
+                done["needed_now"] += _count(connection, turn, is_whole=bool(cause))
+                continue
+            done["unreachable"] += connection.execute(_UNREACHABLE, (turn.query,)).rowcount
+            if cause:
+                done[cause] += connection.execute(f"DELETE {_OF_TURN}", (turn.query,)).rowcount
+                connection.execute("DELETE FROM query WHERE id = ?", (turn.query,))
     with database.transaction(connection):
         heard = hearsay.drop(connection)
     return _pruned(done, contents=_remove_contents(connection), heard=heard)
+
+
+def _count(connection: Connection, turn: JudgedTurn, *, is_whole: bool) -> int:
+    """Count what would have gone of a turn."""
+    ((count,),) = connection.execute(f"SELECT count(*) {_OF_TURN}{'' if is_whole else _GONE}", (turn.query,))
+    return int(count)
 
 
 def shrink(connection: Connection) -> None:
@@ -127,38 +126,39 @@ def shrink(connection: Connection) -> None:
 
 
 def _planned(connection: Connection, sweep: Sweep, *, now: float) -> _Plan:
-    needed, names = needed_now(connection, now=now), judge_names(connection)
-    counts = {query: (count, int(reachable)) for query, count, reachable in connection.execute(_COUNTS).fetchall()}
+    needed, meant = needed_now(connection, now=now), judges_meant(connection, sweep.judges)
+    counts = {query: (count, int(reachable)) for query, count, reachable in connection.execute(COUNTS).fetchall()}
     plan, staying = _Plan(), list[JudgedTurn]()
     for turn in judged_turns(connection):
         count, reachable = counts.get(turn.query, (0, 0))
-        cause = _cause(turn, sweep, names)
+        cause = _cause(turn, sweep, meant)
         if (turn.turn_key, turn.judge) in needed:
             plan.kept.append(turn.query)
             plan.counted["needed_now"] += count if cause else count - reachable
             continue
         plan.counted["unreachable"] += count - reachable
         if cause or not reachable:
-            plan.whole[turn.query] = cause or "unused"
+            plan.going.append((turn, cause or "unused"))
             plan.counted[cause or "unused"] += reachable
         else:
-            plan.partly.append(turn.query)
             staying.append(turn)
     surplus = sum(counts.get(query, (0, 0))[0] for query in plan.kept) - sweep.max_judgments
     surplus += sum(counts[turn.query][1] for turn in staying)
+    partly: list[tuple[JudgedTurn, str]] = []
     for turn in sorted(staying, key=lambda turn: (turn.used_at or 0.0, turn.query)):
         if surplus <= 0:
-            break
-        plan.whole[turn.query] = "over_cap"
+            partly.append((turn, ""))
+            continue
+        plan.going.append((turn, "over_cap"))
         plan.counted["over_cap"] += counts[turn.query][1]
         surplus -= counts[turn.query][1]
-    plan.partly = [query for query in plan.partly if query not in plan.whole]
+    plan.going[:0] = partly
     return plan
 
 
-def _cause(turn: JudgedTurn, sweep: Sweep, names: dict[str, str]) -> str:
+def _cause(turn: JudgedTurn, sweep: Sweep, meant: frozenset[str]) -> str:
     """Say why all of a turn's judgments are to go; empty: they are not."""
-    if sweep.judges and is_one_of(turn.judge, names, sweep.judges):
+    if turn.judge in meant:
         return "of_judges"
     if sweep.unused_since is not None and turn.used_at is not None and turn.used_at < sweep.unused_since:
         return "unused"

@@ -10,17 +10,13 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
-from xscore.cache.usage import JudgedTurn, judge_names, judged_turns
+from xscore.cache.usage import COUNTS, JudgedTurn, judge_names, judged_turns
 from xscore.errors import StoreError
 from xscore.utc_days import DAY_S
 
 STRETCHES = (None, 7, 30)
 """Days back; None: all time."""
 _PARTS = {"judgment": "judgments", "reason": "reasons", "content": "contents", "query": "turns", "hearsay": "hearsay"}
-_COUNTS = """
-    SELECT query_id, count(*), total(memories > 0) FROM judgment LEFT JOIN content ON content.id = content_id
-    GROUP BY query_id
-"""
 _SIZES = (
     "SELECT tbl_name, sum(pgsize) FROM dbstat JOIN sqlite_master USING (name) WHERE dbstat.aggregate = TRUE GROUP BY 1"
 )
@@ -97,7 +93,7 @@ class CacheStats:
 def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: float) -> CacheStats:
     """Look at the cache in this store. path: of its file. judge: the configured judge's key. now: Unix seconds."""
     looks = _Looks(connection)
-    counts = {row[0]: row[1:] for row in looks.rows("judgments", _COUNTS)}
+    counts = {row[0]: row[1:] for row in looks.rows("judgments", COUNTS)}
     judgments = sum(count for count, _ in counts.values())
     return CacheStats(
         judgments=judgments,

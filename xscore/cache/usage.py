@@ -5,12 +5,20 @@ came by an import has neither until someone here asks the same.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from sqlite3 import Connection
 
+from xscore.errors import NothingMatched, UsageError
 from xscore.processes import is_at_work
 
+COUNTS = """
+    SELECT query_id, count(*), total(memories > 0) FROM judgment LEFT JOIN content ON content.id = content_id
+    GROUP BY query_id
+"""
+"""Turn by a judge, its judgments, and those of contents that a memory shows."""
+SHORTEST_KEY = 8
+"""Characters of a judge key that name it."""
 _ASKED = """
     SELECT turn_key, judge, started_at FROM turn
     UNION ALL SELECT turn_key, judge, created_at FROM job_question JOIN job ON job.id = job
@@ -25,6 +33,7 @@ _RUNNING = """
 _OF_JOBS = """
     SELECT turn_key, judge FROM job_question JOIN job ON job.id = job WHERE ended_at IS NULL
 """
+_ONE = " AND turn_key = ? AND judge = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +74,44 @@ def judge_names(connection: Connection) -> dict[str, str]:
 def needed_now(connection: Connection, *, now: float) -> set[tuple[str, str]]:
     """Return turn key and judge key of what jobs and turns under way rest on. now: Unix seconds."""
     running = connection.execute(_RUNNING).fetchall()
-    found = {
-        (turn_key, judge)
-        for turn_key, judge, life, at in running
-        if isinstance(life, str) and is_at_work(life, age_s=now - _moment(at))
-    }
+    found = {(turn_key, judge) for turn_key, judge, life, at in running if _is_at_work(life, at, now=now)}
     return found | set(connection.execute(_OF_JOBS).fetchall())
 
 
-def is_one_of(judge: str, names: Mapping[str, str], wanted: Sequence[str]) -> bool:
-    """Whether a judge is meant by one of these: its name, or the beginning of its key."""
-    return any(one == names.get(judge) or judge.startswith(one) for one in wanted)
+def is_needed(connection: Connection, turn: JudgedTurn, *, now: float) -> bool:
+    """Say the same of one turn by a judge, which is cheaper than to ask for all."""
+    one = (turn.turn_key, turn.judge)
+    running = connection.execute(_RUNNING + _ONE, one).fetchall()
+    return any(_is_at_work(life, at, now=now) for _, _, life, at in running) or (
+        connection.execute(_OF_JOBS + _ONE + " LIMIT 1", one).fetchone() is not None
+    )
+
+
+def judges_meant(connection: Connection, wanted: Sequence[str]) -> frozenset[str]:
+    """Return the keys of the judges that are meant, each by its name or at least 8 characters of its key.
+
+    Raises UsageError for less of a key, NothingMatched where one means no judge of this store.
+    """
+    names = judge_names(connection)
+    keys = {judge for (judge,) in connection.execute("SELECT DISTINCT judge FROM query")}
+    keys = {judge for judge in keys if isinstance(judge, str)} | names.keys()
+    found: set[str] = set()
+    for one in wanted:
+        is_key = len(one) >= SHORTEST_KEY
+        meant = {judge for judge in keys if (one and one == names.get(judge)) or (is_key and judge.startswith(one))}
+        if not meant and not is_key and ":" not in one:
+            raise UsageError(
+                f"{one!r} names no judge: it is too short for a key",
+                hint=f"Give its whole name, or {SHORTEST_KEY} characters of its key: `xscore cache stats` has both.",
+            )
+        if not meant:
+            raise NothingMatched(f"no judge here is {one!r}", hint="`xscore cache stats` names the judges.")
+        found |= meant
+    return frozenset(found)
+
+
+def _is_at_work(life: object, at: object, *, now: float) -> bool:
+    return isinstance(life, str) and is_at_work(life, age_s=now - _moment(at))
 
 
 def _moment(at: object) -> float:

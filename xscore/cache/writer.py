@@ -10,8 +10,7 @@ from sqlite3 import Connection
 
 from xscore.cache.claims import settle_claims
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgments import enter_query, insert
-from xscore.cache.keys import judge_key
+from xscore.cache.judgments import insert
 from xscore.records import JudgeIdentity, Judgment
 
 
@@ -29,6 +28,5 @@ class JudgmentWriter:
 
     def _insert(self, batches: Sequence[Sequence[Judgment]], connection: Connection) -> None:
         judgments = [judgment for batch in batches for judgment in batch]
-        insert(connection, judgments, turn_key=self._turn_key, judge=self._judge, sample=self._sample)
-        query = enter_query(connection, (self._turn_key, judge_key(self._judge), self._sample))
-        settle_claims(connection, query, [judgment.content_hash for judgment in judgments])
+        kept = insert(connection, judgments, turn_key=self._turn_key, judge=self._judge, sample=self._sample)
+        settle_claims(connection, kept)

@@ -7,14 +7,15 @@ store's write lock for some tenths of a second.
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from sqlite3 import Connection
 
 from xscore.cache.claims import settle_claims
-from xscore.cache.judgments import enter_query, insert_under
+from xscore.cache.judgments import insert_under
+from xscore.errors import UnreadableResponse
 from xscore.memory.store import Store
 from xscore.offline import batch_rows, job_rows
 from xscore.offline.batch_ledger import BatchLedger
@@ -34,6 +35,8 @@ CHUNK = 5_000
 """Results entered in one transaction."""
 ASKS_KEPT = 4_096
 """So many asks are remembered from chunk to chunk."""
+UNREAD = "the vendor ran them and their results cannot be read: "
+"""Begins the problem of a batch that ended, of which the host gave less than it says it has."""
 NO_RESULT = "provider: the vendor gave no result for it"
 CUSTOM_ID = re.compile(r"(.+)-q(\d{1,9})-a(\d{1,9})")
 
@@ -42,12 +45,13 @@ CUSTOM_ID = re.compile(r"(.+)-q(\d{1,9})-a(\d{1,9})")
 class Strays:
     """Results that belong to no request."""
 
+    unreadable: int = 0
     unknown: int = 0
     double: int = 0
 
     def in_words(self) -> tuple[str, ...]:
         """Say what there was."""
-        found = ((self.unknown, "results bear an id that was never sent"), (self.double, "results came twice"))
+        found = ((self.unreadable, "lines of results cannot be read"), (self.unknown, "results bear an id that was never sent"), (self.double, "results came twice"))
         return tuple(f"{count:,} {what}" for count, what in found if count)
 
 
@@ -62,7 +66,7 @@ class Collector:
         self._not_shown: dict[RequestName, frozenset[str]] = {}
         self._keys = {number: one.turn_key for number, one in job_rows.questions(store.connection, job.id).items()}
         self._parts = PartsOfMemories(store, job)
-        any_call = "SELECT EXISTS (SELECT 1 FROM call WHERE turn_id = ?)"
+        any_call = "SELECT EXISTS (SELECT 1 FROM call WHERE turn_id = ? AND outcome = 'ok')"
         has_answer = bool(store.connection.execute(any_call, (job.id,)).fetchone()[0])
         self.verdicts = Verdicts(has_answer, has_score=has_answer)
 
@@ -74,9 +78,15 @@ class Collector:
         self._not_shown = batch_rows.not_shown(connection, batch)
         met: set[RequestName] = set()
         chunk: list[tuple[RequestName, BatchResult]] = []
+        completed: set[RequestName] = set()
+        unreadable = 0
         async for result in host.results(seen, model=self._job.recipe.model.name):
             name = name_of(result.custom_id, batch.mark)
-            if name is None or not (name in left or name in entered):
+            if name is not None and (result.fate is Fate.ANSWERED or result.is_charged):
+                completed.add(name)
+            if not result.custom_id:
+                unreadable += 1
+            elif name is None or not (name in left or name in entered):
                 self.strays.unknown += 1
             elif name in met:
                 self.strays.double += 1
@@ -87,26 +97,47 @@ class Collector:
             if len(chunk) >= self._chunk:
                 self._enter(batch, chunk)
                 chunk = []
-        self._enter(batch, chunk, rest=left - met)
+        self._enter(batch, chunk)
+        self.strays.unreadable += unreadable
+        rest = sorted(left - met)
+        untold = bool(rest) and not met and not seen.requests
+        unread = len(rest) if untold else min(len(rest), max(seen.done - len(completed), unreadable))
+        self._close(batch, rest, unread, may_give_up=bool(completed))
 
-    def _enter(
-        self, batch: Batch, chunk: list[tuple[RequestName, BatchResult]], *, rest: Collection[RequestName] | None = None
-    ) -> None:
-        """Enter a chunk. rest: with the last one, the requests without a result; the batch is collected then."""
+    def _close(self, batch: Batch, rest: list[RequestName], unread: int, *, may_give_up: bool) -> None:
+        """Plan again what has no result. What the host says it ran and does not give is fetched once more, then charged.
+
+        unread: how many of the rest these are. Raises UnreadableResponse where they are to be fetched again.
+        """
+        if unread and not (may_give_up and batch.problem.startswith(UNREAD)):
+            problem = f"{UNREAD}{unread:,} of its {batch.requests:,}"
+            with self._lease.step() as connection:
+                batch_rows.remark(connection, batch, problem)
+            raise UnreadableResponse(f"batch {batch.number}: {problem}", hint="The next `xscore batch collect` fetches them again.")
+        with self._lease.step() as connection:
+            asks = self._asked(connection, {ask for _, ask in rest[:unread]})
+            self._ledger.enter_unread(connection, batch, {name: len(asks[name[1]][0].pieces) for name in rest[:unread]})
+            batch_rows.again(connection, self._job.id, dict.fromkeys(rest, NO_RESULT))
+            batch_rows.collected(connection, batch)
+            self._ledger.close(connection, batch)
+
+    def _enter(self, batch: Batch, chunk: list[tuple[RequestName, BatchResult]]) -> None:
+        """Enter a chunk."""
+        if not chunk:
+            return
         with self._lease.step() as connection:
             asks = self._asked(connection, {name[1] for name, _ in chunk})
             verdict = self.verdicts.of([self._returned(name, asks[name[1]], result) for name, result in chunk])
             answered = [(one, len(asks[name[1]][0].pieces)) for name, one in chunk if one.fate is Fate.ANSWERED]
             self._ledger.enter(connection, batch, answered)
+            unread = {name: len(asks[name[1]][0].pieces) for name, one in chunk if one.is_charged}
+            if unread:
+                self._ledger.enter_unread(connection, batch, unread)
             self._keep(connection, verdict)
-            verdict.again.update(dict.fromkeys(rest or (), NO_RESULT))
             batch_rows.answered(connection, self._job.id, verdict.settled)
             batch_rows.lost(connection, self._job.id, verdict.lost)
             batch_rows.again(connection, self._job.id, verdict.again)
             self._follow_up(connection, verdict)
-            if rest is not None:
-                batch_rows.collected(connection, batch)
-                self._ledger.close(connection, batch)
 
     def _returned(self, name: RequestName, asked: tuple[Ask, tuple[str, ...]], result: BatchResult) -> Returned:
         return Returned(name, *asked, result, self._not_shown.get(name, frozenset()))
@@ -133,9 +164,9 @@ class Collector:
             ]
             judgments = [judgment for _, judgment in judged]
             judgments += self._parts.whole(connection, names, judged)
-            insert_under(connection, judgments, names)
+            kept = insert_under(connection, judgments, names)
             if any_claim:
-                settle_claims(connection, enter_query(connection, names), [one.content_hash for one in judgments])
+                settle_claims(connection, kept)
 
     def _follow_up(self, connection: Connection, verdict: Verdict) -> None:
         """Plan what is asked next; questions that ask the same share it."""

@@ -8,7 +8,8 @@ meanwhile whose parts were known in part stays without a judgment of its own, an
 from collections.abc import Iterable
 from sqlite3 import Connection
 
-from xscore.cache.judgments import Judgments, Names, enter_query, known_among
+from xscore.cache.judgments import Judgments, enter_query, known_among
+from xscore.cache.keys import Names
 from xscore.memory.store import Store
 from xscore.offline.job_rows import Job
 from xscore.records import Judgment

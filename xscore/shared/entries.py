@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from zlib import crc32
 
-from xscore.cache.judgments import Names
+from xscore.cache.keys import Names
 from xscore.errors import StoreDamaged
 from xscore.hashing import judgment_seals, turn_seal
 from xscore.records import Judgment

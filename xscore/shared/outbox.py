@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 
-from xscore.cache.judgments import Names
+from xscore.cache.keys import Names
 from xscore.errors import SharedUnavailable
 from xscore.records import Judgment
 from xscore.shared.link import Link

@@ -18,8 +18,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import NoPermissionError, RedisError
 
-from xscore.cache.judgments import Names
-from xscore.errors import SharedUnavailable
+from xscore.cache.keys import Names
+from xscore.errors import SharedUnavailable, UsageError
 from xscore.hashing import digest
 from xscore.providers.token_bucket import BURST_SHARE
 from xscore.records import Claimed, Judgment, Share
@@ -36,6 +36,8 @@ MOST_AT_ONCE = 2_000
 _SHARES = {"o": Share.OURS, "t": Share.THEIRS, "f": Share.FREE}
 _HINT = "Look whether it runs and whether shared.url, user and password are right: `xscore doctor` asks it."
 
+_OPTIONS = "Leave out what stands after the ? of shared.url, or write it as redis-py takes it in a URL."
+
 
 class _Script:
     """A script by its digest; its text is sent where the server does not know it, as after a restart."""
@@ -51,10 +53,13 @@ class RedisServer:
     """What several processes and machines share on Redis. See `shared.server.SharedServer`."""
 
     def __init__(self, url: str, *, tenant: str) -> None:
-        """Connect at the first request. tenant: signs that would end its part of a key are written as %…."""
+        """Connect at the first request. tenant: signs that would end its part of a key are written as %….
+
+        Raises UsageError for a URL with options that the driver does not take.
+        """
         self.name = shown(url)
         self._space = f"xscore:{{{quote(tenant, safe='')}}}"
-        self._client = redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), max_connections=64, protocol=2)
+        self._client = _client(url)
         self._scripts = {
             name: _Script(self._client, name) for name in ("claim", "keep", "release", "show_life", "take", "reserve")
         }
@@ -171,6 +176,18 @@ class RedisServer:
     def _nonsense(self, error: BaseException) -> SharedUnavailable:
         why = one_line(str(error)) or type(error).__name__
         return SharedUnavailable(f"the shared server {self.name} cannot be asked: {why}", hint=_HINT)
+
+
+def _client(url: str) -> "redis.Redis":
+    """Return a client that is not connected yet. Nothing of what it does not take is shown: it may be a password."""
+    try:
+        client = redis.Redis.from_url(url, max_connections=64)
+        pool = client.connection_pool
+        pool.connection_kwargs |= {"retry": Retry(NoBackoff(), 0), "protocol": 2, "decode_responses": False}
+        pool.make_connection()  # has the driver look at the other options
+    except (RedisError, ValueError, TypeError, AttributeError):
+        raise UsageError(f"shared.url ({shown(url)}) has options that cannot be read", hint=_OPTIONS) from None
+    return client
 
 
 def _ms(seconds: float) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Protocol
 
-from xscore.cache.judgments import Names
+from xscore.cache.keys import Names
 from xscore.records import Claimed, Judgment
 
 
