@@ -11,7 +11,6 @@ import pytest
 from tests.offline.bureau import Bureau, bureau, judgments, questions, rows
 from tests.pipeline.conftest import shop
 from tests.servers.faults import Fault
-from xscore.errors import UsageError
 from xscore.offline import job_rows
 from xscore.offline.job_lease import JobLease
 from xscore.offline.job_results import JobResults, write_results

@@ -66,10 +66,12 @@ async def submitted(
     only: frozenset[str] | None = None,
 ) -> int:
     """Plan a list, agree to it and send it as far as it goes; return the exit code. only: paths, as `memories` has."""
+    from xscore.offline.agreeing import agree
+
     drawn = _drawn(parts, asked, flags, only=only)
     if not drawn.plan.requests or dry:
         return _nothing_sent(parts, drawn, flags.terminal, dry=dry)
-    _agree(parts, drawn)
+    agree(parts, drawn.estimate)
     return await _send(parts, drawn, flags.terminal, settings, command=command)
 
 
@@ -109,17 +111,6 @@ def _nothing_sent(parts: "Parts", drawn: "Drawn", terminal: Terminal, *, dry: bo
     if not plan.requests:
         terminal.note("nothing is left to judge: no job was made")
     return 0
-
-
-def _agree(parts: "Parts", drawn: "Drawn") -> None:
-    """Ask before a costly job. Raises UsageError when the user declines."""
-    if not parts.observer.can_confirm:
-        return
-    cost = drawn.cost_usd
-    if (cost is None or cost > parts.settings.budget.confirm_usd) and not parts.observer.confirm(drawn.estimate):
-        raise UsageError(
-            "nothing was sent: the estimate was declined", hint="Narrow with --path, ask fewer, or pass --yes."
-        )
 
 
 async def _send(parts: "Parts", drawn: "Drawn", terminal: Terminal, settings: "Settings", *, command: "Command") -> int:

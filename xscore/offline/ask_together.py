@@ -14,8 +14,9 @@ from decimal import Decimal
 from secrets import token_hex
 
 from xscore.cost_reports.caps import charged
-from xscore.errors import NoUsableModel, ProviderError, StoreError, UsageError, XscoreError
+from xscore.errors import NoUsableModel, ProviderError, StoreError, XscoreError
 from xscore.offline.agreed_observer import Agreed
+from xscore.offline.agreeing import agree
 from xscore.offline.prepared import Memories, Prepared, prepare
 from xscore.offline.shared_account import Alone, Together, in_place_of, plus, summed, took
 from xscore.offline.sharing_estimate import estimate
@@ -135,11 +136,7 @@ class _Run:
         if not parts.observer.can_confirm:
             return
         whole = estimate(parts, self._some_at_a_time(found), questions=len(self.questions), answers=answers)
-        cost = whole.cost_usd
-        if (cost is None or cost > parts.settings.budget.confirm_usd) and not parts.observer.confirm(whole):
-            raise UsageError(
-                "nothing was sent: the estimate was declined", hint="Narrow with --path, ask fewer, or pass --yes."
-            )
+        agree(parts, whole)
 
     @property
     def _answers(self) -> bool:

@@ -9,15 +9,13 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from xscore.cache.keys import judge_key
-from xscore.cost_reports.caps import caps_of, standing
-from xscore.errors import UsageError
-from xscore.offline import job_rows
+from xscore.offline import agreeing, job_rows
 from xscore.offline.job_rows import JobQuestion
 from xscore.offline.prepared import Prepared
 from xscore.offline.under_way import under_way
 from xscore.pipeline.parts import Parts
 from xscore.providers.prices import batch_price
-from xscore.records import CapLeft, Estimate, JudgeEstimate, Usage
+from xscore.records import Estimate, JudgeEstimate, Usage
 
 
 @dataclass(slots=True)
@@ -111,19 +109,14 @@ def warn(parts: Parts, plan: LivePlan) -> None:
     )
 
 
-def confirm(parts: Parts, plan: LivePlan, *, by_batch: bool = False) -> None:
+def confirm(parts: Parts, plan: LivePlan) -> None:
     """Ask once, before a costly list. Raises UsageError when the user declines."""
     if not (plan.to_judge and plan.estimate and parts.judge.is_model and parts.observer.can_confirm):
         return
     if parts.settings.judge.replay:
         return
-    judge = replace(plan.estimate, cost_usd=batch_cost(parts, plan.estimate)) if by_batch else plan.estimate
-    estimate = Estimate(judge=judge, primary=None, by_kind={}, by_folder={}, caps=caps_left(parts))
-    cost = judge.cost_usd
-    if (cost is None or cost > parts.settings.budget.confirm_usd) and not parts.observer.confirm(estimate):
-        raise UsageError(
-            "nothing was sent: the estimate was declined", hint="Narrow with --path, ask fewer, or pass --yes."
-        )
+    caps = agreeing.caps_left(parts)
+    agreeing.agree(parts, Estimate(judge=plan.estimate, primary=None, by_kind={}, by_folder={}, caps=caps))
 
 
 def batch_cost(parts: Parts, estimate: JudgeEstimate) -> Decimal | None:
@@ -137,12 +130,6 @@ def batch_cost(parts: Parts, estimate: JudgeEstimate) -> Decimal | None:
     )
     each = batch_price(calls.model.name, parts.judge.identity.host, average)
     return None if each is None else each * estimate.calls
-
-
-def caps_left(parts: Parts) -> tuple[CapLeft, ...]:
-    """Return what is left of each cap; that of a turn is one of the whole list."""
-    found = standing(parts.store.connection, caps_of(parts.settings.budget), now=parts.clock())
-    return tuple(replace(cap, of="run") if cap.of == "turn" else cap for cap in found)
 
 
 def _sum(one: JudgeEstimate, other: JudgeEstimate) -> JudgeEstimate:

@@ -22,10 +22,10 @@ from xscore.cost_reports.budget import TurnBudget
 from xscore.cost_reports.caps import Caps
 from xscore.cost_reports.ledger import Ledger
 from xscore.errors import UsageError
+from xscore.offline.agreeing import caps_left
 from xscore.offline.job_desk import ENDS_ALL, JobDesk
 from xscore.offline.job_progress import JobProgress
 from xscore.offline.live import LiveEnd, QuestionEnd, judge_all
-from xscore.offline.live_plan import caps_left
 from xscore.offline.prepared import Memories, Prepared, prepare
 from xscore.offline.ray_cluster import opened
 from xscore.offline.ray_work import Chunk, Library, Scored

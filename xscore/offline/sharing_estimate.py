@@ -9,8 +9,8 @@ from decimal import Decimal
 from math import ceil
 
 from xscore import tokens
-from xscore.cost_reports.caps import caps_of, standing
 from xscore.cost_reports.duration import Work
+from xscore.offline.agreeing import caps_left
 from xscore.offline.prepared import Prepared
 from xscore.offline.sharing_phase import context_tokens, lacked_by
 from xscore.pipeline.model_seat import ModelSeat
@@ -19,7 +19,7 @@ from xscore.pipeline.planning import ASKED_CHARS, asks_of, chars_of
 from xscore.pipeline.seats import answer_estimate
 from xscore.prompts.judge import turn_block
 from xscore.prompts.questions import questions_block, questions_rubric
-from xscore.records import CapLeft, Estimate, JudgeEstimate
+from xscore.records import Estimate, JudgeEstimate
 from xscore.scorer.draft import Drafts
 from xscore.scorer.packs import to_send
 from xscore.scorer.shared_drafts import expected_output
@@ -50,13 +50,7 @@ def estimate(parts: Parts, runs: Iterable[Sequence[Prepared]], *, questions: int
             output_tokens=questions * primary.output_tokens,
             cost_usd=None if cost is None else questions * cost,
         )
-    return Estimate(judge=judging, primary=primary, by_kind={}, by_folder={}, caps=_caps(parts))
-
-
-def _caps(parts: Parts) -> tuple[CapLeft, ...]:
-    """Return what is left of each cap; that of a turn is one of the whole run."""
-    found = standing(parts.store.connection, caps_of(parts.settings.budget), now=parts.clock())
-    return tuple(replace(cap, of="run") if cap.of == "turn" else cap for cap in found)
+    return Estimate(judge=judging, primary=primary, by_kind={}, by_folder={}, caps=caps_left(parts))
 
 
 def _of_run(parts: Parts, some: Sequence[Prepared]) -> JudgeEstimate:

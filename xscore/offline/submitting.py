@@ -13,10 +13,10 @@ from decimal import Decimal
 from xscore import database
 from xscore.cache import judgments
 from xscore.cache.keys import judge_key
-from xscore.cost_reports.caps import caps_of, standing
 from xscore.cost_reports.reply_size import tokens_a_memory
 from xscore.errors import StoreError, UsageError
 from xscore.offline import job_rows, ordering
+from xscore.offline.agreeing import caps_left
 from xscore.offline.job_rows import Command, Job, Recipe
 from xscore.offline.plan import Plan, Planner
 from xscore.offline.prepared import Memories, memories, prepare
@@ -152,7 +152,7 @@ def draw_up(
     drafts, key = experienced(parts, seat), judge_key(seat.identity)
     others = [job.id for job in job_rows.jobs(parts.store.connection, under_way=True) if job.judge == key]
     plan = _plan(parts, replace(seat, drafts=drafts), asked, found, others)
-    caps = _caps_left(parts)
+    caps = caps_left(parts)
     if ordering.passes(seat, drafts, plan, caps):
         plan = ordering.best_first(plan, ordering.promise_of(parts, asked, found))
     batch_usd, live_usd = _cost(seat, plan, by_batch=True), _cost(seat, plan, by_batch=False)
@@ -161,7 +161,7 @@ def draw_up(
         digest=questions.digest,
         judge_spec=str(seat.spec),
         judge=key,
-        recipe=_recipe(parts, seat, drafts, scope),
+        recipe=_recipe(parts, seat, drafts, everything.scope, only),
         of_user=len(everything.candidates) - len(found.candidates),
         before=frozenset(others),
         elsewhere=tuple(others) if plan.elsewhere else (),
@@ -187,7 +187,7 @@ def _plan(parts: Parts, seat: ModelSeat, questions: Sequence[Question], found: M
     return planner.plan
 
 
-def _recipe(parts: Parts, seat: ModelSeat, drafts: Drafts, scope: Scope) -> Recipe:
+def _recipe(parts: Parts, seat: ModelSeat, drafts: Drafts, scope: Scope, only: frozenset[str] | None) -> Recipe:
     identity, judge = seat.identity, parts.settings.judge
     return Recipe(
         provider=identity.provider,
@@ -198,6 +198,7 @@ def _recipe(parts: Parts, seat: ModelSeat, drafts: Drafts, scope: Scope) -> Reci
         context=judge.context,
         tests=judge.tests,
         scope=scope,
+        only=None if only is None else tuple(sorted(only)),
     )
 
 
@@ -269,9 +270,3 @@ def _batches(plan: Plan, limits: BatchLimits) -> int:
     if limits.enqueued_tokens:
         shares.append(plan.input_tokens / limits.enqueued_tokens)
     return -int(-max(shares) // 1)
-
-
-def _caps_left(parts: Parts) -> tuple[CapLeft, ...]:
-    """Return what is left of each cap; that of a turn is one of the whole job."""
-    found = standing(parts.store.connection, caps_of(parts.settings.budget), now=parts.clock())
-    return tuple(replace(cap, of="run") if cap.of == "turn" else cap for cap in found)
