@@ -46,7 +46,7 @@ async def test_while_it_is_judged_live_nobody_else_sends_it(shop: Path, office: 
     job = await office.submit(shop, questions(1))
     office.server.latency_s = 0.5
     live = asyncio.create_task(rest(shop, office, job))
-    while not office.server.counts.requests:
+    while not office.server.counts.requests:  # noqa: ASYNC110  the server counts in a thread of its own
         await asyncio.sleep(0.005)
     meanwhile = await office.advance(shop, job)
     done = await live
@@ -57,9 +57,11 @@ async def test_while_it_is_judged_live_nobody_else_sends_it(shop: Path, office: 
 async def test_what_another_process_has_is_left_to_it(shop: Path, office: Bureau) -> None:
     """It is said, and nothing is judged."""
     job = await office.submit(shop, questions(1))
-    async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
-        async with JobLease(pipeline.store.connection, job, clock=office.clock):
-            found = await rest(shop, office, job)
+    async with (
+        Pipeline.open(shop, office.settings, clock=office.clock) as pipeline,
+        JobLease(pipeline.store.connection, job, clock=office.clock),
+    ):
+        found = await rest(shop, office, job)
     assert found.problem == BUSY and found.planned == 1 and not office.server.counts.requests
 
 

@@ -1,8 +1,8 @@
 """A job's questions again, as it judged them: for ranking what came back, and for judging live what is left.
 
 Settings may have changed since, so the judge's settings that shape its identity are taken from the job. Texts and keys
-are the job's own, redacted as they were judged, so that a file that was renamed since stops nothing; a question that was
-erased is left out. Trade-off: boosts follow the code and the uncommitted change of today.
+are the job's own, redacted as they were judged, so that a file that was renamed since stops nothing; a question that
+was erased is left out. Trade-off: boosts follow the code and the uncommitted change of today.
 """
 
 from collections.abc import Iterator

@@ -177,7 +177,11 @@ class _Crew:
                 worker.pipe.close()
             if worker.process.poll() is None and not worker.has_ended:
                 worker.process.kill()
-            worker.process.wait()
+            try:
+                worker.process.wait(LAST_S)
+            except subprocess.TimeoutExpired:
+                worker.process.kill()  # it said that it had ended, and does not
+                worker.process.wait()
 
     def end(self) -> LiveEnd:
         """Say how the list ended: as the whole did, or as what ended it first. Raises what ended all of them."""
