@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -122,6 +123,39 @@ async def test_the_claims_of_a_dead_machine_are_taken_over(place: MakePlace) -> 
     async with there.claims() as others, asyncio.timeout(PATIENCE_S):
         while (await others.claim([["a"]], at_most=1))[0].share is not Share.OURS:  # noqa: ASYNC110  a lease has no event
             await asyncio.sleep(0.05)
+
+
+@dataclass
+class Deaf:
+    """A server whose answers to claims never arrive."""
+
+    server: SharedServer
+    heard: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.server, name)
+
+    async def claim(self, *terms: Any, **more: Any) -> None:
+        """Pass on, and answer nothing."""
+        await self.server.claim(*terms, **more)
+        self.heard.set()
+        await asyncio.Event().wait()
+
+
+async def test_a_cancelled_claim_is_not_left_behind(tmp_path: Path, place: MakePlace, server: SharedServer) -> None:
+    """The server may have heard it although its answer was not waited for: in the end the runner leaves it."""
+    there, deaf = await place("there"), Deaf(server)
+    link = Link(lambda: deaf, require=False, timeout_s=60)  # type: ignore[arg-type,return-value]  # passes all on
+    async with GroupCommit(tmp_path / "memory.db") as commits:
+        through = ReadThrough(StoredJudgments(commits), link)
+        async with through.claims(TURN, JUDGE) as claims:
+            asked = asyncio.create_task(claims.claim([["a"]], at_most=1))
+            await asyncio.wait_for(deaf.heard.wait(), PATIENCE_S)
+            asked.cancel()
+            await asyncio.gather(asked, return_exceptions=True)
+        await through.aclose()
+    async with there.claims() as others:
+        assert [one.share for one in await others.claim([["a"]], at_most=1)] == [Share.OURS]
 
 
 async def test_claims_hold_while_their_runner_shows_life(place: MakePlace) -> None:

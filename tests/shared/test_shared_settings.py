@@ -14,13 +14,16 @@ from tests.shared.servers_of_tests import ServerOfTests
 from xscore.cli.config import effective
 from xscore.errors import SharedUnavailable, UsageError
 from xscore.pipeline.build import Pipeline
-from xscore.records import Turn
+from xscore.providers.rate_budget import bucket_of
+from xscore.providers.spec import Spec, connect
+from xscore.records import Judgment, Turn
 from xscore.settings import Settings, load
 from xscore.settings.offline import SharedSettings
 from xscore.shared import checks
 from xscore.shared.address import shown
 from xscore.shared.connect import opener
 from xscore.shared.redis_server import RedisServer
+from xscore.shared.server import SharedServer
 
 TURN = Turn(task="where is the discount taken?")
 ACL = next(
@@ -59,6 +62,38 @@ def test_a_url_that_names_no_server_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match="names no server") as caught:
         opener(settings(url))
     assert "secret" not in str(caught.value) + caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:hunter2@h/0?db=hunter2",
+        "redis://:hunter2@h/0?socket_timeout=hunter2",
+        "redis://:hunter2@h/0?hunter2=1",
+        "rediss://:hunter2@h/0?ssl_cert_reqs=hunter2",
+        "postgresql://u:hunter2@h/d?hunter2=1",
+        "postgresql://u:%hunter2@h/d",
+    ],
+)
+async def test_options_that_a_driver_does_not_take_are_refused(url: str) -> None:
+    """Before anything is connected, and without a word of the URL that may be secret."""
+    with pytest.raises(UsageError, match="cannot be read") as caught:
+        opener(settings(url))()
+    assert caught.value.hint
+    assert "hunter2" not in str(caught.value) + caught.value.hint
+    (found,) = await checks.look(settings(url))
+    assert not found.ok and "hunter2" not in found.detail + found.hint
+
+
+async def test_options_that_clash_with_ours_are_ours(shared: SharedSettings) -> None:
+    """What we rely on, such as the encoding, is so whatever the URL says."""
+    options = "client_encoding=latin1" if shared.url.get_secret_value().startswith("p") else "decode_responses=1"
+    server = opener(settings(f"{shared.url.get_secret_value()}?{options}"))()
+    judgment = Judgment("a", 0.5, "größer – 見")
+    await server.keep((shared.tenant, "j", 0), [judgment])
+    (found,) = await server.claim((shared.tenant, "j", 0), [["a"]], at_most=1, runner="one", lease_s=30)
+    await server.aclose()
+    assert found.known == {"a": judgment}
 
 
 def test_a_missing_extra_says_what_to_install() -> None:
@@ -120,6 +155,24 @@ async def test_another_clone_finds_scores_and_reasons(make_repo: MakeRepo, share
     assert {(one.path, one.entity, one.score, one.reason) for one in second.selected} == {
         (one.path, one.entity, one.score, one.reason) for one in first.selected
     }
+
+
+async def test_limits_are_those_of_the_model_at_work(
+    make_repo: MakeRepo, shared: SharedSettings, server: SharedServer
+) -> None:
+    """Its calls are taken from the bucket of its own name, however the settings spell it."""
+    root = make_repo(FILES)
+    limits = {"requests": 60.0}
+    with OpenAIServer() as host:
+        wanted = with_server(host, shared)
+        judge = wanted.judge.model_copy(update={"rpm": 60})
+        async with Pipeline.open(root, wanted.model_copy(update={"judge": judge})) as pipeline:
+            await pipeline.ask(TURN, answer=False)
+        provider = connect(Spec("openai", "judge-2"), wanted)
+        assert host.counts.requests
+        assert await server.take(bucket_of(provider, model="judge-2"), {"requests": 3}, limits) > 0
+        assert await server.take(bucket_of(provider, model="another"), {"requests": 3}, limits) == 0
+        await provider.aclose()
 
 
 async def test_the_doctor_says_whether_it_answers(shared: SharedSettings, running: ServerOfTests) -> None:

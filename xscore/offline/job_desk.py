@@ -56,6 +56,7 @@ class JobDesk:
         self,
         provider: Provider,
         *,
+        model: str,
         rpm: int | None = None,
         tpm: int | None = None,
         concurrency: int | None = None,
@@ -65,7 +66,7 @@ class JobDesk:
         for connected, line in self._lines:
             if connected is provider:
                 return line
-        line = self._desk.wrap(provider, rpm=rpm, tpm=tpm, concurrency=concurrency, stated=stated)
+        line = self._desk.wrap(provider, model=model, rpm=rpm, tpm=tpm, concurrency=concurrency, stated=stated)
         self._lines.append((provider, line))
         return line
 

@@ -2,7 +2,8 @@
 
 It knows nothing of Ray: `ray_engine` makes actors of it. Each judgment is at the shared server before the slot of its
 call is freed, so an actor that is killed re-pays at most what it had in flight; whoever takes its packs over waits for
-`LEASE_S`. Limits a minute are those of the server, dollars those of a purse that all actors take from. Trade-off: near
+`LEASE_S`. Limits a minute are those of the server, dollars those of a purse that all actors take from and of the
+tenant's day. Trade-off: near
 the cap a call is refused without waiting for those in flight, so a list may end some cents early.
 """
 
@@ -15,12 +16,13 @@ from typing import Protocol
 
 from xscore.cache.judgment_store import Claims, Write
 from xscore.cache.keys import judge_key
-from xscore.errors import BudgetExhausted
+from xscore.errors import BudgetExhausted, XscoreError
 from xscore.offline.job_desk import ENDS_ALL
-from xscore.providers.limits import Limited
+from xscore.providers.limits import Budget, Limited
 from xscore.providers.metered import Metered
 from xscore.providers.prices import price
 from xscore.providers.provider import Adaptable
+from xscore.providers.rate_budget import bucket_of
 from xscore.providers.rates import Rates
 from xscore.providers.retrying import Retrying
 from xscore.providers.sdk_import import imported
@@ -32,6 +34,7 @@ from xscore.scorer.model_judge import ModelJudge
 from xscore.scorer.sharing import Alone
 from xscore.settings import Settings
 from xscore.shared.connect import opener
+from xscore.shared.dollars import SharedDollars
 from xscore.shared.link import Link
 from xscore.shared.outbox import Outbox
 from xscore.shared.rates import SharedRates
@@ -86,6 +89,10 @@ class Scored:
     unjudged: tuple[Unjudged, ...]
     calls: tuple[CallRecord, ...]
     remarks: tuple[str, ...]
+    bounds_usd: Decimal = Decimal(0)
+    """Of calls that did not tell what they cost: what was set aside for them stays charged."""
+    error: XscoreError | None = None
+    """What ended it; what was paid for until then is here all the same."""
 
 
 class Purse(Protocol):
@@ -118,21 +125,23 @@ class Scorer:
         self._rates = SharedRates(
             Rates(rpm=judging.rpm, tpm=judging.tpm, remembered=stated),
             link,
-            bucket=f"{provider.name} {provider.host} {judging.model}",
+            bucket=bucket_of(provider, model=library.spec.model),
         )
         metered = Metered(provider, turn_id=library.job, record=self._calls.append, price=price, clock=clock)
+        self._caps, cap_usd = _Caps(purse), settings.shared.max_usd_day
+        self._dollars = None if cap_usd is None else SharedDollars(self._caps, link, cap_usd=cap_usd, clock=clock)
+        budget: Budget = self._dollars or self._caps
         self._limited = Limited(
             metered,
             concurrency=library.concurrency,
-            budget=_Caps(purse) if purse is not None else None,
+            budget=budget,
             rates=self._rates,
         )
         self._line = Retrying(self._limited, attempts=judging.attempts, sleep=self._limited.sleep)
 
     async def score(self, chunk: Chunk) -> Scored:
-        """Judge what nobody has judged yet; every memory has its result. Raises SharedUnavailable."""
+        """Judge what nobody has judged yet; every memory has its result, unless an error ended it."""
         library = self._library
-        await imported(library.spec.provider)
         members = [library.candidates[place] for place in chunk.places]
         if self._ended is not None:
             cause, detail = self._ended
@@ -142,27 +151,46 @@ class Scorer:
         stop = Stop(lambda: self._heard(stop))
         judge = self._judge(chunk, members, key, stop)
         timer = self._timer(stop)
-        unjudged, judged = [], set()
+        unjudged: list[Unjudged] = []
+        judged: set[str] = set()
+        ended: XscoreError | None = None
         try:
+            await imported(library.spec.provider)
             async for result in judge.judge(turn, members):
                 if isinstance(result, Unjudged):
                     unjudged.append(result)
                 else:
                     judged.add(result.content_hash)
+        except XscoreError as error:
+            ended = error
         finally:
             if timer is not None:
                 timer.cancel()
-        await self._rates.aclose()  # gives back what was taken ahead: nobody runs here until the next chunk
+        await self._give_back()  # nobody runs here until the next chunk
         calls, self._calls[:] = tuple(self._calls), ()
-        paid = len(judged - judge.elsewhere)
-        return Scored(chunk.question, self._store.taken(), paid, tuple(unjudged), calls, judge.remarks())
+        return Scored(
+            chunk.question,
+            self._store.taken(),
+            len(judged - judge.elsewhere),
+            tuple(unjudged),
+            calls,
+            judge.remarks(),
+            self._caps.taken(),
+            ended,
+        )
 
     async def aclose(self) -> None:
         """Give back what is held, and release connections."""
         await self._store.aclose()
-        await self._rates.aclose()
+        await self._give_back()
         await self._line.aclose()
         await self._link.aclose()
+
+    async def _give_back(self) -> None:
+        """Tell the server what was spent, and hold nothing more that was taken ahead."""
+        await self._rates.aclose()
+        if self._dollars is not None:
+            await self._dollars.aclose()
 
     def _judge(self, chunk: Chunk, members: Sequence[Candidate], key: str, stop: Stop) -> ModelJudge:
         library = self._library
@@ -232,10 +260,11 @@ class _AtTheServer:
 
 
 class _Caps:
-    """A `Budget` on a purse that others take from too."""
+    """A `Budget` on a purse that others take from too; without one, whatever is asked for is there."""
 
-    def __init__(self, purse: Purse) -> None:
+    def __init__(self, purse: Purse | None) -> None:
         self._purse = purse
+        self._untold = Decimal(0)
         self._open: dict[str, Decimal] = {}
         self._reserved = 0
 
@@ -243,7 +272,7 @@ class _Caps:
         """Set aside an upper bound (None: unpriced). Raises BudgetExhausted."""
         if not usd:
             return ""
-        if not await self._purse.take(usd):
+        if self._purse is not None and not await self._purse.take(usd):
             raise BudgetExhausted(
                 f"the next call may cost ${usd:f}, and less is left of the caps that held when the list was begun",
                 hint="Raise --max-usd or the other caps, and run the same again.",
@@ -256,5 +285,12 @@ class _Caps:
     async def settle(self, reservation: str, actual: Decimal | None) -> None:
         """Replace the reservation by what the call cost; None: its bound stays charged."""
         bound = self._open.pop(reservation, None)
-        if bound is not None and actual is not None:
+        if bound is not None and actual is None:
+            self._untold += bound
+        elif bound is not None and actual is not None and self._purse is not None:
             await self._purse.put_back(bound - actual)
+
+    def taken(self) -> Decimal:
+        """Return the bounds of calls that did not tell their cost, since the last time."""
+        found, self._untold = self._untold, Decimal(0)
+        return found

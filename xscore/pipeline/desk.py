@@ -23,7 +23,7 @@ from xscore.providers.limits import Limited
 from xscore.providers.metered import Metered
 from xscore.providers.prices import Price, price
 from xscore.providers.provider import Provider
-from xscore.providers.rate_budget import RateBudget
+from xscore.providers.rate_budget import RateBudget, bucket_of
 from xscore.providers.rates import Rates
 from xscore.providers.retrying import Retrying
 from xscore.providers.spec import Spec, connect
@@ -127,6 +127,7 @@ class _Desk:
         self,
         provider: Provider,
         *,
+        model: str,
         rpm: int | None = None,
         tpm: int | None = None,
         concurrency: int | None = None,
@@ -138,7 +139,7 @@ class _Desk:
             concurrency=concurrency,
             budget=self.shared.budget,
             price_of=self.price_of,
-            rates=self.shared.rates(rates, bucket=f"{provider.name} {provider.host} {self.settings.judge.model}"),
+            rates=self.shared.rates(rates, bucket=bucket_of(provider, model=model)),
         )
         return self._retrying(self.judging)
 

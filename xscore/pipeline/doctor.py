@@ -179,7 +179,8 @@ async def _probe(parts: Parts, calls: JudgeCalls) -> list[Finding]:
     """Judge two memories of our own making; the repository's text is not sent."""
     async with parts.open_desk(f"p_{token_hex(8)}") as desk:
         try:
-            found = await find_out(parts.store.connection, calls, desk.wrap(calls.provider), clock=parts.clock)
+            line = desk.wrap(calls.provider, model=calls.model.name)
+            found = await find_out(parts.store.connection, calls, line, clock=parts.clock)
         except (ProviderError, NoUsableModel, BudgetExhausted) as error:
             hint = await _names_hint(calls) if isinstance(error, UnknownModel) else ""
             return [Finding("probe", False, f"{error.kind}: {error.message}", hint or error.hint)]

@@ -96,7 +96,12 @@ class ModelSeat:
         judging = self.settings.judge
         stated = self.capability.limits if self.capability else None
         wrapped = desk.wrap(
-            self.provider, rpm=judging.rpm, tpm=judging.tpm, concurrency=self.concurrency, stated=stated
+            self.provider,
+            model=self.spec.model,
+            rpm=judging.rpm,
+            tpm=judging.tpm,
+            concurrency=self.concurrency,
+            stated=stated,
         )
         try:
             known = await probe.acquaint(
@@ -139,7 +144,7 @@ class ModelSeat:
             concurrency=workers_for(self.concurrency),
             context=self.settings.judge.context,
             stop=desk.new_stop(),
-            heard=heard(self.store.connection, (turn_key, judge_key(self.identity), 0)),
+            hearsay=heard(self.store.connection, (turn_key, judge_key(self.identity), 0)),
         )
         here = judge(
             write=desk.writer(turn_key, self.identity),

@@ -47,6 +47,7 @@ class Desk(Protocol):
         self,
         provider: Provider,
         *,
+        model: str,
         rpm: int | None = None,
         tpm: int | None = None,
         concurrency: int | None = None,
@@ -54,7 +55,7 @@ class Desk(Protocol):
     ) -> Provider:
         """Return a connected provider that judges, with retries, limits, budget and ledger around it.
 
-        stated: limits that its host named in earlier runs.
+        model: the one at work, whose limits others may share. stated: limits that its host named in earlier runs.
         """
         ...
 

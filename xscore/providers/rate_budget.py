@@ -5,6 +5,7 @@
 
 from typing import Protocol
 
+from xscore.providers.provider import Provider
 from xscore.providers.rates import Share
 from xscore.records import RateLimits
 
@@ -28,3 +29,8 @@ class RateBudget(Protocol):
     def settle(self, taken: Share, spent: Share) -> None:
         """Give back what a call took and did not use."""
         ...
+
+
+def bucket_of(provider: Provider, *, model: str) -> str:
+    """Name the limits of the model at work (`Spec.model`) at its host, the same for all who share them."""
+    return f"{provider.name} {provider.host} {model}"

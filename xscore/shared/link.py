@@ -1,10 +1,10 @@
 """One process's link to the shared server: deadlines, tries, and what happens while it is away.
 
 A request has `timeout_s` in all; within it a server that is just starting is asked again. One that does not answer is
-away: that is said once, everybody goes on without it at once, and it is looked for in the background, ever more
-seldom, until it answers. Where it is required, being away ends the run instead. A server that hands out damaged
-judgments is not asked again in this run. Trade-off: who goes on without it may pay for what another pays for, and goes
-by limits and caps of its own.
+away: that is said once an outage, everybody goes on without it at once, and it is looked for in the background, ever
+more seldom, until it answers, which is said as well. Where it is required, being away ends the run instead. A server
+that hands out damaged judgments is not asked again in this run. Trade-off: who goes on without it may pay for what
+another pays for, and goes by limits and caps of its own.
 """
 
 import asyncio
@@ -80,7 +80,11 @@ class Link:
 
     def remarks(self) -> tuple[str, ...]:
         """Say for the receipt whether it was away."""
-        return (f"{self._why}; what was missing there was judged by the local store alone",) if self._why else ()
+        return (
+            (f"{self._why.rstrip('.')}; what was missing there was judged by the local store alone",)
+            if self._why
+            else ()
+        )
 
     async def aclose(self) -> None:
         """Look for it no longer, and release its connections."""
@@ -115,13 +119,12 @@ class Link:
         return self._server
 
     def _gone(self, error: XscoreError) -> None:
-        self.is_away, is_first = True, not self._why
+        self.is_away = True
         self._why = error.message
         self._here.clear()
         if self.require:
             return
-        if is_first:
-            self._note(f"{error.message}; going on with the local store alone")
+        self._note(f"{error.message.rstrip('.')}; going on with the local store alone")
         if not isinstance(error, StoreDamaged):
             self._looking = asyncio.create_task(self._look_for())
 

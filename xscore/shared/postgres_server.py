@@ -20,8 +20,8 @@ import psycopg
 from psycopg import errors as states
 from psycopg.conninfo import conninfo_to_dict
 
-from xscore.cache.judgments import Names
-from xscore.errors import SharedUnavailable
+from xscore.cache.keys import Names
+from xscore.errors import SharedUnavailable, UsageError
 from xscore.hashing import digest
 from xscore.providers.token_bucket import BURST_SHARE
 from xscore.records import Claimed, Judgment, Share
@@ -51,9 +51,9 @@ class PostgresServer:
     """What several processes and machines share on PostgreSQL. See `shared.server.SharedServer`."""
 
     def __init__(self, url: str, *, tenant: str) -> None:
-        """Connect at the first request."""
+        """Connect at the first request. Raises UsageError for a URL that the driver cannot read."""
         self.name = shown(url)
-        self._url, self._tenant = url, quote(tenant, safe="")
+        self._terms, self._tenant = _read(url), quote(tenant, safe="")
         self._free = asyncio.Semaphore(MOST_OPEN)
         self._idle: list[Connection] = []
         self._is_made = False
@@ -184,28 +184,19 @@ class PostgresServer:
 
     async def _connected(self) -> Connection:
         try:
-            connection = await psycopg.AsyncConnection.connect(
-                **self._terms(), autocommit=True, prepare_threshold=None, client_encoding="utf8"
-            )
+            connection = await psycopg.AsyncConnection.connect(**self._terms, autocommit=True, prepare_threshold=None)
             if not self._is_made:
                 await self._made(connection)
         except (psycopg.Error, OSError, ValueError) as error:
             raise self._unavailable(error) from error
         return connection
 
-    def _terms(self) -> dict[str, Any]:
-        """Return the parts of the URL. What cannot be read of it is not shown: it may be of the password."""
-        try:
-            return {"application_name": "xscore", **conninfo_to_dict(self._url)}
-        except (psycopg.Error, ValueError):
-            raise SharedUnavailable(f"shared.url ({self.name}) cannot be read", hint=_SIGNS) from None
-
     async def _made(self, connection: Connection) -> None:
         """Make tables and functions where there are none. Raises SharedUnavailable for those of another xscore."""
         try:
             version = await _version(connection)
             if version is None:
-                script = files("xscore.shared").joinpath("postgres.sql").read_text()
+                script = files("xscore.shared").joinpath("postgres.sql").read_text("utf-8")
                 with suppress(states.DuplicateTable):  # another process has made them while we stood in line
                     await _answered(connection, f"SELECT pg_advisory_xact_lock({_MAKING}); {script}", None)
                 version = await _version(connection)
@@ -224,6 +215,14 @@ class PostgresServer:
         why = one_line(" ".join(str(error).split())) or type(error).__name__
         hint = _RIGHTS if isinstance(error, states.InsufficientPrivilege) else _HINT
         return SharedUnavailable(f"the shared server {self.name} cannot be asked: {why}", hint=hint)
+
+
+def _read(url: str) -> dict[str, Any]:
+    """Return what the driver is to be told. What it cannot read is not shown: it may be of the password."""
+    try:
+        return {"application_name": "xscore", **conninfo_to_dict(url), "client_encoding": "utf8"}
+    except (psycopg.Error, ValueError):
+        raise UsageError(f"shared.url ({shown(url)}) cannot be read", hint=_SIGNS) from None
 
 
 async def _answered(
@@ -251,11 +250,12 @@ async def _fetched(connection: Connection, statement: str, terms: Sequence[objec
 
 
 async def _version(connection: Connection) -> int | None:
-    """Return the version of the tables; None: there are none."""
+    """Return the version of the tables; None: there are none, 0: they do not say."""
     found = await _answered(connection, "SELECT to_regclass('xscore.version')")
     if found[0][0] is None:
         return None
-    return int((await _answered(connection, "SELECT number FROM xscore.version"))[0][0])
+    numbers = await _answered(connection, "SELECT number FROM xscore.version")
+    return int(numbers[0][0]) if numbers else 0
 
 
 async def _leave(connection: Connection) -> None:

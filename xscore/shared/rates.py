@@ -1,12 +1,12 @@
 """Limits a minute that all runners of a tenant share: taken from the server a few calls' worth at a time.
 
-What is taken in one round trip lasts for `AHEAD_S` of the limit, so that a fast run asks far less than once a call,
-and a slow one once. The server deals shares out in the order in which they are asked for, as debts with a time from
-which they may be used; within the process it is first come, first served. What calls took and did not use goes back
-with the next round trip, or soon. A limit that becomes known late counts what was spent before, as in one process: so
-much beyond the rate is owed to the bucket, and only what is owed or was taken goes back. Which limits hold is known here (`providers.rates`), and while the server is away
-this process goes by them alone. Trade-offs: what was taken ahead and is used later may come on top of a window's rate,
-a few calls in all; a run that is killed takes its few calls with it.
+What is taken in one round trip lasts for `AHEAD_S` of the limit, so that a fast run asks far less than once a call, and
+a slow one once. The server deals shares out in the order in which they are asked for, as debts with a time from which
+they may be used; within the process it is first come, first served. What calls took and did not use goes back with the
+next round trip, or soon. A limit that becomes known late counts what was spent before, as in one process: so much
+beyond the rate is owed to the bucket, and only what is owed or was taken goes back. Which limits hold is known here
+(`providers.rates`), and while the server is away this process goes by them alone. Trade-offs: what was taken ahead and
+is used later may come on top of a window's rate, a few calls in all; a run that is killed takes its few calls with it.
 """
 
 import asyncio

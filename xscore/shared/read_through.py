@@ -15,8 +15,7 @@ from typing import Self
 
 from xscore.cache.claims import SIGN_OF_LIFE_S
 from xscore.cache.judgment_store import Claims, JudgmentStore, Write
-from xscore.cache.judgments import Names
-from xscore.cache.keys import judge_key
+from xscore.cache.keys import Names, judge_key
 from xscore.errors import SharedUnavailable
 from xscore.processes import LEASE_S
 from xscore.records import Claimed, JudgeIdentity, Judgment, Share
@@ -74,6 +73,8 @@ class SharedClaims:
         self._runner = secrets.token_hex(8)
         self._held: set[str] = set()
         """Claimed at the server and not given up."""
+        self._has_asked = False
+        """The server may count us as at work, also where its answer was not waited for."""
 
     async def __aenter__(self) -> Self:
         """Begin to show signs of life."""
@@ -88,7 +89,7 @@ class SharedClaims:
         try:
             with suppress(SharedUnavailable):  # who is at work was told; what is left is remarked on
                 await self._outbox.flush()
-                if self._held:
+                if self._has_asked:
                     await self._link.ask(self._leave, otherwise=None)
         finally:
             await self._local.__aexit__(*raised)
@@ -103,6 +104,7 @@ class SharedClaims:
         if not ours:
             return found
         lacking = [[content for content in packs[at] if content not in found[at].known] for at in ours]
+        self._has_asked = True
         told = await self._link.ask(lambda server: self._claim(server, lacking, at_most), otherwise=None)
         if told is None:
             told = [Claimed(Share.OURS if number < at_most else Share.FREE, {}) for number in range(len(ours))]

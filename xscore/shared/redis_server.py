@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 import redis.asyncio as redis
+from redis.asyncio.connection import parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import NoPermissionError, RedisError
@@ -181,13 +182,12 @@ class RedisServer:
 def _client(url: str) -> "redis.Redis":
     """Return a client that is not connected yet. Nothing of what it does not take is shown: it may be a password."""
     try:
-        client = redis.Redis.from_url(url, max_connections=64)
-        pool = client.connection_pool
-        pool.connection_kwargs |= {"retry": Retry(NoBackoff(), 0), "protocol": 2, "decode_responses": False}
-        pool.make_connection()  # has the driver look at the other options
+        ours = {"retry": Retry(NoBackoff(), 0), "protocol": 2, "decode_responses": False, "max_connections": 64}
+        pool = redis.ConnectionPool(**{**parse_url(url), **ours})
+        pool.make_connection()  # has the driver look at the options
     except (RedisError, ValueError, TypeError, AttributeError):
         raise UsageError(f"shared.url ({shown(url)}) has options that cannot be read", hint=_OPTIONS) from None
-    return client
+    return redis.Redis.from_pool(pool)
 
 
 def _ms(seconds: float) -> int:

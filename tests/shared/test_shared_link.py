@@ -1,0 +1,60 @@
+"""A process's link to the server: what is said when it goes away and comes back, however often."""
+
+import asyncio
+from dataclasses import dataclass
+
+from xscore.errors import SharedUnavailable
+from xscore.settings.offline import SharedSettings
+from xscore.shared.connect import opener
+from xscore.shared.link import Link
+from xscore.shared.server import SharedServer
+
+
+@dataclass
+class Flapping:
+    """A server that can be had away."""
+
+    server: SharedServer
+    is_away: bool = False
+
+    def __getattr__(self, name: str) -> object:
+        if self.is_away:
+            raise SharedUnavailable("the shared server is away (it said so, 1).")
+        return getattr(self.server, name)
+
+
+async def life(server: SharedServer) -> bool:
+    """Ask something."""
+    await server.show_life("one", lease_s=1)
+    return True
+
+
+async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None:
+    """By pairs, so that the latest line tells how it is; many requests of one outage say it once."""
+    flapping, said = Flapping(server), list[str]()
+    link = Link(lambda: flapping, require=False, timeout_s=0.2, note=said.append, look_again_s=0.01)  # type: ignore[arg-type,return-value]  # passes all on
+    for outage in (1, 2):
+        flapping.is_away = True
+        assert await asyncio.gather(*(link.ask(life, otherwise=False) for _ in range(3))) == [False] * 3
+        flapping.is_away = False
+        await link.until_here()
+        assert await link.ask(life, otherwise=False)
+        assert ["goes on" if "going on" in line else "back" for line in said] == ["goes on", "back"] * outage
+    assert said[0] == "the shared server is away (it said so, 1); going on with the local store alone"
+    assert link.remarks()[0].startswith("the shared server is away (it said so, 1); what")
+    flapping.is_away = False
+    await link.aclose()
+
+
+async def test_an_address_that_nobody_listens_at_reads_well() -> None:
+    """The driver's own words end where ours go on."""
+    said: list[str] = []
+    link = Link(
+        opener(SharedSettings.model_validate({"url": "redis://127.0.0.1:1/0"})),
+        require=False,
+        timeout_s=0.2,
+        note=said.append,
+    )
+    assert not await link.ask(life, otherwise=False)
+    assert ".;" not in said[0]
+    await link.aclose()
