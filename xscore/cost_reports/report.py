@@ -58,6 +58,15 @@ class _Read(NamedTuple):
     offline: Offline
 
 
+class _Sums(NamedTuple):
+    """What several figures rest on."""
+
+    judging: Mapping[Key, Spent]
+    """By turn."""
+    stages: Mapping[str, Spent]
+    finished: list[Placed]
+
+
 def report(ledgers: Sequence[LedgerOf], asked: Asked, *, now: float) -> CostReport:
     """Add up what the ledgers hold of the asked turns. now: Unix seconds.
 
@@ -66,9 +75,7 @@ def report(ledgers: Sequence[LedgerOf], asked: Asked, *, now: float) -> CostRepo
     calls, turns, evaluations, warnings, left_out, offline = _read(ledgers, asked, now=now)
     names = [ledger.repository for ledger in ledgers]
     connections = [ledger.connection for ledger in ledgers]
-    judging = spent_by_turn(comparison.judging_of(calls, turns))
-    stages = spent_by(calls, "stage")
-    finished = [turn for turn in turns if turn.row.figures]
+    judging, stages, finished = _sums(calls, turns)
     chosen = details([Place(connections[turn.key.number], turn.row.id) for turn in turns[: asked.details]])
     by_model = groups(calls, turns, "model", names)
     return CostReport(
@@ -129,6 +136,11 @@ def _read(ledgers: Sequence[LedgerOf], asked: Asked, *, now: float) -> _Read:
     turns.sort(key=lambda turn: (turn.row.at, turn.row.id), reverse=True)
     evaluations.sort(key=lambda one: (one.at, one.id), reverse=True)
     return _Read(pl.concat(tables), turns, evaluations, warnings, left_out, offline)
+
+
+def _sums(calls: "pl.DataFrame", turns: Sequence[Placed]) -> _Sums:
+    judging = spent_by_turn(comparison.judging_of(calls, turns))
+    return _Sums(judging, spent_by(calls, "stage"), [turn for turn in turns if turn.row.figures])
 
 
 def _is_cached(turn: Placed, judging: Mapping[Key, Spent]) -> bool:
