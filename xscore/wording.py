@@ -112,6 +112,12 @@ def counted(count: int, singular: str, plural: str = "") -> str:
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
+def sentences(*said: str) -> str:
+    """Join what is said, each as a sentence; the last keeps its own end."""
+    *firsts, last = [one.strip() for one in said if one.strip()] or [""]
+    return " ".join([*(one if one[-1] in ".!?" else f"{one}." for one in firsts), last])
+
+
 def place(path: str, start_line: int = 0, end_line: int = 0) -> str:
     """`path:12-40`, harmless on a terminal."""
     lines = f":{start_line}-{end_line}" if end_line > start_line else f":{start_line}" if start_line else ""

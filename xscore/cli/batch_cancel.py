@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from xscore.records.offline import Standing
     from xscore.settings import Settings
 
-OWN = {"everything": click.option("--all", "everything", is_flag=True, help="Every job under way.")}
+OWN = {
+    "everything": click.option("--all", "everything", is_flag=True, help="Every job under way."),
+    "forget": click.option(
+        "--forget", is_flag=True, help="Give up batches that the vendor cannot tell of, at what they may have cost."
+    ),
+}
 
 
 @click.command()
@@ -22,7 +27,8 @@ def cancel(job: str, flags: Flags) -> int:
     """Cancel a job: ask the vendor to stop its batches, send nothing more. Needs an ID, or --all.
 
     What was run is charged and kept: `xscore batch collect` fetches it once the vendor has stopped. Ends with 0 when
-    nothing is pending, with 1 while the vendor winds up.
+    nothing is pending, with 1 while the vendor winds up, with 3 when the vendor cannot be used; with --forget what it
+    cannot tell of is given up, and charged against the caps, since it may be billed.
     """
     from xscore.cli.batch_jobs import in_jobs, tell
     from xscore.cli.batch_page import exit_code
@@ -37,11 +43,13 @@ def cancel(job: str, flags: Flags) -> int:
         from xscore.offline.choosing import meant
 
         jobs = meant(store.connection, job)
-        with database.transaction(store.connection) as connection:
-            for one in jobs:
+        found = []
+        for one in jobs:
+            with database.transaction(store.connection) as connection:
                 job_steps.stop(connection, one.id, at=store.clock())
-        return [await taken_further(store, settings, one) for one in jobs]
+            found.append(await taken_further(store, settings, one, forget=bool(flags.given["forget"])))
+        return found
 
     found = in_jobs(work, flags)
     tell(found, flags.terminal)
-    return exit_code(found)
+    return exit_code(one for one in found if one.is_pending)

@@ -42,7 +42,7 @@ def collect(job: str, flags: Flags) -> int:
     """Fetch what has come back, ask again for what was not answered, and send what waited; without ID of every job.
 
     Run it as often as you like: it goes on from wherever it was. It ends with 0 when all is in, 1 while something is
-    pending, 3 when the vendor cannot be used, and 4 when a cap stops the rest.
+    pending or where nothing was judged, 3 when the vendor cannot be used, and 4 when a cap stops the rest.
     """
     from xscore.cli.batch_jobs import in_jobs, tell
     from xscore.cli.batch_page import exit_code

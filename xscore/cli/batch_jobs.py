@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 from xscore.cli.opening import in_store, read_settings
 from xscore.cli.options import Flags
 from xscore.cli.terminal import Terminal, echo, print_json
-from xscore.errors import ProviderError
+from xscore.errors import ProviderError, UsageError
+from xscore.wording import sentences
 
 if TYPE_CHECKING:
     from xscore.memory.store import Store
@@ -38,22 +39,32 @@ def in_jobs(work: "Callable[[Store, Settings], Awaitable[T]]", flags: Flags, *, 
 
 
 async def taken_further(
-    store: "Store", settings: "Settings", job: "Job", *, send: bool = True, note: Callable[[str], None] = lambda _: None
+    store: "Store",
+    settings: "Settings",
+    job: "Job",
+    *,
+    send: bool = True,
+    forget: bool = False,
+    note: Callable[[str], None] = lambda _: None,
 ) -> "Standing":
-    """Take one job as far as it goes. A host that cannot be used is said in the standing. Raises UsageError."""
+    """Take one job as far as it goes. A host that cannot be used is said in the standing."""
     from xscore.offline import standing
     from xscore.offline.job_host import host_of
+    from xscore.offline.letting_go import forget_all, settle_here
     from xscore.offline.machine import advance
 
-    if job.ended_at is not None:
+    if job.ended_at is not None or not await settle_here(store, job.id, send=send):
         return standing.of_job(store.connection, job.id)
     try:
         host = host_of(store, settings, job)
-    except ProviderError as error:
+    except (ProviderError, UsageError) as error:
+        if forget:
+            await forget_all(store, settings.budget, job.id)
+            return standing.of_job(store.connection, job.id)
         found = standing.of_job(store.connection, job.id)
-        return replace(found, problem=f"{error.message} {error.hint}".strip(), is_unusable=error.stops_run)
+        return replace(found, problem=sentences(error.message, error.hint), is_unusable=True)
     try:
-        return await advance(store, settings, host, job.id, send=send, note=note)
+        return await advance(store, settings, host, job.id, send=send, forget=forget, note=note)
     finally:
         await host.aclose()
 

@@ -27,7 +27,7 @@ def exit_code(found: Iterable[Standing]) -> int:
 
 def _code(found: Standing) -> int:
     if not found.is_pending:
-        return PENDING if found.problem == BUSY else 0
+        return PENDING if found.problem == BUSY or (found.asked and not found.judged) else 0
     if found.problem and found.problem != BUSY:
         return UNUSABLE
     return OVER_BUDGET if found.over_budget and not found.sent else PENDING
@@ -79,7 +79,11 @@ def _line(found: Standing) -> str:
 
 def _state(found: Standing) -> str:
     if not found.is_pending:
-        return "judged live" if found.command == "run" and not found.batches else "all in"
+        if found.asked and not found.judged:
+            return "over: nothing was judged"
+        if found.unjudged:
+            return f"over: {sum(found.unjudged.values()):,} unjudged"
+        return "all in" if found.answered or found.lost or found.batches else "judged live"
     parts = [f"{found.sent:,} at the vendor"] if found.sent else []
     parts += [f"{found.planned:,} to be sent"] if found.planned else []
     return "under way: " + (", ".join(parts) or "nothing left to send")

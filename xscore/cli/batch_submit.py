@@ -29,7 +29,7 @@ OWN = {
     "dry_run": click.option("--dry-run", is_flag=True, help="Show what it would take; keep and send nothing."),
 }
 JUDGE = {"judge": MODELS["judge"]}
-OVER_BUDGET = 4
+UNUSABLE, OVER_BUDGET = 3, 4
 
 
 @click.command()
@@ -133,7 +133,9 @@ async def _send(parts: "Parts", drawn: "Drawn", terminal: Terminal, settings: "S
     finally:
         await host.aclose()
     _tell(job, drawn, standing, terminal)
-    return OVER_BUDGET if standing.over_budget and not (standing.sent or standing.answered) else 0
+    if standing.sent or standing.answered:
+        return 0
+    return OVER_BUDGET if standing.over_budget else UNUSABLE if standing.problem else 0
 
 
 def _tell(job: str, drawn: "Drawn", standing: "Standing | None", terminal: Terminal) -> None:

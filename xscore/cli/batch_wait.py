@@ -50,25 +50,25 @@ def wait(job: str, flags: Flags) -> int:
 
 async def _waited(store: "Store", settings: "Settings", jobs: "list[Job]", flags: Flags) -> "list[Standing]":
     from xscore.cli.batch_jobs import taken_further
-    from xscore.cli.batch_page import exit_code
     from xscore.offline.machine import BUSY
 
     failures, told = 0, ""
+    found: dict[str, Standing] = {}
     while True:
-        found = [await taken_further(store, settings, one) for one in jobs]
-        failures = failures + 1 if any(one.problem and one.problem != BUSY for one in found) else 0
-        under_way = [one for one in found if one.is_pending]
-        stuck = all(one.over_budget and not one.sent for one in under_way)
-        if not under_way or stuck or failures >= MOST_FAILURES or _cannot_be_used(found):
-            assert under_way or exit_code(found) == 0
-            return found
-        said = " · ".join(f"{one.job} {one.judged:,} of {one.asked:,} judged" for one in under_way)
+        for job in jobs:
+            if job.id not in found or not _is_over(found[job.id]):
+                found[job.id] = await taken_further(store, settings, job)
+        hopeful = [one for one in found.values() if not _is_over(one)]
+        failures = failures + 1 if all(one.problem and one.problem != BUSY for one in hopeful) else 0
+        if failures >= MOST_FAILURES or all(one.over_budget and not one.sent for one in hopeful):
+            return list(found.values())
+        said = " · ".join(f"{one.job} {one.judged:,} of {one.asked:,} judged" for one in hopeful)
         if said != told:
             flags.terminal.note(said)
             told = said
         await asyncio.sleep(settings.batch.poll_s)
 
 
-def _cannot_be_used(found: "list[Standing]") -> bool:
-    """Whether waiting is in vain: a wrong key, an empty account."""
-    return any(one.is_unusable for one in found)
+def _is_over(found: "Standing") -> bool:
+    """Whether nothing is to be waited for: it has ended, or its vendor cannot be used, for a wrong key say."""
+    return not found.is_pending or found.is_unusable

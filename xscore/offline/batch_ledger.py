@@ -5,19 +5,25 @@ last 0 seconds. Trade-off: what the call would have cost one memory a prompt is 
 prompt is kept.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from sqlite3 import Connection
 
+from xscore import money
 from xscore.cost_reports.ledger import enter_of_batch
-from xscore.offline.batch_money import Purse, Tariff, give_back
-from xscore.offline.batch_rows import Batch
+from xscore.database import making_sense
+from xscore.errors import UnreadableResponse
+from xscore.offline.batch_money import Purse, Tariff, aside_for, give_back
+from xscore.offline.batch_rows import Batch, custom_id
+from xscore.offline.job_rows import RequestName
 from xscore.records import CallRecord, Completion, Otherwise, Stage, Usage
 from xscore.records.offline import BatchResult
 from xscore.utc_days import day_of
 
 OK = "ok"
+UNREAD = UnreadableResponse.kind
+_CHARGED = "SELECT coalesce(sum(coalesce(cost, cost_live, 0)), 0) FROM call WHERE batch = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,25 @@ class BatchLedger:
         if charged:
             self.purse.charge(connection, batch.mark, charged, day=day_of(batch.marked_at))
 
+    def enter_unread(self, connection: Connection, batch: Batch, requests: Mapping[RequestName, int]) -> None:
+        """Charge requests that were run, or may have been, and whose results nobody has: each at its bound.
+
+        requests: each with its count of candidates. Within an open transaction.
+        """
+        bound = bound_of_each(connection, batch)
+        usage = Usage(input_tokens=batch.input_tokens // max(1, batch.requests))
+        at = batch.marked_at
+        cost = None if self.tariff.batch(usage, at=at) is None else bound
+        live = self.tariff.live(usage, at=at)
+        rows = [
+            (self._row(batch, custom_id(batch.mark, name), usage, candidates, cost=cost, outcome=UNREAD), live)
+            for name, candidates in requests.items()
+        ]
+        enter_of_batch(connection, batch.mark, rows)
+        charged = min(bound * len(rows), aside_for(connection, batch.mark))
+        if charged:
+            self.purse.charge(connection, batch.mark, charged, day=day_of(at))
+
     def close(self, connection: Connection, batch: Batch) -> None:
         """Give back what is still set aside for a batch. Within an open transaction."""
         give_back(connection, batch.mark)
@@ -57,8 +82,16 @@ class BatchLedger:
                 reasoning_tokens=usage.reasoning_tokens,
             )
             plain = tariff.batch(bare, at=batch.marked_at)
+        row = self._row(batch, result.custom_id, usage, candidates, cost=cost, outcome=OK)
+        otherwise = Otherwise(without_prefix_cache=plain, by_batch=cost)
+        return replace(row, estimated=not result.completion.usage_reported, otherwise=otherwise)
+
+    def _row(
+        self, batch: Batch, name: str, usage: Usage, candidates: int, *, cost: Decimal | None, outcome: str
+    ) -> CallRecord:
+        tariff = self.tariff
         return CallRecord(
-            id=result.custom_id,
+            id=name,
             turn_id=batch.job,
             stage=Stage.JUDGE,
             provider=tariff.provider,
@@ -66,13 +99,20 @@ class BatchLedger:
             model=tariff.model,
             started_at=batch.marked_at,
             duration_s=0.0,
-            outcome=OK,
+            outcome=outcome,
             candidates=candidates,
             usage=usage,
             cost_usd=cost,
-            estimated=not result.completion.usage_reported,
-            otherwise=Otherwise(without_prefix_cache=plain, by_batch=cost),
+            estimated=True,
         )
+
+
+def bound_of_each(connection: Connection, batch: Batch) -> Decimal:
+    """Return the even share that a request has in what was set aside when its batch was sent."""
+    with making_sense("what a batch cost"):
+        (charged,) = connection.execute(_CHARGED, (batch.mark,)).fetchone()
+        whole = aside_for(connection, batch.mark) + money.dollars(charged)
+    return money.dollars(money.picodollars(whole) // max(1, batch.requests))
 
 
 def _usage(completion: Completion, batch: Batch) -> Usage:

@@ -71,6 +71,11 @@ def mark_of(job: str, number: int) -> str:
     return f"xs_{job.removeprefix('b_')}_{number}"
 
 
+def custom_id(mark: str, name: RequestName) -> str:
+    """Name a request of a batch, as its input has it."""
+    return f"{mark}-q{name[0]}-a{name[1]}"
+
+
 def enqueued_tokens(connection: sqlite3.Connection) -> int:
     """Return our estimate of the input tokens that wait at vendors, over all batches of this store."""
     row = connection.execute(
@@ -155,6 +160,14 @@ def note(connection: sqlite3.Connection, batch: Batch, problem: str) -> None:
     """Enter what is to be known of a marked batch; empty: nothing."""
     connection.execute(
         "UPDATE batch SET problem = ? WHERE job = ? AND number = ? AND state = 'marked'",
+        (problem, batch.job, batch.number),
+    )
+
+
+def remark(connection: sqlite3.Connection, batch: Batch, problem: str) -> None:
+    """Enter what is to be known of a batch that has ended."""
+    connection.execute(
+        "UPDATE batch SET problem = ? WHERE job = ? AND number = ? AND state IN ('created', 'ended')",
         (problem, batch.job, batch.number),
     )
 

@@ -51,7 +51,11 @@ class Strays:
 
     def in_words(self) -> tuple[str, ...]:
         """Say what there was."""
-        found = ((self.unreadable, "lines of results cannot be read"), (self.unknown, "results bear an id that was never sent"), (self.double, "results came twice"))
+        found = (
+            (self.unreadable, "lines of results cannot be read"),
+            (self.unknown, "results bear an id that was never sent"),
+            (self.double, "results came twice"),
+        )
         return tuple(f"{count:,} {what}" for count, what in found if count)
 
 
@@ -105,7 +109,7 @@ class Collector:
         self._close(batch, rest, unread, may_give_up=bool(completed))
 
     def _close(self, batch: Batch, rest: list[RequestName], unread: int, *, may_give_up: bool) -> None:
-        """Plan again what has no result. What the host says it ran and does not give is fetched once more, then charged.
+        """Plan again what has no result. What the host ran and does not give is fetched once more, and then charged.
 
         unread: how many of the rest these are. Raises UnreadableResponse where they are to be fetched again.
         """
@@ -113,7 +117,9 @@ class Collector:
             problem = f"{UNREAD}{unread:,} of its {batch.requests:,}"
             with self._lease.step() as connection:
                 batch_rows.remark(connection, batch, problem)
-            raise UnreadableResponse(f"batch {batch.number}: {problem}", hint="The next `xscore batch collect` fetches them again.")
+            raise UnreadableResponse(
+                f"batch {batch.number}: {problem}", hint="The next `xscore batch collect` fetches them again."
+            )
         with self._lease.step() as connection:
             asks = self._asked(connection, {ask for _, ask in rest[:unread]})
             self._ledger.enter_unread(connection, batch, {name: len(asks[name[1]][0].pieces) for name in rest[:unread]})

@@ -6,9 +6,11 @@ there can be ours, and a minute has passed in which a slow vendor may still have
 Trade-off: a stranger's batch of the same size is waited for.
 """
 
+import re
 from collections.abc import Sequence
 from contextlib import aclosing
 
+from xscore.errors import UnreadableResponse
 from xscore.offline import batch_rows
 from xscore.offline.batch_rows import Batch
 from xscore.offline.bench import Bench
@@ -16,6 +18,7 @@ from xscore.offline.collecting import name_of
 from xscore.offline.sending import NOT_SENT
 from xscore.records.offline import BatchSeen, BatchState
 
+OURS = re.compile(r"xs_[0-9a-f]+_\d+-q\d+-a\d+")
 DOUBT_S = 60.0
 """A vendor lists a batch this long after it was created at the latest."""
 
@@ -42,13 +45,24 @@ async def is_missing(bench: Bench, batch: Batch) -> bool:
 
 
 async def _recognised(bench: Bench, batch: Batch, candidates: Sequence[BatchSeen]) -> BatchSeen | None:
-    """Return the candidate whose results bear our mark."""
+    """Return the candidate whose results bear our mark.
+
+    Raises UnreadableResponse where one has results and not an id among them can be read: it may be ours.
+    """
     for seen in candidates:
         if seen.state is not BatchState.ENDED:
             continue
         async with aclosing(bench.host.results(seen, model=bench.job.recipe.model.name)) as results:
+            ids = 0
             async for result in results:
+                ids += bool(result.custom_id)
                 if name_of(result.custom_id, batch.mark) is not None:
                     return seen
-                break
+                if OURS.fullmatch(result.custom_id):
+                    break  # another batch of xscore's
+        if seen.requests and not ids:
+            raise UnreadableResponse(
+                f"batch {seen.vendor_id} may be ours, and none of its results can be read",
+                hint="The next `xscore batch collect` tries again.",
+            )
     return None

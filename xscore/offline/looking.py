@@ -3,17 +3,18 @@
 from dataclasses import replace
 
 from xscore import database
-from xscore.errors import ProviderError
+from xscore.errors import ProviderError, UsageError
 from xscore.memory.store import Store
 from xscore.offline import batch_rows, standing
 from xscore.offline.job_host import host_of
 from xscore.offline.job_rows import Job
 from xscore.records.offline import Standing
 from xscore.settings import Settings
+from xscore.wording import sentences
 
 
 async def look(store: Store, settings: Settings, job: Job) -> Standing:
-    """Ask how a job's batches are, and return how it stands. A host that fails is said in it. Raises UsageError."""
+    """Ask how a job's batches are, and return how it stands. A host that fails or cannot be used is said in it."""
     waiting = [one for one in batch_rows.batches(store.connection, job.id, only_open=True) if one.state == "created"]
     problem = ""
     if waiting:
@@ -26,6 +27,6 @@ async def look(store: Store, settings: Settings, job: Job) -> Standing:
                         batch_rows.seen(connection, batch, found, at=store.clock())
             finally:
                 await host.aclose()
-        except ProviderError as error:
-            problem = f"{error.message} {error.hint}".strip()
+        except (ProviderError, UsageError) as error:
+            problem = sentences(error.message, error.hint)
     return replace(standing.of_job(store.connection, job.id), problem=problem)

@@ -11,23 +11,24 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from xscore.errors import ProviderError
+from xscore.errors import NoBatchApi, ProviderError, RequestRejected, UnreadableResponse
 from xscore.memory.store import Store
 from xscore.offline import batch_money, batch_rows, job_rows, job_steps, standing
 from xscore.offline.batch_ledger import BatchLedger
-from xscore.offline.batch_money import Purse, Tariff
+from xscore.offline.batch_money import Purse
 from xscore.offline.batch_rows import Batch
 from xscore.offline.bench import Bench
 from xscore.offline.collecting import CHUNK, Collector
 from xscore.offline.finding import is_missing
 from xscore.offline.job_lease import JobLease
+from xscore.offline.letting_go import forget, give_up_planned, ledger_of, never_was
 from xscore.offline.sending import Sender
 from xscore.providers.batch_host import BatchHost
 from xscore.records.offline import BatchSeen, BatchState, Standing
 from xscore.settings import Settings
+from xscore.wording import sentences
 
 BUSY = "another process is taking this job further just now"
-STOPPED = "interrupted: the job was cancelled"
 
 
 async def advance(
@@ -37,15 +38,17 @@ async def advance(
     job_id: str,
     *,
     send: bool = True,
+    forget: bool = False,
     chunk: int = CHUNK,
     clock: Callable[[], float] = time.time,
     note: Callable[[str], None] = lambda _: None,
 ) -> Standing:
     """Take a job as far as it goes without waiting for the vendor, and say how it stands.
 
-    send: false sends nothing that was not sent yet. chunk: results entered in one transaction. note: told what moves.
+    send: false sends nothing that was not sent yet. forget: give up batches of which the vendor cannot tell. chunk:
+    results entered in one transaction. note: told what moves.
     A host that fails is no exception: it is said in the standing, with all that was done until then kept.
-    Raises NothingMatched for an unknown job, UsageError for a host without a Batch API, StoreError.
+    Raises NothingMatched for an unknown job, StoreError.
     """
     async with JobLease(store.connection, job_id, clock=clock) as lease:
         if not lease.is_ours:
@@ -53,7 +56,7 @@ async def advance(
         job = job_rows.job(store.connection, job_id)
         purse = Purse.of(job.id, job.max_usd, settings.budget)
         bench = Bench(store=store, settings=settings, host=host, job=job, lease=lease, purse=purse, clock=clock)
-        machine = _Pass(bench, note, sends=send and job.stopped_at is None, chunk=chunk)
+        machine = _Pass(bench, note, sends=send and job.stopped_at is None, forgets=forget, chunk=chunk)
         while await machine.moves():
             continue
         with lease.step() as connection:
@@ -68,28 +71,32 @@ class _Pass:
     bench: Bench
     note: Callable[[str], None]
     sends: bool
+    forgets: bool
     chunk: int
     sender: Sender = field(init=False)
     collector: Collector = field(init=False)
+    ledger: BatchLedger = field(init=False)
     problems: list[ProviderError] = field(default_factory=list)
     spared: set[int] = field(default_factory=set)
     """Batches that are left alone for the rest of this pass."""
+    working: set[int] = field(default_factory=set)
+    """Batches that the vendor knows, and has not ended."""
 
     def __post_init__(self) -> None:
-        recipe, job = self.bench.job.recipe, self.bench.job
-        ledger = BatchLedger(Tariff(recipe.provider, recipe.model.name, recipe.host), self.bench.purse)
+        job = self.bench.job
+        self.ledger = ledger_of(job, self.bench.settings.budget)
         self.sender = Sender(self.bench)
-        self.collector = Collector(self.bench.store, self.bench.lease, job, ledger, chunk=self.chunk)
+        self.collector = Collector(self.bench.store, self.bench.lease, job, self.ledger, chunk=self.chunk)
 
     async def moves(self) -> bool:
         """Take every batch one step further, and send another; False: nothing moved."""
-        self._stop_what_waits()
+        give_up_planned(self.bench.lease, self.bench.store, self.bench.job)
         moved = False
         for batch in batch_rows.batches(self.bench.connection, self.bench.job.id, only_open=True):
             if batch.number not in self.spared:
-                moved = await self._tried(batch.number, partial(self._step, batch)) or moved
+                moved = await self._tried(partial(self._step, batch), batch) or moved
         if self.sends:
-            moved = await self._tried(0, self._send) or moved
+            moved = await self._tried(self._send) or moved
         return moved
 
     def standing(self) -> Standing:
@@ -102,19 +109,27 @@ class _Pass:
             found,
             held_back=self.sender.held_back if found.planned else "",
             over_budget=self.sender.over_budget and bool(found.planned),
-            problem=f"{worst.message} {worst.hint}".strip() if worst else "",
+            problem=sentences(worst.message, worst.hint, self._way_out(worst)) if worst else "",
             is_unusable=worst is not None and worst.stops_run,
             remarks=(*said, *self.collector.strays.in_words()),
         )
 
-    async def _tried(self, number: int, step: Callable[[], Awaitable[bool]]) -> bool:
-        """Take a step; where the host fails, leave this batch alone for the rest of the pass (0: send nothing more)."""
+    def _way_out(self, worst: ProviderError) -> str:
+        """Say how to end a job whose batch may never be told of."""
+        is_lost = isinstance(worst, RequestRejected | UnreadableResponse | NoBatchApi) and bool(self.spared)
+        return f"`xscore batch cancel {self.bench.job.id} --forget` gives up what it cannot tell of" if is_lost else ""
+
+    async def _tried(self, step: Callable[[], Awaitable[bool]], batch: Batch | None = None) -> bool:
+        """Take a step; where the host fails, leave its batch alone for the rest of the pass, or send nothing more."""
         try:
             return await step()
         except ProviderError as error:
+            if batch is not None and self.forgets and batch.number not in self.working:
+                forget(self.bench.lease, self.bench.store, batch, self.ledger)
+                return True
             self.problems.append(error)
-            self.spared.add(number)
-            self.sends = self.sends and bool(number)
+            self.spared |= {batch.number} if batch is not None else set()
+            self.sends = self.sends and batch is not None
             return False
 
     async def _send(self) -> bool:
@@ -147,12 +162,14 @@ class _Pass:
             self.spared.discard(batch.number)
             return True
         if self.bench.job.stopped_at is not None:
-            self._fail(batch, "it was cancelled before the vendor had it", counts=False)
+            never_was(self.bench.lease, batch)
             return True
         return False
 
     async def _look(self, batch: Batch) -> bool:
         seen = await self.bench.host.look(batch.vendor_id)
+        if seen.state in (BatchState.WORKING, BatchState.CANCELLING):
+            self.working.add(batch.number)
         if self.bench.job.stopped_at is not None and seen.state is BatchState.WORKING:
             seen = await self.bench.host.cancel(batch.vendor_id)
         now = self.bench.clock()
@@ -181,11 +198,3 @@ class _Pass:
         with self.bench.lease.step() as connection:
             batch_rows.failed(connection, batch, problem, counts=counts)
             batch_money.give_back(connection, batch.mark)
-
-    def _stop_what_waits(self) -> None:
-        """Give up what a cancelled job has planned."""
-        job = self.bench.job
-        planned = job_rows.planned(self.bench.connection, job.id) if job.stopped_at is not None else []
-        if planned:
-            with self.bench.lease.step() as connection:
-                batch_rows.lost(connection, job.id, dict.fromkeys(planned, STOPPED))

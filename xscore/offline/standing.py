@@ -39,10 +39,23 @@ _SPENT = "SELECT coalesce(sum(cost), 0), count(*) - count(cost) FROM call WHERE 
 _ASIDE = "SELECT coalesce(sum(amount), 0) FROM reservation WHERE turn_id = ?"
 
 
+_JUDGED_LIVE = """
+    SELECT coalesce(sum(max(0, min(candidates, known) - cached)), 0) FROM (
+        SELECT candidates, cached, (
+            SELECT count(*) FROM query JOIN judgment ON query_id = query.id
+            WHERE query.turn_key = job_question.turn_key AND query.judge = ? AND query.sample = 0
+        ) AS known
+        FROM job_question WHERE job = ?
+    )
+"""
+
+
 def of_job(connection: sqlite3.Connection, job_id: str) -> Standing:
     """Return how a job stands. Raises NothingMatched, StoreDamaged."""
     job = job_rows.job(connection, job_id)
     counts = dict(connection.execute(_REQUESTS, (job_id,)).fetchall())
+    if not counts:
+        return _live(connection, job)
     waiting, unjudged = _open(connection, job)
     asked = sum(connection.execute(query, (job_id,)).fetchone()[0] for query in (_ASKED_WHOLE, _ASKED_IN_PARTS))
     spent, unpriced = connection.execute(_SPENT, (job_id,)).fetchone()
@@ -70,6 +83,37 @@ def of_job(connection: sqlite3.Connection, job_id: str) -> Standing:
         spent_usd=spent_usd,
         unpriced=unpriced,
         set_aside_usd=aside_usd,
+        max_usd=job.max_usd,
+    )
+
+
+def _live(connection: sqlite3.Connection, job: Job) -> Standing:
+    """Return how a list stands that is judged live: it asks for what the cache lacked, and has no requests."""
+    spent, unpriced = connection.execute(_SPENT, (job.id,)).fetchone()
+    (questions,) = connection.execute("SELECT count(*) FROM job_question WHERE job = ?", (job.id,)).fetchone()
+    (judged,) = connection.execute(_JUDGED_LIVE, (job.judge, job.id)).fetchone()
+    with making_sense("what a job cost"):
+        spent_usd = money.dollars(spent)
+    return Standing(
+        job=job.id,
+        command=job.command,
+        judge=job.judge_spec,
+        created_at=job.created_at,
+        ended_at=job.ended_at,
+        questions=questions,
+        candidates=job.candidates,
+        cached=job.cached,
+        asked=job.candidates - job.cached,
+        judged=min(judged, job.candidates - job.cached),
+        unjudged={},
+        planned=0,
+        sent=0,
+        answered=0,
+        lost=0,
+        batches=(),
+        spent_usd=spent_usd,
+        unpriced=unpriced,
+        set_aside_usd=money.dollars(0),
         max_usd=job.max_usd,
     )
 

@@ -190,4 +190,6 @@ class Standing:
     @property
     def waiting(self) -> int:
         """Candidates that may yet be judged."""
+        if self.ended_at is not None:
+            return 0
         return self.asked - self.judged - sum(self.unjudged.values())
