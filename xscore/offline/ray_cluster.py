@@ -11,12 +11,12 @@ import logging
 import os
 import pickle
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import asynccontextmanager, redirect_stdout
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, redirect_stdout, suppress
 from decimal import Decimal
 from typing import Any
 
-from xscore.errors import UsageError, XscoreError
+from xscore.errors import StoreError, UsageError, XscoreError
 from xscore.offline.ray_work import Chunk, Library, Purse, Scored, Scorer
 
 LOCAL = "local"
@@ -29,7 +29,13 @@ BLOCKS_AN_ACTOR = 64
 async def opened(address: str) -> "AsyncIterator[Cluster]":
     """Start a Ray of one's own, or join the one at this address, for as long as it is needed. Raises UsageError."""
     with redirect_stdout(sys.stderr):  # Ray tells there of a worker that died; what we print there is data
-        cluster = await asyncio.to_thread(Cluster, address)
+        starting = asyncio.create_task(asyncio.to_thread(Cluster, address))
+        try:
+            cluster = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            with suppress(XscoreError):  # nothing was started then
+                (await starting).close()
+            raise
         try:
             yield cluster
         finally:
@@ -48,9 +54,11 @@ class Cluster:
         own: dict[str, Any] = {"include_dashboard": False} if address == LOCAL else {}
         try:
             ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **own)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            ray.shutdown()  # of what was started halfway
             raise UsageError(
-                f"Ray cannot be reached at `{address}`", hint="Set batch.ray_address to `local`, or to a cluster's."
+                f"Ray cannot be started or reached at `{address}`",
+                hint="Set batch.ray_address to `local`, or to a running cluster's; or leave --engine out.",
             ) from error
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = False
@@ -59,14 +67,27 @@ class Cluster:
     async def scored(
         self, library: Library, chunks: Iterable[Chunk], *, count: int, cap_usd: Decimal | None
     ) -> AsyncGenerator[Scored, None]:
-        """Yield what became of each chunk, in any order. Raises what an actor raised.
+        """Yield what became of each chunk, in any order. Raises StoreError where Ray fails.
 
         count: of actors. cap_usd: what they may spend altogether; None: as much as it takes.
         """
-        ray = self._ray
         rows = [{"chunk": pickle.dumps(chunk)} for chunk in chunks]
         if not rows:
             return
+        with self._translated():
+            stream = self._stream(rows, library, count, cap_usd)
+        while True:
+            with self._translated():
+                row = await asyncio.to_thread(next, stream, None)
+            if row is None:
+                return
+            scored: Scored = pickle.loads(row["scored"])  # noqa: S301  it was pickled by our own actor
+            yield scored
+
+    def _stream(
+        self, rows: list[dict[str, bytes]], library: Library, count: int, cap_usd: Decimal | None
+    ) -> Iterator[dict[str, bytes]]:
+        ray = self._ray
         purse = None if cap_usd is None else ray.remote(num_cpus=0)(_Dollars).remote(cap_usd)
         blocks = min(len(rows), BLOCKS_AN_ACTOR * count)
         found = ray.data.from_items(rows, override_num_blocks=blocks).map_batches(
@@ -77,12 +98,19 @@ class Cluster:
             num_cpus=CPUS,
             fn_constructor_args=(ray.put(library), purse),
         )
-        stream = iter(found.iter_rows())
-        while (row := await asyncio.to_thread(next, stream, None)) is not None:
-            scored = pickle.loads(row["scored"])  # noqa: S301  it was pickled by our own actor
-            if isinstance(scored, XscoreError):
-                raise scored
-            yield scored
+        return iter(found.iter_rows())
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Raise StoreError for whatever Ray fails with."""
+        try:
+            yield
+        except self._ray.exceptions.RayError as error:
+            said = str(error).strip().splitlines() or [type(error).__name__]
+            raise StoreError(
+                f"Ray failed: {type(error).__name__}: {said[-1][:200]}",
+                hint="Run the same again: what was judged is kept. See Ray's own logs, or leave --engine out.",
+            ) from error
 
     def close(self) -> None:
         """Let actors and, where it is our own, the whole of Ray go."""
@@ -106,11 +134,8 @@ class _Actor:
         found[:] = [pickle.dumps(self._scored(pickle.loads(chunk))) for chunk in batch["chunk"]]  # noqa: S301  our own
         return {"scored": found}
 
-    def _scored(self, chunk: Chunk) -> Scored | XscoreError:
-        try:
-            return self._runner.run(self._scorer.score(chunk))
-        except XscoreError as error:
-            return error
+    def _scored(self, chunk: Chunk) -> Scored:
+        return self._runner.run(self._scorer.score(chunk))
 
 
 async def _made(library: Library, purse: Purse | None) -> Scorer:

@@ -21,7 +21,7 @@ from xscore.cache.judgment_store import StoredJudgments
 from xscore.cost_reports.budget import TurnBudget
 from xscore.cost_reports.caps import Caps
 from xscore.cost_reports.ledger import Ledger
-from xscore.errors import UsageError
+from xscore.errors import UsageError, XscoreError
 from xscore.offline.agreeing import caps_left
 from xscore.offline.job_desk import ENDS_ALL, JobDesk
 from xscore.offline.job_progress import JobProgress
@@ -142,10 +142,15 @@ class _RayRun:
                     wave = await self._wave(seat, desk, questions)
 
     async def _judge(self, stream: AsyncGenerator[Scored, None], library: Library, home: "_Home") -> None:
+        """Take what comes; an error of one actor is raised once all that others have paid for is kept."""
+        failed: XscoreError | None = None
         async with aclosing(stream):
             async for scored in stream:
                 await home.keep(library, scored)
                 self._took(scored, home)
+                failed = failed or scored.error
+        if failed is not None:
+            raise failed
 
     async def at_home(self, questions: Iterator[Prepared], deadline: Deadline | None) -> None:
         """Judge what never leaves this process."""
@@ -219,9 +224,10 @@ class _Home:
             await self._judgments.writer(key, library.identity)(scored.kept)
         for call in scored.calls:
             self.tab.add(call)
-            if call.cost_usd:
-                self.cost_usd += call.cost_usd
-                await self._spending.settle(await self._spending.reserve(call.cost_usd), call.cost_usd)
+        for cost in (*(call.cost_usd for call in scored.calls), scored.bounds_usd):
+            if cost:
+                self.cost_usd += cost
+                await self._spending.settle(await self._spending.reserve(cost), cost)
 
 
 def _chunks(

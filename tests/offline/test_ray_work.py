@@ -1,0 +1,103 @@
+"""One judging actor without Ray, through a real Redis: the tenant's dollars, and what it paid for when that goes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from tests.offline.lists import QUESTIONS
+from tests.pipeline.conftest import shop
+from tests.servers.billing import JUDGE, VENDOR, BillingServer, vendor
+from tests.shared.servers_of_tests import ServerOfTests, redis_of_tests
+from xscore.errors import SharedUnavailable
+from xscore.offline.job_progress import JobProgress
+from xscore.offline.live_plan import LivePlan
+from xscore.offline.prepared import memories, prepare
+from xscore.offline.ray_engine import _RayRun
+from xscore.offline.ray_work import Chunk, Scorer
+from xscore.pipeline.build import Pipeline
+from xscore.pipeline.model_seat import ModelSeat
+from xscore.records import Scope, Silent
+from xscore.settings import JudgeSettings, OpenAISettings, Settings
+from xscore.settings.offline import SharedSettings
+
+__all__ = ["shop"]
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[ServerOfTests]:
+    """A Redis of the test's own."""
+    home = tmp_path / "redis"
+    home.mkdir()
+    started = redis_of_tests(home)
+    yield started
+    started.kill()
+
+
+@pytest.fixture
+def billing(monkeypatch: pytest.MonkeyPatch) -> Iterator[BillingServer]:
+    """A host whose calls have prices."""
+    with BillingServer() as server, vendor(server) as environ:
+        for name in ("HTTP_PROXY", "NO_PROXY", "OPENAI_API_KEY"):
+            monkeypatch.setenv(name, environ[name])
+        yield server
+
+
+@asynccontextmanager
+async def actor(root: Path, redis: ServerOfTests, *, cap: str | None = None) -> AsyncIterator[tuple[Scorer, Chunk]]:
+    """An actor, and a question for it; one memory a call."""
+    settings = Settings(
+        judge=JudgeSettings(model=f"openai:{JUDGE}", probe=False, pack_size=1, concurrency=2),
+        openai=OpenAISettings(base_url=VENDOR, api_key=SecretStr("sk-test-0123456789abcdef")),
+        shared=SharedSettings(url=SecretStr(redis.url), max_usd_day=None if cap is None else Decimal(cap)),
+    )
+    async with Pipeline.open(root, settings) as pipeline:
+        parts = pipeline.parts
+        await pipeline.index()
+        assert isinstance(parts.judge, ModelSeat)
+        found = memories(parts, Scope())
+        progress = JobProgress(Silent(), LivePlan())
+        run = _RayRun(parts, "b_test", found.candidates, 1, lambda _: None, progress)
+        async with parts.open_desk("b_test") as desk:
+            wave = await run._wave(parts.judge, desk, prepare(parts, enumerate(QUESTIONS.all[:1]), found))
+        scorer = Scorer(run._library(parts.judge, wave, None))
+        try:
+            yield scorer, wave.chunks[0]
+        finally:
+            await scorer.aclose()
+
+
+@pytest.mark.verify
+async def test_the_cap_of_the_tenants_day_holds_for_actors(
+    shop: Path, redis: ServerOfTests, billing: BillingServer
+) -> None:
+    """Calls beyond it are not made; the next actor finds the day spent."""
+    cap = Decimal("0.008")
+    async with actor(shop, redis, cap=str(cap)) as (scorer, chunk):
+        found = await scorer.score(chunk)
+    assert 0 < billing.charged <= cap and found.paid and found.error is None
+    assert {str(one.cause) for one in found.unjudged} == {"budget"}
+    calls = len(billing.charges)
+    async with actor(shop, redis, cap=str(billing.charged)) as (scorer, chunk):
+        again = await scorer.score(chunk)
+    assert len(billing.charges) == calls and not again.calls and again.unjudged
+
+
+@pytest.mark.verify
+async def test_calls_come_home_with_the_error_that_ended_them(
+    shop: Path, redis: ServerOfTests, billing: BillingServer
+) -> None:
+    """The server goes away in the middle: the error is told, and every call that was paid for is there."""
+    billing.latency_s = 0.2
+    async with actor(shop, redis) as (scorer, chunk):
+        judging = asyncio.create_task(scorer.score(chunk))
+        while len(billing.charges) < 2:  # noqa: ASYNC110  the host counts in a thread of its own
+            await asyncio.sleep(0.01)
+        redis.kill()
+        found = await judging
+    assert isinstance(found.error, SharedUnavailable)
+    assert len(found.calls) >= len(billing.charges) > 0
