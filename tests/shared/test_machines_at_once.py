@@ -107,6 +107,7 @@ def paid_once(receipts: list[dict[str, Any]], provider: OpenAIServer, functions:
     assert sum(one["judged"] for one in coverage) == functions == provider.counts.requests
 
 
+@pytest.mark.verify
 def test_two_machines_pay_once(
     machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerOfTests
 ) -> None:

@@ -137,3 +137,41 @@ async def test_a_refused_call_has_nothing_set_aside(own: TurnBudget, link_to: Ne
         await dollars.reserve(Decimal("0.4"))
     await dollars.aclose()
     assert await left(server, "0.5") == Decimal("0.3")
+
+
+@dataclass
+class Slow:
+    """A server whose answers to charges wait until they may go."""
+
+    server: SharedServer
+    go_on: asyncio.Event = field(default_factory=asyncio.Event)
+    heard: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.server, name)
+
+    async def charge(self, purse: str, usd: Decimal, *, spent: Decimal, day: str) -> None:
+        """Pass on, and answer late."""
+        await self.server.charge(purse, usd, spent=spent, day=day)
+        self.heard.set()
+        await self.go_on.wait()
+
+
+async def test_what_settles_while_it_is_told_is_told_too(
+    own: TurnBudget, shared: SharedSettings, server: SharedServer
+) -> None:
+    """No call has to follow for it to be told."""
+    slow = Slow(server)
+    link = Link(lambda: slow, require=True, timeout_s=30)  # type: ignore[arg-type,return-value]  # passes all on
+    dollars = SharedDollars(own, link, cap_usd=Decimal(1), clock=Clock())
+    one, other = await dollars.reserve(Decimal("0.1")), await dollars.reserve(Decimal("0.1"))
+    await dollars.settle(one, Decimal("0.05"))
+    await slow.heard.wait()
+    await dollars.settle(other, Decimal("0.05"))
+    slow.go_on.set()
+    async with asyncio.timeout(20):
+        while await left(server, "1") < Decimal("0.9"):  # noqa: ASYNC110  what it waits for has no event
+            await asyncio.sleep(0.05)
+    assert await left(server, "1") == Decimal("0.9")
+    await dollars.aclose()
+    await link.aclose()

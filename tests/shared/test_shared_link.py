@@ -2,12 +2,21 @@
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 
+import pytest
+
+from xscore.cache.group_commit import GroupCommit
+from xscore.cache.judgment_store import StoredJudgments
 from xscore.errors import SharedUnavailable
+from xscore.records import JudgeIdentity, Judgment
 from xscore.settings.offline import SharedSettings
 from xscore.shared.connect import opener
 from xscore.shared.link import Link
+from xscore.shared.read_through import ReadThrough
 from xscore.shared.server import SharedServer
+
+JUDGE = JudgeIdentity("openai", "host", "m", "", "1", "memory_first", True)
 
 
 @dataclass
@@ -43,6 +52,24 @@ async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None
     assert said[0] == "the shared server is away (it said so, 1); going on with the local store alone"
     assert link.remarks()[0].startswith("the shared server is away (it said so, 1); what")
     flapping.is_away = False
+    await link.aclose()
+
+
+async def test_a_required_server_that_dies_at_the_end_ends_the_run(server: SharedServer, tmp_path: Path) -> None:
+    """What it was not told of is in the local store, and the run does not pass for one that shared all."""
+    flapping = Flapping(server)
+    link = Link(lambda: flapping, require=True, timeout_s=0.2)  # type: ignore[arg-type,return-value]  # passes all on
+    async with GroupCommit(tmp_path / "memory.db") as commits:
+        through = ReadThrough(StoredJudgments(commits), link)
+        with pytest.raises(SharedUnavailable):
+            async with through.claims("turn", JUDGE) as claims:
+                await claims.claim([["a"]], at_most=1)
+                flapping.is_away = True
+                await through.writer("turn", JUDGE)([Judgment("a", 0.5)])
+        with pytest.raises(SharedUnavailable):  # and nobody waits for it
+            await link.until_here()
+        await through.aclose()
+    assert through.remarks() == ("1 judgments are in the local store alone: the shared server was away",)
     await link.aclose()
 
 

@@ -169,14 +169,22 @@ class SharedDollars:
 
     async def _tell_soon(self) -> None:
         with suppress(SharedUnavailable):  # whoever reserves next is told of it
-            await asyncio.sleep(SOON_S)
-            await self._link.until_here()
-            for purse in list(self._old):
-                await self._tell(purse, keeping=purse.lent)
-                if not purse.lent and purse.told == purse.spent:
-                    self._old.remove(purse)
-            async with self._line:
-                await self._tell(self._purse, keeping=None if self._purse.lent else NOTHING)
+            while self._has_untold():
+                await asyncio.sleep(SOON_S)
+                await self._link.until_here()
+                await self._tell_all()
+
+    def _has_untold(self) -> bool:
+        """Whether something was spent, or is held for no call, that the server does not know."""
+        return any(purse.spent != purse.told or (purse.held and not purse.lent) for purse in (*self._old, self._purse))
+
+    async def _tell_all(self) -> None:
+        for purse in list(self._old):
+            await self._tell(purse, keeping=purse.lent)
+            if not purse.lent and purse.told == purse.spent:
+                self._old.remove(purse)
+        async with self._line:
+            await self._tell(self._purse, keeping=None if self._purse.lent else NOTHING)
 
     async def _tell(self, purse: _Purse, *, keeping: Decimal | None) -> None:
         """Tell what a purse has spent. keeping: what it holds from then on; None: all but what was spent."""

@@ -6,7 +6,7 @@ stays out: what it holds is nobody else's. Only the judge's calls take from shar
 
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 from xscore.cache.judgment_store import JudgmentStore
@@ -31,14 +31,15 @@ class Joined:
     link: Link | None = None
     """None: nothing is shared."""
     _through: ReadThrough | None = None
-    _rates: list[SharedRates] = field(default_factory=list)
+    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    """What is closed in the end."""
 
     def rates(self, own: Rates, *, bucket: str) -> RateBudget:
         """Return the limits of this host and model (`bucket`) that the judge's calls take from."""
         if self.link is None:
             return own
         shared = SharedRates(own, self.link, bucket=bucket)
-        self._rates.append(shared)
+        self._stack.push_async_callback(shared.aclose)
         return shared
 
     def remarks(self) -> tuple[str, ...]:
@@ -68,17 +69,12 @@ async def joined(
         yield Joined(judgments, budget)
         return
     link = Link(opener(settings), require=settings.require, timeout_s=settings.timeout_s, note=note)
-    through = ReadThrough(judgments, link)
-    dollars = None
-    if settings.max_usd_day is not None:
-        dollars = SharedDollars(budget, link, cap_usd=settings.max_usd_day, clock=clock)
-    whole = Joined(through, dollars or budget, link, through)
-    try:
-        yield whole
-    finally:
-        await through.aclose()
-        for rates in whole._rates:
-            await rates.aclose()
-        if dollars is not None:
-            await dollars.aclose()
-        await link.aclose()
+    async with AsyncExitStack() as stack:  # each is closed, whatever the others raise; the link last
+        stack.push_async_callback(link.aclose)
+        through = ReadThrough(judgments, link)
+        stack.push_async_callback(through.aclose)
+        dollars = None
+        if settings.max_usd_day is not None:
+            dollars = SharedDollars(budget, link, cap_usd=settings.max_usd_day, clock=clock)
+            stack.push_async_callback(dollars.aclose)
+        yield Joined(through, dollars or budget, link, through, stack)

@@ -44,6 +44,7 @@ class Link:
         self._look_again_s = look_again_s
         self._server: SharedServer | None = None
         self._looking: asyncio.Task[None] | None = None
+        self._is_looked_for = False
         self._why = ""
         self._here = asyncio.Event()
         self._here.set()
@@ -75,7 +76,9 @@ class Link:
                 await request(self._opened())
 
     async def until_here(self) -> None:
-        """Wait while the server is away."""
+        """Wait while the server is away. Raises SharedUnavailable where it is not looked for in this run."""
+        if self.is_away and not self._is_looked_for:
+            raise SharedUnavailable(self._why, hint=_START_IT)
         await self._here.wait()
 
     def remarks(self) -> tuple[str, ...]:
@@ -122,10 +125,11 @@ class Link:
         self.is_away = True
         self._why = error.message
         self._here.clear()
+        self._is_looked_for = not self.require and not isinstance(error, StoreDamaged)
         if self.require:
             return
         self._note(f"{error.message.rstrip('.')}; going on with the local store alone")
-        if not isinstance(error, StoreDamaged):
+        if self._is_looked_for:
             self._looking = asyncio.create_task(self._look_for())
 
     async def _look_for(self) -> None:

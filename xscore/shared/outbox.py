@@ -82,8 +82,8 @@ class Outbox:
                 await asyncio.sleep(GATHER_S)
                 await self._link.until_here()
                 await self.flush()
-        except SharedUnavailable as error:
-            self._failure = error
+        except SharedUnavailable as error:  # not required, it is asked no more: what is left is remarked on
+            self._failure = error if self._link.require else None
 
     async def _send_next(self) -> bool:
         """Send the judgments of one turn; they stay here until the server has them."""

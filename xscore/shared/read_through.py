@@ -83,16 +83,26 @@ class SharedClaims:
         return self
 
     async def __aexit__(self, *raised: object) -> None:
-        """Tell the server what was judged, then release everything; where it cannot be told, the lease does."""
+        """Tell the server what was judged, then release everything; where it cannot be told, the lease does.
+
+        Raises SharedUnavailable where the server is required and was not told; the local store has it all the same.
+        """
         self._pulse.cancel()
         await asyncio.gather(self._pulse, return_exceptions=True)
         try:
-            with suppress(SharedUnavailable):  # who is at work was told; what is left is remarked on
-                await self._outbox.flush()
-                if self._has_asked:
-                    await self._link.ask(self._leave, otherwise=None)
+            await self._told(is_failing=raised[:1] not in ((), (None,)))
         finally:
             await self._local.__aexit__(*raised)
+
+    async def _told(self, *, is_failing: bool) -> None:
+        try:
+            await self._outbox.flush()
+        except SharedUnavailable:
+            if not is_failing:  # what failed first is what ends the run
+                raise
+        if self._has_asked:
+            with suppress(SharedUnavailable):
+                await self._link.ask(self._leave, otherwise=None)
 
     async def claim(self, packs: Sequence[Sequence[str]], *, at_most: int) -> list[Claimed]:
         """Claim whole packs. Raises StoreError, and SharedUnavailable where the server is required and away.
