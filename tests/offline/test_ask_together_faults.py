@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from tests.pipeline.conftest import server
 from tests.scorer.shapes import real_code
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
+from xscore.errors import StoreError
 from xscore.offline.ask_together import Asked, ask_together
 from xscore.pipeline.build import Pipeline
 from xscore.providers.provider import Provider
@@ -28,7 +31,7 @@ from xscore.scorer.fanout import Stop
 from xscore.scorer.packs import Pack, Profile
 from xscore.scorer.shared_layout import SHARED
 from xscore.scorer.sharing import Alone
-from xscore.scorer.together import Asking, Together
+from xscore.scorer.together import Answered, Asking, Together
 
 __all__ = ["server"]
 
@@ -247,6 +250,88 @@ async def test_a_pack_that_another_pays_for_is_left_to_the_question() -> None:
     await pass_.run()
     assert sorted(len(request.reply_questions) for request in provider.requests) == [2, 3, 3]
     assert [len(judged) for judged in pass_.judged] == [16, 24, 24]
+
+
+class _Told(Alone):
+    """Claims that note what is given up, and how many claims are still under way."""
+
+    def __init__(self, provider: ScriptedProvider | None = None, error: Exception | None = None) -> None:
+        self.given_up: list[tuple[frozenset[str], int]] = []
+        self.under_way = 0
+        self._provider, self._error = provider, error
+
+    async def claim(self, packs: Sequence[Sequence[str]], *, at_most: int) -> list[Claimed]:
+        """Claim everything, after a moment, or fail at once."""
+        if self._error is not None:
+            raise self._error
+        self.under_way += 1
+        try:
+            await asyncio.sleep(0.05)
+        finally:
+            self.under_way -= 1
+        return await super().claim(packs, at_most=at_most)
+
+    async def __aexit__(self, *_: object) -> None:
+        assert not self.under_way, "no claim is made after all were released"
+
+    def release(self, hashes: Iterable[str]) -> None:
+        """Note it, with the calls made so far."""
+        self.given_up.append((frozenset(hashes), len(self._provider.requests) if self._provider else 0))
+
+
+async def test_claims_are_kept_until_the_last_ask_of_a_pack() -> None:
+    """Of a pack in several prompts nothing is given up while another of them is under way; then what has no score."""
+    made, *others = PACKS[0].members
+    long = "".join(f"    row = step_{at}(row, {at})\n" for at in range(400))
+    pack = Pack("p0", (made._replace(tokens=5_000), *others), is_kept=True)
+
+    def tamper(_: Request, text: str) -> str:
+        return json.dumps({"scores": {}})
+
+    provider = ScriptedProvider(score=lambda *_: 0.5, tamper=tamper)
+    told = _Told(provider)
+    pass_ = together(provider, [_Kept() for _ in range(2)], lambda: told)
+    texts = pass_.texts
+    pass_.texts = lambda members: {**texts(members), made.id: long}
+    pass_.askings = [replace(asking, packs=[pack]) for asking in pass_.askings]
+    await pass_.run()
+    ((given_up, calls),) = told.given_up
+    assert calls == len(provider.requests) > 1 and given_up >= {one.content_hash for one in PACKS[0].members}
+
+
+async def test_what_has_no_text_any_more_is_given_up_at_once() -> None:
+    """A pack that left the store meanwhile is claimed by nobody for the rest of the run."""
+    provider = ScriptedProvider(score=scored)
+    told = _Told(provider)
+    pass_ = together(provider, [_Kept() for _ in range(2)], lambda: told)
+    pass_.texts = lambda members: {}
+    await pass_.run()
+    assert len(told.given_up) == len(PACKS) and not provider.requests
+
+
+async def test_a_claim_that_fails_leaves_no_other_behind() -> None:
+    """The pass ends with its own error, once the claims beside it have ended."""
+    provider = ScriptedProvider(score=scored)
+    pass_ = together(provider, [_Kept() for _ in range(2)], _Told)
+    pass_.askings = [pass_.askings[0], replace(pass_.askings[1], claims=_Told(error=StoreError("full", hint="")))]
+    with pytest.raises(StoreError, match="full"):
+        await pass_.run()
+    assert not provider.requests
+
+
+async def test_what_a_question_would_take_alone_is_told_without_rendering_it() -> None:
+    """To the token what its own prompt is estimated at."""
+    answered: list[Answered] = []
+    pass_ = together(ScriptedProvider(score=scored), [_Kept() for _ in range(3)])
+    pass_.answered = answered.append
+    await pass_.run()
+    rendered = {
+        pass_.drafts.request(ask, asking.turn_text)[0].input_tokens
+        for pack in PACKS
+        for ask in pass_.drafts.asks(pack, pass_.drafts.pieces_of(pack, pass_.texts(pack.members)))
+        for asking in pass_.askings
+    }
+    assert {tokens for one in answered for tokens in one.alone} == rendered
 
 
 async def test_what_cannot_be_kept_is_not_paid_for() -> None:

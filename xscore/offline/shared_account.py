@@ -92,8 +92,8 @@ class Alone:
         whole = tokens.size(request.system, *request.content)
         prefix_tokens = int(usage.input_tokens * prefix / max(1, whole)) // CACHED_IN * CACHED_IN
         is_long = prefix_tokens >= declared(self.provider, request.model).cache_floor and request.stable_parts
-        for nth, alone in enumerate(answered.alone):
-            one = Usage(input_tokens=round(alone.input_tokens * counted), output_tokens=output)
+        for nth, input_tokens in enumerate(answered.alone):
+            one = Usage(input_tokens=round(input_tokens * counted), output_tokens=output)
             is_cached = is_long and (nth > 0 or usage.cached_input_tokens > 0)
             cached = min(prefix_tokens, one.input_tokens) if is_cached else 0
             best = Usage(input_tokens=one.input_tokens, cached_input_tokens=cached, output_tokens=output)

@@ -23,7 +23,7 @@ from xscore.records import Estimate, JudgeEstimate
 from xscore.scorer.draft import Drafts
 from xscore.scorer.packs import to_send
 from xscore.scorer.shared_drafts import expected_output
-from xscore.scorer.together import Unit, planned
+from xscore.scorer.shared_units import Unit, planned
 
 
 def estimate(parts: Parts, runs: Iterable[Sequence[Prepared]], *, questions: int, answers: bool) -> Estimate:

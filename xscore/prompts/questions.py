@@ -93,6 +93,11 @@ def questions_request(
     )
 
 
+def asked_alone_chars(turn_text: str, memories: int, *, reasons_from: float) -> int:
+    """Return the size of what stands after the pack in a prompt with this one question."""
+    return tokens.size(questions_block((turn_text,)), "\n\n", _asked(memories, 1, reasons_from))
+
+
 def _repeated(judgments: int, questions: int, frame: int, whole: int) -> int:
     """Characters that each further judgment would add, were each alone in a prompt with its memory and its question."""
     if judgments == 1:

@@ -115,7 +115,7 @@ class Claimed:
 
     share: Share
     known: Mapping[str, Judgment]
-    """Contents of it that were judged meanwhile, by content hash; without reasons."""
+    """Contents of it that were judged meanwhile, by content hash; a reason only where a server told it."""
 
 
 class _Settled(NamedTuple):

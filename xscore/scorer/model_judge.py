@@ -73,12 +73,12 @@ class ModelJudge:
         context: str = "task",
         stop: Stop | None = None,
         remarks: tuple[str, ...] = (),
-        heard: Mapping[str, float] | None = None,
+        hearsay: Mapping[str, float] | None = None,
     ) -> None:
         """Slots: memory id -> pack and position, of the whole pool. priors: memory id -> lexical prior, 0..1.
 
         claims: None where no other process can be at work on the same store. remarks: what there was to say before it
-        began. heard: content hash -> 0..1, of what nobody vouches for; it moves a pack forward and does nothing else.
+        began. hearsay: content hash -> 0..1, of what nobody vouches for; it moves a pack forward and does nothing else.
         stop: shared by judges that share a provider, so that what ends one ends all; None: one of its own.
         """
         self.identity = drafts.identity(provider=provider.name, host=provider.host)
@@ -91,7 +91,7 @@ class ModelJudge:
         self._claims = claims or Alone()
         self._stop = stop or Stop()
         self._remarks = remarks
-        self._heard = heard or {}
+        self._hearsay = hearsay or {}
 
     def remarks(self) -> tuple[str, ...]:
         """Say what was wrong so far, with replies above all, for the receipt's warnings."""
@@ -156,7 +156,7 @@ class ModelJudge:
 
     def _promise(self, member: Candidate) -> float:
         """How early it should be judged; only the prior is kept with its judgment."""
-        return self._priors.get(member.id, 0.0) + self._heard.get(member.content_hash, 0.0)
+        return self._priors.get(member.id, 0.0) + self._hearsay.get(member.content_hash, 0.0)
 
     def _priors_by_content(self, packs: Sequence[Pack]) -> dict[str, float]:
         return {member.content_hash: self._priors.get(member.id, 0.0) for pack in packs for member in pack.members}

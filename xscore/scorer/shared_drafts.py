@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import ceil
 
 from xscore import tokens
-from xscore.prompts.questions import questions_block, questions_rubric
+from xscore.prompts.questions import asked_alone_chars, questions_block, questions_rubric
 from xscore.records import Request
 from xscore.scorer.draft import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS, Drafts
 from xscore.scorer.repair import Ask
@@ -36,6 +36,16 @@ def shared_request(drafts: Drafts, ask: Ask, turn_texts: Sequence[str]) -> tuple
     )
     request = render(entries, turn_texts, options)
     return request, tuple(entry.code_id for entry in entries)
+
+
+def alone_tokens(drafts: Drafts, shared: Request, turn_texts: Sequence[str]) -> tuple[int, ...]:
+    """Return the input tokens of the prompts that questions of a shared one would have been sent by themselves.
+
+    By sizes, since rubric and pack are the same to the byte: nothing is rendered again but the question.
+    """
+    prefix, memories = tokens.size(shared.system, shared.content[0]), len(shared.reply_ids)
+    asked = (asked_alone_chars(text, memories, reasons_from=drafts.reasons_from) for text in turn_texts)
+    return tuple(ceil((prefix + chars) / drafts.model.chars_per_token) for chars in asked)
 
 
 def output_cap(drafts: Drafts, memories: int, questions: int) -> int:

@@ -8,9 +8,10 @@ of it alike; what one of them knows in part it asks alone.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from xscore.cache.judgment_store import Claims, Write
 from xscore.errors import BudgetExhausted, NotSent, PromptTooLong, ProviderError, RequestRejected, Unreachable
@@ -25,9 +26,11 @@ from xscore.scorer.parse_questions import Replies, read_questions
 from xscore.scorer.repair import Ask
 from xscore.scorer.run import Faults
 from xscore.scorer.scores_read import NOTHING
-from xscore.scorer.shared_drafts import chunks, most_questions, question_size, room_for_questions, shared_request
+from xscore.scorer.shared_drafts import alone_tokens, shared_request
+from xscore.scorer.shared_units import Unit, planned
 from xscore.scorer.split import PartTally
 
+T = TypeVar("T")
 MOST_REJECTED = 3
 """So many shared prompts turned down in a row, without an answer between them, and none more is tried."""
 MOST_WASTED = 4
@@ -50,12 +53,14 @@ class Asking:
     claims: Claims
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A pack and the questions, by number, that are to share it."""
+@dataclass(slots=True)
+class Opened:
+    """What is claimed for a unit, until the last of its asks has come to its end."""
 
-    pack: Pack
-    questions: tuple[int, ...]
+    asks: int
+    """Still to be settled."""
+    unjudged: dict[int, set[str]]
+    """Claimed contents without a judgment, for each question."""
 
 
 @dataclass(slots=True)
@@ -65,8 +70,7 @@ class Sent:
     ask: Ask
     unit: Unit
     tallies: dict[int, PartTally]
-    hashes: Sequence[str]
-    """All contents that judging the unit judges."""
+    opened: "Opened"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +79,8 @@ class Answered:
 
     request: Request
     completion: Completion
-    alone: tuple[Request, ...]
-    """For each question that it answered in full: what that one would have been sent by itself."""
+    alone: tuple[int, ...]
+    """For each question that it answered in full: input tokens of what that one would have been sent by itself."""
     questions: int
 
 
@@ -101,6 +105,7 @@ class Together:
     _rejected: int = 0
     _wasted: int = 0
     _has_answer: bool = False
+    _has_score: bool = False
 
     def __post_init__(self) -> None:
         self.judged = [set() for _ in self.askings]
@@ -135,14 +140,13 @@ class Together:
         return max(self.askings[number].priors.get(content, 0.0) for number in unit.questions for content in members)
 
     async def _settle(self, unit: Unit | Sent) -> tuple[Sequence[object], Sequence[Unit | Sent]]:
-        if isinstance(unit, Sent):
-            await self._send(unit)
-            return (), ()
-        again = await self._open(unit)
-        if len(again) == 1:
-            await self._send(again[0])
-            return (), ()
-        return (), again
+        asks = [unit] if isinstance(unit, Sent) else await self._open(unit)
+        if len(asks) > 1:
+            return (), asks
+        for sent in asks:
+            await self._send(sent)
+            self._close(sent.opened)
+        return (), ()
 
     async def _open(self, unit: Unit) -> list[Sent]:
         """Claim a pack for each of its questions, and give the asks for those that lack all of it."""
@@ -150,19 +154,30 @@ class Together:
         parts = [piece.content_hash for piece in pieces if piece.is_part]
         hashes = [*(member.content_hash for member in unit.pack.members), *parts]
         wanting = [number for number in unit.questions if self.askings[number].known_parts.isdisjoint(parts)]
-        shares = await asyncio.gather(*(self.askings[number].claims.claim([hashes], at_most=1) for number in wanting))
+        shares = await all_of(self.askings[number].claims.claim([hashes], at_most=1) for number in wanting)
         ours: list[int] = []
         for number, (claimed,) in zip(wanting, shares, strict=True):
             if claimed.share is Share.OURS and not claimed.known:
                 ours.append(number)
             elif claimed.share is Share.OURS:
                 self.askings[number].claims.release(hashes)
-        if len(ours) < 2:
-            for number in ours:
-                self.askings[number].claims.release(hashes)
-            return []
+        asks = self.drafts.asks(unit.pack, pieces) if len(ours) > 1 else []
+        opened = Opened(len(asks), {number: set(hashes) for number in ours})
+        if not asks:  # one question alone, or every text is gone
+            self._release(opened)
         shared, tallies = Unit(unit.pack, tuple(ours)), {number: PartTally() for number in ours}
-        return [Sent(ask, shared, tallies, hashes) for ask in self.drafts.asks(unit.pack, pieces)]
+        return [Sent(ask, shared, tallies, opened) for ask in asks]
+
+    def _close(self, opened: Opened) -> None:
+        """Count an ask as settled; with the last, give up what has no judgment: siblings on their way need it."""
+        opened.asks -= 1
+        if not opened.asks:
+            self._release(opened)
+
+    def _release(self, opened: Opened) -> None:
+        for number, contents in opened.unjudged.items():
+            if contents:
+                self.askings[number].claims.release(contents)
 
     async def _send(self, sent: Sent) -> None:
         numbers = sent.unit.questions
@@ -172,8 +187,6 @@ class Together:
             completion = await self.provider.complete(request)
         except (ProviderError, BudgetExhausted) as error:
             self._failed(error)
-            for number in numbers:
-                self.askings[number].claims.release(sent.hashes)
             return
         self._has_answer, self._rejected = True, 0
         replies = self._read(request, completion)
@@ -181,11 +194,11 @@ class Together:
             number: self._hear(sent.ask, codes, completion, replies, (question, number))
             for question, number in zip(request.reply_questions, numbers, strict=True)
         }
-        await asyncio.gather(*(self._keep(sent, number, found) for number, found in heard.items()))
+        await all_of(self._keep(sent, number, found) for number, found in heard.items())
         self._weigh(any(found.judged for found in heard.values()))
         whole = [number for number, found in heard.items() if not found.missing]
-        alone = (self.drafts.request(sent.ask, self.askings[number].turn_text)[0] for number in whole)
-        self.answered(Answered(request, completion, tuple(alone), len(numbers)))
+        alone = alone_tokens(self.drafts, request, [self.askings[number].turn_text for number in whole])
+        self.answered(Answered(request, completion, alone, len(numbers)))
 
     def _read(self, request: Request, completion: Completion) -> Replies:
         if completion.finish is Finish.REFUSAL:
@@ -202,7 +215,7 @@ class Together:
         return hear(ask, codes, completion, priors=priors, read=lambda *_: replies.by_question[question])
 
     async def _keep(self, sent: Sent, number: int, found: Heard) -> None:
-        """Commit the judgments of one question, and give up what it has no score for."""
+        """Commit the judgments of one question."""
         asking, tally = self.askings[number], sent.tallies[number]
         settled = [tally.settle(piece, judgment) for piece, judgment in found.judged]
         for piece in found.missing:
@@ -212,14 +225,13 @@ class Together:
         if parts or judged:
             await asking.write([*parts, *judged])
         self.judged[number].update(judgment.content_hash for judgment in judged)
-        if found.missing:
-            in_parts = any(piece.is_part for piece in found.missing)
-            asking.claims.release(sent.hashes if in_parts else [piece.memory for piece in found.missing])
+        sent.opened.unjudged[number].difference_update(one.content_hash for one in (*parts, *judged))
 
     def _weigh(self, is_useful: bool) -> None:
         """Stop where the model gives nothing to shared prompts, which cost more each than a question alone."""
-        self._wasted = -1 if is_useful or self._wasted < 0 else self._wasted + 1
-        if self._wasted >= MOST_WASTED:
+        self._has_score = self._has_score or is_useful
+        self._wasted += not self._has_score
+        if not self._has_score and self._wasted >= MOST_WASTED:
             self.stop.set(Cause.UNREADABLE, "the model gave no usable score to questions that shared a prompt")
 
     def _failed(self, error: ProviderError | BudgetExhausted) -> None:
@@ -236,33 +248,11 @@ class Together:
             self.stop.set(Cause.PROVIDER, error.message)
 
 
-def planned(
-    drafts: Drafts,
-    packs: Sequence[Sequence[Pack]],
-    turn_texts: Sequence[str],
-    *,
-    most: int,
-    context_tokens: int,
-    alone: bool = False,
-) -> list[Unit]:
-    """Say which questions share which packs. packs: what each question lacks. alone: give also what one has alone."""
-    sizes = [question_size(drafts, text) for text in turn_texts]
-    units: list[Unit] = []
-    for pack, askers in _by_pack(packs):
-        memories = len(pack.members)
-        fits = most_questions(drafts, memories, wanted=most)
-        size = min(sum(member.tokens for member in pack.members), 2 * drafts.profile.tokens)
-        room = room_for_questions(drafts, size, memories, most=fits, context_tokens=context_tokens)
-        runs = chunks(askers, sizes, most=fits, room=room)
-        units.extend(Unit(pack, tuple(run)) for run in runs if alone or len(run) > 1)
-    return units
-
-
-def _by_pack(packs: Sequence[Sequence[Pack]]) -> list[tuple[Pack, list[int]]]:
-    """Give each pack, members and all, with the numbers of the questions that lack it."""
-    found: dict[tuple[str, tuple[str, ...]], tuple[Pack, list[int]]] = {}
-    for number, lacking in enumerate(packs):
-        for pack in lacking:
-            key = pack.id, tuple(member.content_hash for member in pack.members)
-            found.setdefault(key, (pack, []))[1].append(number)
-    return list(found.values())
+async def all_of(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Do these beside one another; where one fails the others are ended first, and its own error is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(work) for work in works]
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [task.result() for task in tasks]
