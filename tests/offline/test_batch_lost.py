@@ -1,0 +1,194 @@
+"""Batches of which a vendor gives less than it ran, or nothing at all: it is said, charged, and can be ended."""
+
+import json
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from tests.offline.bureau import SCORES, Bureau, bureau, questions, rows
+from tests.pipeline.conftest import shop
+from tests.servers.batching import BatchBook, Step, Trouble
+from tests.servers.openai_batches import OpenAIBatchServer
+from tests.servers.openai_server import OpenAIServer
+from tests.servers.scoring import table
+from xscore.offline import job_steps, letting_go, standing
+from xscore.offline.batch_ledger import BatchLedger
+from xscore.offline.batch_money import Purse, Tariff
+from xscore.offline.batch_rows import Batch
+from xscore.pipeline.build import Pipeline
+from xscore.records.offline import Standing
+
+__all__ = ["shop"]
+
+
+class Withholding(OpenAIBatchServer):
+    """A vendor whose results do not come as they are."""
+
+    garble: Callable[[bytes], bytes] = staticmethod(lambda data: data)
+
+    async def _content_of(self, request: web.Request) -> web.StreamResponse:
+        response = await super()._content_of(request)
+        if isinstance(response, web.Response) and isinstance(response.body, bytes):
+            response.body = self.garble(response.body)
+        return response
+
+
+class Plain(OpenAIServer):
+    """A host that answers live calls alone."""
+
+    batches = BatchBook()
+
+
+@pytest.fixture
+def office() -> Iterator[Bureau]:
+    """That vendor."""
+    with Withholding(score=table(SCORES)) as server:
+        yield Bureau("openai", server)
+
+
+def garble(office: Bureau, how: Callable[[bytes], bytes]) -> None:
+    """Have results come otherwise."""
+    assert isinstance(office.server, Withholding)
+    office.server.garble = how
+
+
+async def passes(shop: Path, office: Bureau, job: str, count: int) -> Standing:
+    """Take a job so many passes further."""
+    for _ in range(count - 1):
+        await office.advance(shop, job)
+    return await office.advance(shop, job)
+
+
+@pytest.mark.parametrize(
+    "body", [pytest.param(b"", marks=pytest.mark.verify), b"<html>\n<body>welcome</body>\n</html>\n"]
+)
+async def test_results_that_cannot_be_read_are_not_bought_again(shop: Path, office: Bureau, body: bytes) -> None:
+    """An empty or strange success leaves the batch as it is, however often; read at last, it was paid once."""
+    job = await office.submit(shop, questions(2))
+    garble(office, lambda data: body)
+    there = await passes(shop, office, job, 3)
+    assert there.sent == 2 and there.batches[0].state == "ended" and office.book.created == 1
+    assert "cannot be read" in there.problem and "--forget" in there.problem
+    garble(office, lambda data: data)
+    done = await office.finish(shop, job)
+    assert done.judged == done.asked and sum(office.book.ran.values()) == 2
+
+
+async def test_what_was_run_and_never_comes_is_charged_and_sent_again(shop: Path, office: Bureau) -> None:
+    """The rest is entered; the second time that it is missing it stands in the ledger, and goes out again."""
+    job = await office.submit(shop, questions(3))
+    garble(office, lambda data: b"".join(line for line in data.splitlines(keepends=True) if b"_1-q1-" not in line))
+    there = await passes(shop, office, job, 2)
+    assert (there.sent, there.answered, there.batches[0].state) == (1, 2, "ended")
+    done = await office.finish(shop, job)
+    assert done.judged == done.asked and [one.requests for one in done.batches] == [3, 1]
+    assert rows(shop, "SELECT count(*) FROM call WHERE outcome = 'ok'") == [(3,)]
+    assert rows(shop, "SELECT count(*) FROM call WHERE outcome <> 'ok'") == [(1,)]
+
+
+async def test_a_reply_that_is_none_is_asked_again_whole(shop: Path, office: Bureau) -> None:
+    """A success whose body is a list is no refusal: it is not split, and it is charged."""
+
+    def listed(data: bytes) -> bytes:
+        lines = [json.loads(line) for line in data.splitlines()]
+        for line in lines:
+            if "_1-q0-" in line["custom_id"]:
+                line["response"]["body"] = []
+        return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+    job = await office.submit(shop, questions(2))
+    garble(office, listed)
+    done = await office.finish(shop, job)
+    assert done.judged == done.asked and [one.requests for one in done.batches] == [2, 1]
+    assert rows(shop, "SELECT count(*) FROM call WHERE outcome <> 'ok'") == [(1,)]
+
+
+async def test_a_batch_that_vanished_can_be_given_up(shop: Path, office: Bureau) -> None:
+    """What the vendor knows nothing of is ended by a cancel that forgets, and stands in the ledger at its bound."""
+    job = await office.submit(shop, questions(2))
+    await office.advance(shop, job)
+    office.book.all.clear()
+    there = await office.advance(shop, job)
+    assert there.is_pending and f"cancel {job} --forget" in there.problem
+    async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
+        with pipeline.store.connection as connection:
+            job_steps.stop(connection, job, at=office.now)
+    done = await office.advance(shop, job, forget=True)
+    assert not done.is_pending and done.unjudged == {"interrupted": done.asked} and not done.set_aside_usd
+    assert rows(shop, "SELECT count(*) FROM call WHERE outcome <> 'ok'") == [(2,)]
+
+
+async def test_forgetting_leaves_what_the_vendor_is_still_at(shop: Path, office: Bureau) -> None:
+    """A batch that is looked at is not given up because the cancel failed."""
+    office.book.looks_until_done = 9
+    job = await office.submit(shop, questions(2))
+    await office.advance(shop, job)
+    async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
+        with pipeline.store.connection as connection:
+            job_steps.stop(connection, job, at=office.now)
+    office.book.trouble(Step.CANCEL, Trouble.FAILED, times=9)
+    there = await office.advance(shop, job, forget=True)
+    assert there.sent == 2 and there.batches[0].state == "created"
+
+
+async def test_a_host_without_a_batch_api_keeps_nothing(shop: Path) -> None:
+    """Nothing came to be: dollars are free, nothing waits, and the job is ended without the host."""
+    with Plain(score=table(SCORES)) as plain:
+        office = Bureau("openai", plain)  # type: ignore[arg-type]
+        job = await office.submit(shop, questions(2))
+        there = await office.advance(shop, job)
+        assert there.planned == 2 and not there.sent and there.is_unusable and "no Batch API" in there.problem
+        asked = plain.counts.requests
+        async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
+            store = pipeline.store
+            assert not await letting_go.settle_here(store, job, send=False, clock=office.clock)
+            with store.connection as connection:
+                job_steps.stop(connection, job, at=office.now)
+            assert not await letting_go.settle_here(store, job, clock=office.clock)
+            done = standing.of_job(store.connection, job)
+        assert not done.is_pending and not done.set_aside_usd and plain.counts.requests == asked
+
+
+async def test_what_cannot_be_read_counts_against_the_cap(shop: Path) -> None:
+    """Each is charged at its even share of what was set aside, and no more than that in all."""
+    with bureau("openai") as office:
+        job = await office.submit(shop, questions(1))
+        async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
+            connection = pipeline.store.connection
+            purse = Purse.of(job, Decimal(1), office.settings.budget)
+            ledger = BatchLedger(Tariff("openai", "gpt-5-mini", "api.openai.com"), purse)
+            batch = Batch(
+                job=job,
+                number=1,
+                mark="xs_1_1",
+                state="ended",
+                marked_at=office.now,
+                requests=4,
+                bytes=1,
+                input_tokens=40,
+            )
+            with connection:
+                assert purse.set_aside(connection, batch.mark, Decimal("0.40"), now=office.now)
+                ledger.enter_unread(connection, batch, {(0, 0): 3})
+                ledger.enter_unread(connection, batch, {(1, 0): 3, (2, 0): 3})
+        assert rows(shop, "SELECT amount FROM reservation") == [(10**11,)]
+        assert rows(shop, "SELECT spent FROM spending WHERE span = ?", job) == [(3 * 10**11,)]
+
+
+@pytest.mark.verify
+async def test_results_of_a_stranger_first_do_not_hide_ours(shop: Path) -> None:
+    """A batch of ours is recognised though its results begin with an id that nobody sent."""
+    with bureau("anthropic") as office:
+        office.book.trouble(Step.CREATE, Trouble.LOST)
+        job = await office.submit(shop, questions(2))
+        await office.advance(shop, job)
+        batch = next(iter(office.book.all.values()))
+        while not batch.is_over:
+            await office.advance(shop, job)
+            office.now += 20.0
+        batch.outcomes.insert(0, type(batch.outcomes[0])("nobody-sent-this", unrun="expired"))
+        done = await office.finish(shop, job)
+        assert done.judged == done.asked and office.book.created == 1
