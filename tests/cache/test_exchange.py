@@ -19,6 +19,7 @@ from xscore import database
 from xscore.cache import exchange_form, exchange_seal, hearsay
 from xscore.cache.exchange_form import Row
 from xscore.cache.exchange_key import ExchangeKey, key_of
+from xscore.cache.exchange_trial import environment, tried
 from xscore.cache.exporting import Exported, Wanted, export
 from xscore.cache.importing import Imported, import_cache, import_hearsay
 from xscore.cache.judgments import Judgments, insert_under
@@ -286,6 +287,18 @@ def test_a_file_that_ends_its_reader_ends_a_child(file: Path, second: Connection
             refused += 1
     assert refused
     assert hearsay.count(second) == 0
+
+
+def test_a_trial_that_does_not_end_is_ended(file: Path) -> None:
+    """A reader that hangs without taking CPU is ended by the clock."""
+    with file.open("rb") as opened, pytest.raises(UsageError, match=r"within 3 GB and 0\.01 s"):
+        tried(opened, name=file, at_most=1_000, time_s=0.01)
+
+
+def test_a_trial_is_told_no_secret() -> None:
+    """What reads a stranger's file has nothing to give away."""
+    ours = {"OPENAI_API_KEY": "sk-1", "XSCORE_CACHE_KEY": "k", "HTTPS_PROXY": "u:p@host", "PATH": "/bin"}
+    assert environment(ours) == {"PATH": "/bin", "POLARS_MAX_THREADS": "1"}
 
 
 def test_only_what_is_asked_for_travels(connection: Connection, tmp_path: Path) -> None:

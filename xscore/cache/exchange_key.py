@@ -21,6 +21,9 @@ BYTES = 32
 _DISTINCT = 12
 """Random keys show about 30 distinct bytes in 32, and fewer than this many never."""
 _MAX_FILE_BYTES = 4_096
+_THEIRS = (
+    "Give the key that the file was exported with, as XSCORE_CACHE_KEY or with --key-file; or take it with --untrusted."
+)
 _NEW = "`xscore cache key` prints a new one; keep it in XSCORE_CACHE_KEY, or in a file of yours alone."
 
 
@@ -80,9 +83,14 @@ def chosen_key(text: str, path: Path | None) -> ExchangeKey | None:
     return key_of(text, where="XSCORE_CACHE_KEY (cache.key)") if text.strip() else None
 
 
-def no_key(what: str) -> UsageError:
-    """Return the error of who has no key."""
-    return UsageError(f"there is no key {what}", hint=_NEW)
+def no_key_to_sign() -> UsageError:
+    """Return the error of who exports without a key."""
+    return UsageError("there is no key to sign with", hint=_NEW)
+
+
+def no_key_to_check() -> UsageError:
+    """Return the error of who imports without a key: a new one would fit no file."""
+    return UsageError("there is no key to check the file with", hint=_THEIRS)
 
 
 def _decoded(text: str) -> bytes | None:

@@ -28,6 +28,12 @@ _MARK = re.compile(rb"xscore-hmac-sha256:([0-9a-f]{16}):([0-9a-f]{64})(?![0-9a-f
 _FOOTER_BYTES = 16_000_000
 _BLOCK = 1 << 20
 _MAGIC = b"PAR1"
+_LEAST = 12
+"""Bytes of a Parquet file without its footer."""
+_ITS_KEY = (
+    "Give the key that it was exported with, as XSCORE_CACHE_KEY or with --key-file; or take it with --untrusted into"
+    " quarantine, where it orders work and never scores."
+)
 _ASK = "Have it exported again, or take it with --untrusted into quarantine, where it orders work and never scores."
 
 
@@ -53,9 +59,21 @@ def check(file: IO[bytes], key: ExchangeKey, *, name: Path) -> None:
         raise StoreUntrusted(f"{name} is not signed", hint=_ASK)
     by, told, at = found
     if by != key.id:
-        raise StoreUntrusted(f"{name} is signed with another key ({by}; yours is {key.id})", hint=_ASK)
+        raise StoreUntrusted(f"{name} is signed with another key ({by}; yours is {key.id})", hint=_ITS_KEY)
     if not hmac.compare_digest(told, _signature(file, key, at)):
         raise StoreUntrusted(f"{name} was altered after it was signed, or damaged on its way", hint=_ASK)
+
+
+def may_replace(path: Path) -> bool:
+    """Whether nothing stands there, or nothing but an export, by whomever it was signed."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(4)
+            return not head or (head == _MAGIC and file.seek(0, os.SEEK_END) > _LEAST and _mark(file) is not None)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -57,13 +57,18 @@ class Exported:
 
 
 def export(connection: Connection, path: Path, key: ExchangeKey, wanted: Wanted) -> Exported:
-    """Write the file, for the user alone, in place of what stood there.
+    """Write the file, for the user alone, in place of an earlier export and of nothing else.
 
     Raises NothingMatched where there is nothing to write or a judge is unknown, UsageError, StoreError.
     """
     place = path.resolve()
     if place.exists() and not place.is_file():
         raise UsageError(f"{path} is not a file", hint="Name a file to write, such as cache.parquet.")
+    if not exchange_seal.may_replace(place):
+        raise UsageError(
+            f"{path} is there and was not written by `xscore cache export`",
+            hint="Name another file, or remove this one first.",
+        )
     found = Exported(key=key.id)
     aside = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
     try:

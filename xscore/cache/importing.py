@@ -16,7 +16,7 @@ from sqlite3 import Connection
 from xscore import database
 from xscore.cache import exchange_form, exchange_seal, hearsay
 from xscore.cache.exchange_form import MAX_ROWS, MAX_STRANGERS_ROWS, Row
-from xscore.cache.exchange_key import ExchangeKey, no_key
+from xscore.cache.exchange_key import ExchangeKey, no_key_to_check
 from xscore.cache.exchange_trial import tried
 from xscore.cache.judgments import insert_under, known_among, query_id
 from xscore.cache.keys import Names
@@ -51,7 +51,7 @@ def import_cache(
     Raises StoreUntrusted for a file that is not signed with it as it stands, UsageError for one that cannot be read.
     """
     if key is None:
-        raise no_key("to check the file with")
+        raise no_key_to_check()
     with exchange_seal.private_copy(path, beside=folder) as file:
         exchange_seal.check(file, key, name=path)
         rows = exchange_form.count(file, name=path, at_most=MAX_ROWS)
