@@ -1,26 +1,23 @@
 """`xscore batch collect`: what has come back is entered, what is next is sent; the rest live, where it is wanted."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from xscore.cli.opening import in_pipeline, read_settings
+from xscore.cli.opening import in_pipeline, in_store, read_settings
 from xscore.cli.options import FILE, KEEPING, OUTPUT, Flags, options
 from xscore.cli.progress import Watch
 from xscore.errors import UsageError
 
 if TYPE_CHECKING:
     from xscore.memory.store import Store
-    from xscore.offline.job_results import JobResults
     from xscore.offline.job_rows import Job
     from xscore.pipeline.build import Pipeline
     from xscore.records.offline import Standing
-    from xscore.settings import Settings
+    from xscore.settings import Loaded, Settings
 
-T = TypeVar("T")
 OWN = {
     "live": click.option(
         "--live", is_flag=True, help="Judge what is left by live calls, once nothing is at the vendor any more."
@@ -44,19 +41,26 @@ def collect(job: str, flags: Flags) -> int:
     Run it as often as you like: it goes on from wherever it was. It ends with 0 when all is in, 1 while something is
     pending or where nothing was judged, 3 when the vendor cannot be used, and 4 when a cap stops the rest.
     """
-    from xscore.cli.batch_jobs import in_jobs, tell
+    from xscore.cli.batch_jobs import tell
     from xscore.cli.batch_page import exit_code
 
-    jobs, found = in_jobs(lambda store, settings: _collected(store, settings, job, flags), flags)
+    loaded = read_settings(flags)
+    settings = loaded.settings
+    jobs, found = in_store(lambda store: _in_loop(store, settings, job, flags), flags, settings=settings)
     more: dict[str, Any] = {}
-    if flags.given["live"]:
-        found = [_live(one, flags) if one.unjudged or one.planned or one.sent else one for one in found]
-    if flags.given["out"] is not None:
-        from xscore.pipeline.receipt import plain
-
-        more["results"] = plain(_results(jobs[0], flags))
+    for at, one in enumerate(jobs):
+        is_live = flags.given["live"] and bool(found[at].unjudged or found[at].planned or found[at].sent)
+        if is_live or flags.given["out"] is not None:
+            found[at], written = _in_pipeline_of(one, found[at], loaded, flags, live=is_live)
+            more |= written
     tell(found, flags.terminal, **more)
     return exit_code(found)
+
+
+def _in_loop(store: "Store", settings: "Settings", named: str, flags: Flags) -> "tuple[list[Job], list[Standing]]":
+    from xscore.cli.interrupt import run_interruptible
+
+    return run_interruptible(_collected(store, settings, named, flags), say=flags.terminal.note, leave=lambda: None)
 
 
 async def _collected(
@@ -82,35 +86,23 @@ async def _collected(
     return jobs, [await taken_further(store, settings, one, send=send, note=note) for one in jobs]
 
 
-def _live(found: "Standing", flags: Flags) -> "Standing":
-    """Judge by live calls what a job has left, within what its cap leaves."""
-
-    async def work(pipeline: "Pipeline") -> "Standing":
-        from xscore.offline.judging_the_rest import judge_the_rest
-
-        return await judge_the_rest(pipeline.parts, found.job)
-
-    return _in_pipeline_of(found.job, work, flags)
-
-
-def _results(job: "Job", flags: Flags) -> "JobResults":
-    out: Path = flags.given["out"]
-
-    async def work(pipeline: "Pipeline") -> "JobResults":
-        from xscore.offline.job_results import write_results
-
-        return await write_results(pipeline.parts, job, out)
-
-    return _in_pipeline_of(job.id, work, flags)
-
-
-def _in_pipeline_of(job_id: str, work: "Callable[[Pipeline], Awaitable[T]]", flags: Flags) -> T:
-    """Open the pipeline with the judge of a job."""
-    from xscore.cli.opening import in_store
-    from xscore.offline import job_rows
+def _in_pipeline_of(
+    job: "Job", found: "Standing", loaded: "Loaded", flags: Flags, *, live: bool
+) -> "tuple[Standing, dict[str, Any]]":
+    """Judge by live calls what a job has left, and write its results: in one pipeline, with the judge of the job."""
     from xscore.offline.job_questions import settings_of
 
-    loaded = read_settings(flags)
-    job = in_store(lambda store: job_rows.job(store.connection, job_id), flags)
-    chosen = settings_of(job, loaded.settings)
-    return in_pipeline(work, replace(loaded, settings=chosen), Watch(flags.terminal, agreed=flags.agreed))
+    out: Path | None = flags.given["out"]
+
+    async def work(pipeline: "Pipeline") -> "tuple[Standing, dict[str, Any]]":
+        from xscore.offline.job_results import write_results
+        from xscore.offline.judging_the_rest import judge_the_rest
+        from xscore.pipeline.receipt import plain
+
+        standing = await judge_the_rest(pipeline.parts, job.id) if live else found
+        if out is None:
+            return standing, {}
+        return standing, {"results": plain(await write_results(pipeline.parts, job, out))}
+
+    chosen = replace(loaded, settings=settings_of(job, loaded.settings))
+    return in_pipeline(work, chosen, Watch(flags.terminal, agreed=flags.agreed))

@@ -16,7 +16,7 @@ from xscore.errors import UsageError
 if TYPE_CHECKING:
     from xscore.memory.store import Store
     from xscore.pipeline.build import Pipeline
-    from xscore.settings import Loaded
+    from xscore.settings import Loaded, Settings
 
 T = TypeVar("T")
 
@@ -69,16 +69,23 @@ def in_pipeline(
         watch.close()
 
 
-def in_store(work: "Callable[[Store], T]", flags: Flags, *, start: Path = Path(), make: bool = True) -> T:
+def in_store(
+    work: "Callable[[Store], T]",
+    flags: Flags,
+    *,
+    start: Path = Path(),
+    make: bool = True,
+    settings: "Settings | None" = None,
+) -> T:
     """Open the store around `start` alone, do the work, close it: for commands that need no model and no index.
 
-    make: false, for a command that only reads, makes no store; that there is none is said.
-    The settings that rule what is remembered are the store's own: `store.settings`.
+    make: false, for a command that only reads, makes no store; that there is none is said. settings: as they were read;
+    None: they are read here. The settings that rule what is remembered are the store's own: `store.settings`.
     """
     from xscore.memory.store import Store
     from xscore.paths import find_root, user_data_dir
 
-    chosen = read_settings(flags, start=start).settings
+    chosen = settings or read_settings(flags, start=start).settings
     if not make:
         _say_where_none_is(start, flags.terminal.note)
     with Store.open(
