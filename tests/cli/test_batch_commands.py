@@ -16,6 +16,7 @@ from tests.servers.batching import Step, Trouble
 from tests.servers.billing import BillingServer, vendor
 from tests.servers.faults import Fault
 from tests.servers.openai_batches import OpenAIBatchServer
+from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 
 __all__ = ["shop"]
@@ -147,6 +148,65 @@ def test_a_refusing_model_is_told_by_cause(run: Run, server: OpenAIBatchServer) 
     done = run("batch", "wait")
     assert done.returncode == 0 and "unjudged:" in done.stdout and "refused" in done.stdout
     assert "--live" in done.stderr
+
+
+def test_one_host_that_cannot_be_used_stops_no_other_job(
+    run: Run, inside: Run, server: OpenAIBatchServer, shop: Path
+) -> None:
+    """A job whose address has changed is said to be unusable, 3, and the other one is collected all the same."""
+    run(*SUBMIT)
+    (shop / "other.jsonl").write_text(json.dumps({"id": "x", "task": "what is another total?"}) + "\n")
+    with OpenAIBatchServer(score=table(SCORES)) as second:
+        environ = {"OPENAI_BASE_URL": second.url, "OPENAI_API_KEY": "sk-test-000000", "XSCORE_JUDGE_PROBE": "false"}
+        inside("batch", "submit", "other.jsonl", "--judge", "openai:judge-2", cwd=shop, environ=environ)
+    run("batch", "collect")
+    done = run("batch", "collect", "--json")
+    assert done.returncode == 3, done.stderr
+    other, first = (
+        json.loads(done.stdout)["jobs"] if len(json.loads(done.stdout)["jobs"]) == 2 else (job_in(done), None)
+    )
+    assert other["is_unusable"] and "base_url" in other["problem"]
+    assert first is None or not first["pending"]
+    assert run("batch", "cancel", "--all").returncode == 3
+    assert run("batch", "cancel", "--all", "--forget").returncode == 0
+
+
+def test_nothing_judged_is_exit_one(run: Run, server: OpenAIBatchServer) -> None:
+    """A job whose batch judged nothing has ended, and neither its words nor its exit code call that whole."""
+    server.misbehave(Fault.MALFORMED_CONTENT, times=10_000)
+    run(*SUBMIT)
+    done = run("batch", "wait")
+    assert done.returncode == 1 and "nothing was judged" in done.stdout and "all in" not in done.stdout
+    assert "nothing was judged" in run("batch", "list").stdout
+
+
+def test_a_list_judged_live_is_listed_as_what_it_judged(run: Run, server: OpenAIBatchServer) -> None:
+    """It has no requests, and its row is ended at once."""
+    done = run("batch", "run", "q.jsonl", "--live", "--yes", "--judge", "openai:judge-2")
+    assert done.returncode == 0, done.stderr
+    (job,) = json.loads(run("batch", "list", "--json").stdout)["jobs"]
+    assert job["judged"] == job["asked"] == job["candidates"] > 0 and job["waiting"] == 0
+    assert "judged live" in run("batch", "list").stdout
+
+
+def test_a_cancel_with_nothing_at_the_vendor_asks_nobody(run: Run, server: OpenAIBatchServer) -> None:
+    """What was never sent is given up here."""
+    server.batches.trouble(Step.UPLOAD, Trouble.BUSY)
+    assert run(*SUBMIT).returncode == 0
+    asked = sum(server.batches.asked.values())
+    assert run("batch", "cancel", "--all").returncode == 0
+    assert sum(server.batches.asked.values()) == asked
+
+
+def test_a_host_without_a_batch_api_is_left_for_live_calls(inside: Run, shop: Path) -> None:
+    """Submit ends with 3 and what to do; nothing waits at the host, so --live judges the list."""
+    (shop / "q.jsonl").write_text(LIST)
+    with OpenAIServer(score=table(SCORES)) as plain:
+        environ = {"OPENAI_BASE_URL": plain.url, "OPENAI_API_KEY": "sk-test-000000", "XSCORE_JUDGE_PROBE": "false"}
+        done = inside(*SUBMIT, cwd=shop, environ=environ)
+        assert done.returncode == 3 and "no Batch API" in done.stderr
+        live = inside("batch", "collect", "--live", "--json", cwd=shop, environ=environ)
+    assert live.returncode == 0 and job_in(live)["judged"] == job_in(live)["asked"] > 0, live.stderr
 
 
 @pytest.mark.verify
