@@ -148,7 +148,7 @@ def test_live_and_cached_are_kept_apart(reader: Connection) -> None:
     for number in range(10):
         add_turn(reader, f"t_{number}", DAY + number)
         is_live = number < 4
-        judged = {"judged": 32, "unjudged": 0, "unjudged_by_cause": "{}"}
+        judged = {"judged": 32 * is_live, "cached": 40 - 32 * is_live, "unjudged": 0, "unjudged_by_cause": "{}"}
         add_figures(reader, f"t_{number}", total_s=10.0 if is_live else 1.0, primary_s=0.0, **judged)
         if is_live:
             add_call(reader, f"a_{number}", f"t_{number}", duration_s=number + 1.0, cached=0)
@@ -209,3 +209,14 @@ def test_several_ledgers_are_one_report(reader: Connection, tmp_path: Path) -> N
     assert {group.name: group.spent.cost_usd for group in found.groups} == {"/a": 1, "/b": 2}
     assert {line.repository: line.spent.cost_usd for line in found.turns} == {"/a": 1, "/b": 2}
     assert found.coverage.candidates == 80
+
+
+def test_a_turn_judged_by_shared_calls_is_a_live_one(reader: Connection) -> None:
+    """Its calls stand under the run that it shared them with: it has none of its own, and is no cached turn for that."""
+    for name, judged, cached in (("t_1", 40, 0), ("t_2", 0, 40)):
+        add_turn(reader, name, DAY)
+        add_figures(reader, name, judged=judged, cached=cached, unjudged=0)
+    found = reported(reader)
+    assert found.turns_cached == 1
+    live, cached_ones = timing(found, "turn", "total", "live"), timing(found, "turn", "total", "cached")
+    assert live and cached_ones and (live.count, cached_ones.count) == (1, 1)

@@ -113,7 +113,7 @@ def page(found: "Together") -> str:
         ]
     if not took.calls:
         return "\n".join([*lines, faint("nothing was sent to the judge")])
-    shared = f"{found.shared.calls:,} of them shared by up to {found.questions_a_call} questions"
+    shared = f"{found.shared.calls:,} of them shared by up to {min(found.questions_a_call, found.questions)} questions"
     lines.append(
         faint(
             f"judging took {counted(took.calls, 'call')} ({shared}), {tokens(took.input_tokens)} in /"

@@ -71,7 +71,8 @@ def _cost(found: JobReport) -> str:
     cover, usage = found.coverage, found.spent.usage
     parts = [counted(found.questions, "question"), f"{cover.judged:,} judged", f"{cover.cached:,} cached"]
     if found.is_model:
-        parts += [hit_rate_in_words(found.cached, found.candidates), counted(found.spent.calls, "call")]
+        planned = f"planned with {share(found.cached, found.candidates)} replayed"
+        parts += [planned, counted(found.spent.calls, "call")]
     if usage.input_tokens:
         parts.append(f"{tokens(usage.input_tokens)} in / {tokens(usage.output_tokens)} out")
     parts += [dollars(found.spent.cost_usd, estimated=found.spent.estimated), seconds(found.seconds)]

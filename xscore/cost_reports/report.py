@@ -144,9 +144,14 @@ def _sums(calls: "pl.DataFrame", turns: Sequence[Placed]) -> _Sums:
 
 
 def _is_cached(turn: Placed, judging: Mapping[Key, Spent]) -> bool:
-    """Whether a turn with a model for a judge had to ask it nothing; one that could not ask it is no such turn."""
+    """Whether a turn with a model for a judge had to ask it nothing; one that could not ask it is no such turn.
+
+    Nor is one of which calls that it shared with others, in the ledger under their run, had something judged.
+    """
     figures = turn.row.figures
-    return figures is not None and figures.is_model and not figures.coverage.unjudged and turn.key not in judging
+    if figures is None or not figures.is_model or figures.coverage.unjudged:
+        return False
+    return turn.key not in judging and not figures.coverage.judged
 
 
 def _timings(calls: "pl.DataFrame", turns: Sequence[Placed], judging: Mapping[Key, Spent]) -> tuple[Timing, ...]:

@@ -19,7 +19,12 @@ class JobProgress:
     told_at: float = 0.0
 
     def tell(self, judged: int, unjudged: int, spent: StageUsage) -> None:
-        """Say that so many were judged, and settled without a score, for so much."""
+        """Say that so many were judged, and settled without a score, for so much.
+
+        Processes that take over from one another settle the same candidate twice; no more is told than there is.
+        """
+        judged = min(judged, self.plan.to_judge)
+        unjudged = min(unjudged, self.plan.to_judge - judged)
         now = time.monotonic()
         if now - self.told_at < EVERY_S:
             return

@@ -207,6 +207,8 @@ class _Run:
                 raise
             self.desk.end(Cause.PROVIDER, f"{error.message.rstrip('.')}. {error.hint}".strip())
             return
+        if any(isinstance(one.result, Unjudged) and one.result.cause is Cause.DEADLINE for one in settled.outcomes):
+            self.desk.end(Cause.DEADLINE)  # the judge was still to be opened
         ended = self._ended(prepared.number, settled.outcomes)
         self.end.judged += ended.judged
         self.unjudged += watcher.unjudged

@@ -88,7 +88,7 @@ class JobReport:
     def exit_code(self) -> int:
         """What the command ends with."""
         nothing = self.coverage.candidates > 0 and self.coverage.unjudged == self.coverage.candidates
-        early = {"interrupted": 130, "budget": 4, "provider": 3}.get(self.ended)
+        early = {"interrupted": 130, "budget": 4, "provider": 3, "deadline": 1}.get(self.ended)
         return early or (3 if nothing else 1 if self.coverage.unjudged else 0)
 
 
@@ -146,7 +146,7 @@ class _ListRun:
         calls = parts.judge.calls
         if parts.judge.is_model and calls is not None and self.plan.candidates:
             if parts.settings.judge.replay:
-                self.end = LiveEnd(Cause.REPLAY, STOPPED[Cause.REPLAY])
+                self.end = LiveEnd(Cause.REPLAY, STOPPED[Cause.REPLAY]) if self.plan.to_judge else LiveEnd()
             else:
                 command, digest = self.wishes.command, self.questions.digest
                 scope, only = self.found.scope, self.wishes.only
@@ -274,7 +274,7 @@ class _ListRun:
             lines=tuple(self.lines),
             out=str(self.wishes.out or "") if self.lines else "",
             rows=self.rows if self.lines else 0,
-            warnings=tuple(dict.fromkeys([*parts.warnings, *self.end.remarks])),
+            warnings=tuple(dict.fromkeys([*parts.warnings, *self.plan.warnings, *self.end.remarks])),
         )
 
     def _cut_short(self, causes: Counter[str]) -> Coverage:

@@ -13,6 +13,7 @@ from xscore.offline import agreeing, job_rows
 from xscore.offline.job_rows import JobQuestion
 from xscore.offline.prepared import Prepared
 from xscore.offline.under_way import under_way
+from xscore.pipeline import affording
 from xscore.pipeline.parts import Parts
 from xscore.providers.prices import batch_price
 from xscore.records import Estimate, JudgeEstimate, Usage
@@ -31,6 +32,8 @@ class LivePlan:
     elsewhere_jobs: tuple[str, ...] = ()
     estimate: JudgeEstimate | None = None
     """Summed up; None: there is no question."""
+    warnings: list[str] = field(default_factory=list)
+    """What was said of it before anything was sent, and belongs into the account as well."""
 
     @property
     def to_judge(self) -> int:
@@ -99,7 +102,10 @@ class _Others:
 
 
 def warn(parts: Parts, plan: LivePlan) -> None:
-    """Say, before anything is paid for, what batches under way are having judged."""
+    """Say, before anything is paid for, that no cap holds, and what batches under way are having judged."""
+    plan.warnings = affording.uncapped(parts) if plan.to_judge else []
+    for message in plan.warnings:
+        parts.observer.note(message)
     if not plan.elsewhere:
         return
     job, *_ = plan.elsewhere_jobs

@@ -29,12 +29,17 @@ def foretold(parts: Parts, opened: Opened, *, answers: bool, apart: bool = False
     apart: it is one turn of a run, which has the cap and its words, so that only what no cap can hold is returned.
     """
     if apart:
-        judges = parts.judge.is_model and not parts.settings.judge.replay and caps_of(parts.settings.budget).any
-        return list(_without_price(parts, judges=judges, answers=False))
+        return uncapped(parts)
     said = before(parts, opened, answers=answers)
     for message in said:
         parts.observer.note(message)
     return said
+
+
+def uncapped(parts: Parts) -> list[str]:
+    """Say that no cap can hold the judge, where a cap is set and its model has no known price."""
+    judges = parts.judge.is_model and not parts.settings.judge.replay and caps_of(parts.settings.budget).any
+    return list(_without_price(parts, judges=judges, answers=False))
 
 
 def before(parts: Parts, opened: Opened, *, answers: bool) -> list[str]:
