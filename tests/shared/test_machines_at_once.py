@@ -160,6 +160,7 @@ def test_what_a_killed_machine_was_paying_for_is_taken_over(
     assert 600 <= provider.counts.requests <= 600 + 16 + 16
 
 
+@pytest.mark.verify
 def test_a_server_that_is_away_costs_a_warning(machines: Start, provider: OpenAIServer) -> None:
     """The run goes on with the local store, says so once, and its receipt remembers it."""
     nobody = SharedSettings.model_validate({"url": "redis://user:hunter2@127.0.0.1:1/0", "timeout_s": 0.2})

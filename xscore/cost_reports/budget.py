@@ -29,15 +29,10 @@ from xscore.cost_reports.caps import NOTHING, REPOSITORY, Caps
 from xscore.database import making_sense
 from xscore.errors import BudgetExhausted, StoreError
 from xscore.processes import life
+from xscore.providers.limits import AHEAD, AHEAD_SHARE, LEASE_S
 from xscore.records import CapLeft
 from xscore.utc_days import DAY_S, day_of
 
-LEASE_S = 3_600.0
-"""Half of it is longer than any call's deadline."""
-AHEAD = 16
-"""So many calls' worth is set aside beyond what the next call needs,"""
-AHEAD_SHARE = 16
-"""but no more than this part of the calls that the caps still have room for."""
 CENT = Decimal("0.01")
 
 

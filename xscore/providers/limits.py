@@ -25,6 +25,13 @@ from xscore.providers.rate_budget import RateBudget
 from xscore.providers.rates import TURNED_AWAY, UNSENT, Rates, Share, bound, used
 from xscore.records import Completion, RateLimits, Request, Traffic
 
+LEASE_S = 3_600.0
+"""What a process sets aside is its own for so long; half of it is longer than any call's deadline."""
+AHEAD = 16
+"""So many calls' worth is set aside at once beyond what the next call needs,"""
+AHEAD_SHARE = 16
+"""but no more than this part of the calls that the caps still have room for."""
+
 
 class Budget(Protocol):
     """Dollars of a turn, reserved before each send."""

@@ -17,17 +17,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from xscore.errors import BudgetExhausted, SharedUnavailable
-from xscore.providers.limits import Budget
+from xscore.providers.limits import AHEAD, AHEAD_SHARE, LEASE_S, Budget
 from xscore.shared.link import Link
 from xscore.shared.server import SharedServer
 from xscore.utc_days import day_of
 
-LEASE_S = 3_600.0
-"""Half of it is longer than any call's deadline."""
-AHEAD = 16
-"""So many calls' worth is set aside beyond what the next call needs,"""
-AHEAD_SHARE = 16
-"""but no more than this part of the calls that the cap still has room for."""
 SOON_S = 0.5
 """After so long the server is told what calls have cost."""
 NOTHING = Decimal(0)

@@ -182,9 +182,14 @@ class RedisServer:
 def _client(url: str) -> "redis.Redis":
     """Return a client that is not connected yet. Nothing of what it does not take is shown: it may be a password."""
     try:
-        ours = {"retry": Retry(NoBackoff(), 0), "protocol": 2, "decode_responses": False, "max_connections": 64}
+        ours: dict[str, Any] = {
+            "retry": Retry(NoBackoff(), 0),
+            "protocol": 2,
+            "decode_responses": False,
+            "max_connections": 64,
+        }
         pool = redis.ConnectionPool(**{**parse_url(url), **ours})
-        pool.make_connection()  # has the driver look at the options
+        pool.make_connection()  # type: ignore[no-untyped-call]  # has the driver look at the options
     except (RedisError, ValueError, TypeError, AttributeError):
         raise UsageError(f"shared.url ({shown(url)}) has options that cannot be read", hint=_OPTIONS) from None
     return redis.Redis.from_pool(pool)
