@@ -37,12 +37,12 @@ def export(
     key = key_in_force(flags)
 
     def work(store: "Store") -> None:
-        from xscore.cache.exchange_key import no_key
+        from xscore.cache.exchange_key import no_key_to_sign
         from xscore.cache.exporting import Wanted
         from xscore.cache.exporting import export as write
 
         if key is None:
-            raise no_key("to sign with")
+            raise no_key_to_sign()
         if not _may_be_plain(store, flags.terminal, agreed=yes):
             return
         from_ = None if since is None else store.clock() - since

@@ -1,14 +1,15 @@
 """The file of results: Parquet or lines of JSON, written aside and moved into place whole, in bounded memory.
 
-The place is tried before anything is spent. What stands there must be a plain file or nothing: no folder, no link, and
-not the store. Trade-off: Parquet is put together of parts on the disk, so it takes its size there twice for a moment.
+The place is tried before anything is spent. What stands there must be earlier results or nothing: no other file, no
+folder, no link, and not the store. Trade-off: Parquet is put together of parts on the disk, so it takes its size there
+twice for a moment.
 """
 
 import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,6 +21,8 @@ from xscore.offline.results import Row
 ROWS_AT_ONCE = 20_000
 """Rows that are held in memory before they go to the disk."""
 KINDS = (".parquet", ".jsonl")
+_LONGEST_LINE = 1_000_000
+"""Bytes."""
 
 
 def check_place(path: Path, *, store_dir: Path, questions: Path | None = None) -> None:
@@ -35,6 +38,8 @@ def check_place(path: Path, *, store_dir: Path, questions: Path | None = None) -
         raise UsageError(f"--out: {path} is there and is no plain file", hint="Name another file.")
     if _is_of_questions(path, questions):
         raise UsageError(f"--out: {path} is a list of questions", hint="Name another file: it would be overwritten.")
+    if path.exists() and not _is_earlier(path):
+        raise UsageError(f"--out: {path} is there and holds no results of a list", hint="Name another file.")
     if not path.parent.is_dir():
         raise UsageError(f"--out: {path.parent} is no folder", hint="Make the folder first.")
     if not os.access(path.parent, os.W_OK):
@@ -47,6 +52,30 @@ def _is_of_questions(path: Path, questions: Path | None) -> bool:
         return (questions is not None and path.samefile(questions)) or is_list(path)
     except OSError:
         return False  # one of the two is not there
+
+
+def _is_earlier(path: Path) -> bool:
+    """Whether a file is empty or begins as these results do, so that it may be written anew."""
+    names = [one.name for one in fields(Row)]
+    try:
+        with path.open("rb") as file:
+            head = file.read(4)
+            if not head or path.suffix == ".parquet":
+                return not head or (head == b"PAR1" and _columns(path) == names)
+            first = json.loads(head + file.readline(_LONGEST_LINE))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(first, dict) and list(first) == names
+
+
+def _columns(path: Path) -> list[str]:
+    """Name the columns of a Parquet file; none where it cannot be read."""
+    import polars as pl
+
+    try:
+        return list(pl.read_parquet_schema(path))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return []
 
 
 @dataclass(slots=True)
