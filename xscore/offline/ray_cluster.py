@@ -48,6 +48,7 @@ class Cluster:
     def __init__(self, address: str) -> None:
         """address: `local`, `auto`, or that of a cluster. Raises UsageError where there is none."""
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray reads it as it starts, and has no argument for it
+        os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # what is let go after Ctrl-C would start another Ray
         import ray
 
         self._ray: Any = ray
