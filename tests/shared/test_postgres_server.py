@@ -97,6 +97,13 @@ async def test_tables_that_were_dropped_are_made_again(machine: Machine, url: st
     assert await claim(server, "a", runner="two") == "o"
 
 
+async def test_tables_that_do_not_say_their_version_are_not_used(machine: Machine, url: str) -> None:
+    """Whoever emptied the table of the version is told, and nothing is written."""
+    await claim(machine(), "a")
+    do(url, "DELETE FROM xscore.version")
+    assert "another version of xscore" in (await refused(machine().check())).message
+
+
 UNREADABLE = ["postgresql://u:hunter%zz@127.0.0.1:1/db", "postgresql://u:hunter2@127.0.0.1:1/db?hunter=2"]
 
 
