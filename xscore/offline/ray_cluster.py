@@ -115,6 +115,7 @@ class Cluster:
 
     def close(self) -> None:
         """Let actors and, where it is our own, the whole of Ray go."""
+        logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # of what it cannot tidy up once all of it is gone
         self._ray.shutdown()
 
 
