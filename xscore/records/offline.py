@@ -172,7 +172,7 @@ class Standing:
     set_aside_usd: Decimal
     max_usd: Decimal | None
     held_back: str = ""
-    """Why what is planned was not sent, in words: `budget: …`, `enqueued tokens: …`; empty where nothing is held back."""
+    """Why what is planned was not sent, in words: `budget: …`, `enqueued tokens: …`; empty: nothing is held back."""
     over_budget: bool = False
     """A cap holds back what is planned."""
     problem: str = ""
