@@ -93,11 +93,12 @@ def test_nothing_left_to_judge_makes_no_job(run: Run, server: OpenAIBatchServer,
 
 
 def test_a_scope_narrows_every_question(run: Run) -> None:
-    """--path and --kind hold for all questions of the list."""
+    """--path and --kind hold for all questions of the list; one that names nothing is said to."""
     whole = json.loads(run(*SUBMIT, "--dry-run", "--json").stdout)
     narrow = json.loads(run(*SUBMIT, "--dry-run", "--json", "--path", "shop/prices.py").stdout)
     assert 0 < narrow["candidates"] < whole["candidates"]
-    assert run(*SUBMIT, "--dry-run", "--path", "nowhere/*").returncode == 0
+    nothing = run(*SUBMIT, "--dry-run", "--path", "nowhere/*")
+    assert nothing.returncode == 1 and "no memory matches --path nowhere/*" in nothing.stderr
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,7 @@ def test_several_ledgers_are_one_report(reader: Connection, tmp_path: Path) -> N
 
 
 def test_a_turn_judged_by_shared_calls_is_a_live_one(reader: Connection) -> None:
-    """Its calls stand under the run that it shared them with: it has none of its own, and is no cached turn for that."""
+    """Its calls stand under the run that it shared them with: it has none of its own, and is not cached for that."""
     for name, judged, cached in (("t_1", 40, 0), ("t_2", 0, 40)):
         add_turn(reader, name, DAY)
         add_figures(reader, name, judged=judged, cached=cached, unjudged=0)

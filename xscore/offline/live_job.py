@@ -19,7 +19,7 @@ from xscore.offline.job_progress import JobProgress
 from xscore.offline.job_rows import Command
 from xscore.offline.live import LiveEnd, QuestionEnd, judge_all, judge_live
 from xscore.offline.live_plan import LivePlan, confirm, plan_live, warn
-from xscore.offline.prepared import Memories, Prepared, memories, prepare
+from xscore.offline.prepared import Memories, Prepared, memories, prepare, refuse_no_files
 from xscore.offline.results import Known, QuestionLine
 from xscore.offline.results_file import ResultsFile, check_place
 from xscore.offline.workers import judge_by_workers
@@ -118,6 +118,8 @@ def plan_list(
     parts.index()
     parts.observer.stage("pool")
     found = memories(parts, scope, only=only)
+    if only is None:
+        refuse_no_files(found)
     plan = plan_live(parts, prepare(parts, enumerate(questions.all), found))
     warn(parts, plan)
     return found, plan

@@ -15,7 +15,7 @@ from xscore.pipeline import kept
 from xscore.pipeline.bulk import made_in_bulk
 from xscore.pipeline.context import complete
 from xscore.pipeline.parts import Parts
-from xscore.pipeline.pool import Pool, among, narrow
+from xscore.pipeline.pool import Pool, among, narrow, refuse_nothing
 from xscore.prompts.judge import turn_block
 from xscore.records import Candidate, Layer, Scope, Turn
 from xscore.records.offline import Question
@@ -61,6 +61,17 @@ def memories(parts: Parts, scope: Scope, *, only: frozenset[str] | None = None) 
         if only is not None:
             inside = tuple([one for one in inside if one.path in only])
         return Memories(everything, inside, scope)
+
+
+def refuse_no_files(found: Memories) -> None:
+    """Stop where the globs of a list name no file. Raises NothingMatched.
+
+    What has no path passes every glob; a list that names paths is not about that alone.
+    """
+    scope = found.scope
+    is_about_files = bool(scope.paths) and not (scope.kinds or scope.layers)
+    inside = [one for one in found.candidates if one.path] if is_about_files else found.candidates
+    refuse_nothing(found.everything, inside, scope)
 
 
 def prepare(parts: Parts, questions: Iterable[tuple[int, Question]], found: Memories) -> Iterator[Prepared]:

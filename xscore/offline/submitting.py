@@ -19,7 +19,7 @@ from xscore.offline import job_rows, ordering
 from xscore.offline.agreeing import caps_left
 from xscore.offline.job_rows import Command, Job, Recipe
 from xscore.offline.plan import Plan, Planner
-from xscore.offline.prepared import Memories, memories, prepare
+from xscore.offline.prepared import Memories, memories, prepare, refuse_no_files
 from xscore.offline.under_way import under_way
 from xscore.pipeline.bulk import made_in_bulk
 from xscore.pipeline.model_seat import ModelSeat
@@ -144,10 +144,12 @@ def draw_up(
     """Plan a list, with the index as it stands; send and write nothing but the packs of memories.
 
     limits: those in force. only: paths, as `memories` has it. Raises UsageError for the judge without a model, for a
-    scope or a question that cannot be.
+    scope or a question that cannot be, NothingMatched for a scope that names nothing there is.
     """
     seat, asked = batch_seat(parts), questions.all
     everything = memories(parts, scope, only=only)
+    if only is None:
+        refuse_no_files(everything)
     found = everything.of_repository()
     drafts, key = experienced(parts, seat), judge_key(seat.identity)
     others = [job.id for job in job_rows.jobs(parts.store.connection, under_way=True) if job.judge == key]

@@ -16,7 +16,7 @@ from xscore.pipeline import kept
 from xscore.pipeline.bulk import made_in_bulk
 from xscore.pipeline.context import complete
 from xscore.pipeline.parts import Parts
-from xscore.pipeline.pool import Pool, gather
+from xscore.pipeline.pool import Pool, gather, refuse_nothing
 from xscore.pipeline.routing import plan
 from xscore.pipeline.seats import answer_estimate
 from xscore.pipeline.stopwatch import Stopwatch
@@ -65,6 +65,7 @@ def open_turn(
         key = turn_key(turn_block(ready, context=settings.judge.context))
         known = kept.known(parts.store, key, judge_key(judge.identity)) if judge.is_model else {}
         pool = replace(gather(fetched.candidates, ready.scope, known), fresh=judged)
+    refuse_nothing(pool.everything, pool.candidates, ready.scope)
     ready = replace(ready, thread=session.thread, checkpoint=checkpoint.name if checkpoint else "")
     return Opened(ready, key, pool, report, routing, session, checkpoint)
 

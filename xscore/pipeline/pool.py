@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from xscore.errors import UsageError
+from xscore.errors import NothingMatched, UsageError
 from xscore.records import Candidate, Judgment, Kind, Layer, Origin, Scope
+from xscore.safe_text import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,16 @@ def narrow(everything: tuple[Candidate, ...], scope: Scope) -> tuple[Candidate, 
         and (not scope.layers or candidate.layer in scope.layers)
         and (not candidate.path or inside(candidate.path))
     )
+
+
+def refuse_nothing(everything: Sequence[Candidate], inside: Sequence[Candidate], scope: Scope) -> None:
+    """Stop where the user's narrowing leaves nothing of what there is. Raises NothingMatched."""
+    if inside or not everything:
+        return
+    named = [("--path", scope.paths), ("--kind", scope.kinds), ("--layer", scope.layers)]
+    asked = " ".join(one_line(f"{flag} {word}") for flag, words in named for word in words)
+    hint = "Globs are as in .gitignore, from the root of the repository. " if scope.paths else ""
+    raise NothingMatched(f"no memory matches {asked}", hint=f"{hint}`xscore memory list` names those there are.")
 
 
 def _check(what: str, given: Sequence[str], known: type[Kind] | type[Layer]) -> None:
