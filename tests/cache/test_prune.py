@@ -46,5 +46,7 @@ def test_over_the_cap_the_turns_longest_unused_go_first(connection: Connection) 
 def test_an_empty_store_is_swept_too(connection: Connection) -> None:
     """Nothing to sweep is no error, and turns left without judgments are cleared away."""
     assert prune(connection) == Pruned(0, 0, 0)
+    with database.transaction(connection):
+        door.put(connection, [function()])
     Judgments(connection).write("turn", JUDGE, judgments(0, 5))
     assert prune(connection, Sweep(max_judgments=0)) == Pruned(5, 0, 5)

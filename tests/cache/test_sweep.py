@@ -164,6 +164,7 @@ def test_a_preview_removes_nothing_and_foresees_the_sweep(connection: Connection
 def test_a_shrunk_file_is_smaller(connection: Connection) -> None:
     """The free pages that a sweep leaves can be given back."""
     pages = "PRAGMA page_count"
+    remembered(connection, 1)
     for turn in range(20):
         with database.transaction(connection):
             insert_under(connection, [Judgment(f"{n:032x}", 0.5, "why " * 9) for n in range(500)], (f"{turn}", "j", 0))

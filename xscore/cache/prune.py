@@ -15,7 +15,9 @@ from sqlite3 import Connection
 
 from xscore import database
 from xscore.cache import hearsay
-from xscore.cache.usage import COUNTS, JudgedTurn, is_needed, judged_turns, judges_meant, needed_now
+from xscore.cache.reach import COUNTS, IS_PART, is_indexed
+from xscore.cache.usage import JudgedTurn, is_needed, judged_turns, judges_meant, needed_now
+from xscore.errors import UsageError
 
 MAX_JUDGMENTS = 2_000_000
 """About 76 MB."""
@@ -24,7 +26,9 @@ BYTES = 60
 _BATCH = 20_000
 _OF_TURN = "FROM judgment WHERE query_id = ?"
 _GONE = " AND NOT EXISTS (SELECT 1 FROM content WHERE id = content_id AND memories > 0)"
-_UNREACHABLE = f"DELETE {_OF_TURN}{_GONE}"
+_PART = f" AND EXISTS (SELECT 1 FROM content WHERE id = content_id AND {IS_PART})"  # noqa: S608  names are ours
+_UNREACHABLE = f"DELETE {_OF_TURN}{_GONE}{_PART.replace('EXISTS', 'NOT EXISTS', 1)}"
+_PARTS = f"DELETE {_OF_TURN}{_PART}"
 _USELESS = """
     SELECT count(*) FROM content WHERE memories = 0 AND id NOT IN (
         SELECT content_id FROM judgment WHERE query_id IN (SELECT value FROM json_each(?)))
@@ -58,31 +62,35 @@ class Pruned:
     """Judgments of the judges that were named."""
     hearsay: int = 0
     """Scores in quarantine."""
+    parts: int = 0
+    """Judgments of parts of memories that are judged as a whole."""
     needed_now: int = 0
     """Judgments that would have gone too, had nothing under way rested on them."""
 
     @property
     def judgments(self) -> int:
         """All judgments that go."""
-        return self.unreachable + self.over_cap + self.unused + self.of_judges
+        return self.unreachable + self.parts + self.over_cap + self.unused + self.of_judges
 
     @property
     def reachable(self) -> int:
         """Those that a turn could have used again."""
-        return self.judgments - self.unreachable
+        return self.judgments - self.unreachable - self.parts
 
 
 @dataclass(slots=True)
 class _Plan:
     going: list[tuple[JudgedTurn, str]] = field(default_factory=list)
     """Those that go as a whole, with the field of `Pruned` that counts their judgments; empty: their unreachable go."""
+    spare: Counter[int] = field(default_factory=Counter)
+    """Judgments of parts that are to spare, by turn."""
     kept: list[int] = field(default_factory=list)
     """Those that something under way rests on."""
     counted: Counter[str] = field(default_factory=Counter)
 
 
 def preview(connection: Connection, sweep: Sweep, *, now: float) -> Pruned:
-    """Tell what `prune` would remove, and remove nothing. now: Unix seconds."""
+    """Tell what `prune` would remove, and remove nothing. Raises what it does. now: Unix seconds."""
     with database.snapshot(connection):
         plan = _planned(connection, sweep, now=now)
         (contents,) = connection.execute(_USELESS, (json.dumps(plan.kept),)).fetchone()
@@ -94,7 +102,7 @@ def prune(connection: Connection, sweep: Sweep | None = None, *, now: float | No
 
     Works in short transactions, so that others can write in between, and in each looks again whether something that
     began meanwhile rests on the turn; an interrupted sweep has lost nothing else. now: Unix seconds.
-    Raises UsageError or NothingMatched for a judge that is not known.
+    Raises UsageError where nothing is indexed; that or NothingMatched for a judge that is not known.
     """
     now = time.time() if now is None else now
     plan = _planned(connection, sweep or Sweep(), now=now)
@@ -105,6 +113,8 @@ def prune(connection: Connection, sweep: Sweep | None = None, *, now: float | No
                 done["needed_now"] += _count(connection, turn, is_whole=bool(cause))
                 continue
             done["unreachable"] += connection.execute(_UNREACHABLE, (turn.query,)).rowcount
+            if plan.spare[turn.query]:
+                done["parts"] += connection.execute(_PARTS, (turn.query,)).rowcount
             if cause:
                 done[cause] += connection.execute(f"DELETE {_OF_TURN}", (turn.query,)).rowcount
                 connection.execute("DELETE FROM query WHERE id = ?", (turn.query,))
@@ -127,8 +137,8 @@ def shrink(connection: Connection) -> None:
 
 def _planned(connection: Connection, sweep: Sweep, *, now: float) -> _Plan:
     needed, meant = needed_now(connection, now=now), judges_meant(connection, sweep.judges)
-    counts = {query: (count, int(reachable)) for query, count, reachable in connection.execute(COUNTS).fetchall()}
     plan, staying = _Plan(), list[JudgedTurn]()
+    counts = _counts(connection, plan)
     for turn in judged_turns(connection):
         count, reachable = counts.get(turn.query, (0, 0))
         cause = _cause(turn, sweep, meant)
@@ -136,7 +146,8 @@ def _planned(connection: Connection, sweep: Sweep, *, now: float) -> _Plan:
             plan.kept.append(turn.query)
             plan.counted["needed_now"] += count if cause else count - reachable
             continue
-        plan.counted["unreachable"] += count - reachable
+        plan.counted["unreachable"] += count - reachable - plan.spare[turn.query]
+        plan.counted["parts"] += plan.spare[turn.query]
         if cause or not reachable:
             plan.going.append((turn, cause or "unused"))
             plan.counted[cause or "unused"] += reachable
@@ -156,6 +167,19 @@ def _planned(connection: Connection, sweep: Sweep, *, now: float) -> _Plan:
     return plan
 
 
+def _counts(connection: Connection, plan: _Plan) -> dict[int, tuple[int, int]]:
+    """Count each turn's judgments, and those of them that can be used again; enter in the plan what is to spare."""
+    found: dict[int, tuple[int, int]] = {}
+    for query, count, shown, parts, needs_parts in connection.execute(COUNTS).fetchall():
+        found[query] = (count, int(shown + parts * needs_parts))
+        plan.spare[query] = 0 if needs_parts else int(parts)
+    if found and not is_indexed(connection):
+        raise UsageError(
+            "nothing is indexed here yet, so that no judgment's memory is known", hint="Run `xscore index` first."
+        )
+    return found
+
+
 def _cause(turn: JudgedTurn, sweep: Sweep, meant: frozenset[str]) -> str:
     """Say why all of a turn's judgments are to go; empty: they are not."""
     if turn.judge in meant:
@@ -172,6 +196,7 @@ def _pruned(done: Counter[str], *, contents: int, heard: int) -> Pruned:
         contents=contents,
         unused=done["unused"],
         of_judges=done["of_judges"],
+        parts=done["parts"],
         hearsay=heard,
         needed_now=done["needed_now"],
     )

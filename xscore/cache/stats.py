@@ -10,7 +10,8 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
-from xscore.cache.usage import COUNTS, JudgedTurn, judge_names, judged_turns
+from xscore.cache.reach import COUNTS, is_indexed
+from xscore.cache.usage import JudgedTurn, judge_names, judged_turns
 from xscore.errors import StoreError
 from xscore.utc_days import DAY_S
 
@@ -71,7 +72,13 @@ class CacheStats:
     hearsay: int
     """Scores in quarantine."""
     unreachable: int
-    """Judgments of contents that no memory shows any more."""
+    """Judgments of contents that no memory shows any more; 0 where nothing is indexed, as nobody can tell."""
+    parts_needed: int
+    """Judgments of parts of memories too large for one pack, where such a memory is not judged as a whole yet."""
+    parts_spare: int
+    """Those of the turns that have judged all such memories."""
+    is_indexed: bool
+    """Whether the repository was indexed here."""
     judges: tuple[JudgeShare, ...]
     """Most judgments first."""
     bytes: int
@@ -94,15 +101,20 @@ def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: f
     """Look at the cache in this store. path: of its file. judge: the configured judge's key. now: Unix seconds."""
     looks = _Looks(connection)
     counts = {row[0]: row[1:] for row in looks.rows("judgments", COUNTS)}
-    judgments = sum(count for count, _ in counts.values())
+    judgments, parts = sum(row[0] for row in counts.values()), sum(int(row[2]) for row in counts.values())
+    needed = sum(int(parts) for _, _, parts, is_needed in counts.values() if is_needed)
+    shown, indexed = sum(int(row[1]) for row in counts.values()), looks.is_indexed()
     return CacheStats(
         judgments=judgments,
         turns=looks.count("query"),
         contents=looks.count("content"),
         reasons=looks.count("reason"),
         hearsay=looks.count("hearsay"),
-        unreachable=judgments - sum(int(reachable) for _, reachable in counts.values()),
-        judges=tuple(_judges(looks, {query: count for query, (count, _) in counts.items()}, judge)),
+        unreachable=judgments - shown - parts if indexed else 0,
+        parts_needed=needed if indexed else parts,
+        parts_spare=parts - needed if indexed else 0,
+        is_indexed=indexed,
+        judges=tuple(_judges(looks, {query: row[0] for query, row in counts.items()}, judge)),
         bytes=sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*")),
         free_bytes=looks.pragma("freelist_count") * looks.pragma("page_size"),
         parts=_parts(looks) if path.exists() else {},
@@ -129,6 +141,13 @@ class _Looks:
     def count(self, table: str) -> int:
         found = self.rows(_PARTS[table], f"SELECT count(*) FROM {table}")  # noqa: S608  names are ours
         return int(found[0][0]) if found else 0
+
+    def is_indexed(self) -> bool:
+        try:
+            return is_indexed(self.connection)
+        except StoreError:
+            self.unreadable.append("memories")
+            return False
 
     def pragma(self, name: str) -> int:
         return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])

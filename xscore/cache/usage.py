@@ -12,11 +12,6 @@ from sqlite3 import Connection
 from xscore.errors import NothingMatched, UsageError
 from xscore.processes import is_at_work
 
-COUNTS = """
-    SELECT query_id, count(*), total(memories > 0) FROM judgment LEFT JOIN content ON content.id = content_id
-    GROUP BY query_id
-"""
-"""Turn by a judge, its judgments, and those of contents that a memory shows."""
 SHORTEST_KEY = 8
 """Characters of a judge key that name it."""
 _ASKED = """

@@ -19,6 +19,7 @@ DECLINED = 1
 """Exit code."""
 _CAUSES = (
     ("unreachable", "of contents that no memory shows any more"),
+    ("parts", "of parts of memories that are judged as a whole"),
     ("unused", "of turns not asked for so long"),
     ("of_judges", "of the judges that were named"),
     ("over_cap", "beyond the cap, of the turns longest unused"),

@@ -36,7 +36,10 @@ def stats(flags: Flags) -> None:
         judge = _configured(store, flags)
         found = cache_stats(store.connection, store.path, judge=judge, now=store.clock())
         if flags.terminal.as_json:
-            derived = {"reachable": found.judgments - found.unreachable, "of_other_judges": found.of_other_judges}
+            derived = {
+                "reachable": found.judgments - found.unreachable - found.parts_spare,
+                "of_other_judges": found.of_other_judges,
+            }
             print_json({"schema": SCHEMA, **plain(found), **derived, "judge": judge})
             return
         echo("\n".join(page(found, now=store.clock())))
@@ -53,6 +56,12 @@ def page(found: "CacheStats", *, now: float) -> "Iterator[str]":
     )
     if found.unreachable:
         yield f"unreachable {found.unreachable:,} of contents that no memory shows any more: `xscore cache prune`"
+    if found.parts_needed:
+        yield f"parts       {found.parts_needed:,} of memories too large for one pack, until the whole is judged"
+    if found.parts_spare:
+        yield f"parts       {found.parts_spare:,} of memories that are judged as a whole: `xscore cache prune`"
+    if found.judgments and not found.is_indexed:
+        yield "memories    nothing is indexed yet, so that nobody can tell what is of use: `xscore index`"
     for number, one in enumerate(found.judges[:JUDGES_SHOWN]):
         last = f", asked {ago(one.used_at, now)}" if one.used_at is not None else ""
         name = f"{one_line(one.name)} {one.judge[:8]}" if one.name else one.judge[:8]
