@@ -231,3 +231,15 @@ def test_a_cap_stops_the_rest_and_is_never_passed(xscore: Run, shop: Path) -> No
         ((spent,),) = rows(shop, "SELECT spent FROM spending WHERE span = 'repository'")
         assert Decimal(spent) == server.charged / 2 * 10**12
         assert rows(shop, "SELECT count(*) FROM reservation") == [(0,)]
+
+
+def test_what_was_written_is_told_and_quiet_leaves_the_cost_out(run: Run) -> None:
+    """`--out` says how many rows are where; under -q the job is shown without its plan and its dollars."""
+    quiet = run(*SUBMIT, "-q")
+    assert "judged" in quiet.stdout and "cost" not in quiet.stdout and "send " not in quiet.stdout
+    waited = run("batch", "wait", "-q")
+    assert waited.returncode == 0 and "judged" in waited.stdout and "cost" not in waited.stdout
+    done = run("batch", "collect", "--out", "found.jsonl")
+    assert " in found.jsonl" in done.stderr
+    nothing = run("batch", "cancel", "--all")
+    assert nothing.returncode == 0 and "nothing is under way" in nothing.stderr

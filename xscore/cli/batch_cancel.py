@@ -42,7 +42,7 @@ def cancel(job: str, flags: Flags) -> int:
         from xscore.offline import job_steps
         from xscore.offline.choosing import meant
 
-        jobs = meant(store.connection, job)
+        jobs = [one for one in meant(store.connection, job) if job or one.ended_at is None]
         found = []
         for one in jobs:
             with database.transaction(store.connection) as connection:
@@ -51,5 +51,8 @@ def cancel(job: str, flags: Flags) -> int:
         return found
 
     found = in_jobs(work, flags)
-    tell(found, flags.terminal)
+    if found or flags.terminal.as_json:
+        tell(found, flags.terminal)
+    else:
+        flags.terminal.note("nothing is under way")
     return exit_code(one for one in found if one.is_pending)

@@ -10,6 +10,8 @@ from xscore.cli.opening import in_pipeline, in_store, read_settings
 from xscore.cli.options import FILE, KEEPING, OUTPUT, Flags, options
 from xscore.cli.progress import Watch
 from xscore.errors import UsageError
+from xscore.safe_text import one_line
+from xscore.wording import counted
 
 if TYPE_CHECKING:
     from xscore.memory.store import Store
@@ -54,6 +56,8 @@ def collect(job: str, flags: Flags) -> int:
             found[at], written = _in_pipeline_of(one, found[at], loaded, flags, live=is_live)
             more |= written
     tell(found, flags.terminal, **more)
+    if more and not flags.terminal.as_json:
+        flags.terminal.lines(f"{counted(more['results']['rows'], 'row')} in {one_line(more['results']['out'])}")
     return exit_code(found)
 
 

@@ -77,7 +77,7 @@ def tell(found: "list[Standing]", terminal: Terminal, **more: object) -> None:
     if terminal.as_json:
         print_json({"schema": SCHEMA, "jobs": [as_json(one) for one in found], **more})
     else:
-        echo("\n".join(page(one) for one in found))
+        echo("\n".join(page(one, cost=not terminal.quiet) for one in found))
     for one in found:
         for said in (*one.remarks, next_step(one)):
             if said:

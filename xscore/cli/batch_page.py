@@ -33,8 +33,8 @@ def _code(found: Standing) -> int:
     return OVER_BUDGET if found.over_budget and not found.sent else PENDING
 
 
-def page(found: Standing) -> str:
-    """Show one job: its list, what is judged, its batches, its dollars, and what is in the way."""
+def page(found: Standing, *, cost: bool = True) -> str:
+    """Show one job: its list, what is judged, its batches, its dollars, and what is in the way. cost: its dollars."""
     lines = [
         f"{found.job}  {faint(moment(found.created_at))} · {one_line(found.judge)} · {_state(found)}",
         f"  list     {counted(found.questions, 'question')} · {found.candidates:,} candidates ·"
@@ -45,7 +45,7 @@ def page(found: Standing) -> str:
     lines += [f"  batch    {_batch(one)}" for one in batches[-BATCHES_SHOWN:]]
     if len(batches) > BATCHES_SHOWN:
         lines.append(faint(f"           and {len(batches) - BATCHES_SHOWN} more (--json)"))
-    if found.command == "submit" or found.batches:
+    if cost and (found.command == "submit" or found.batches):
         lines.append(f"  cost     {_cost(found)}")
     if found.planned:
         why = f": {one_line(found.held_back)}" if found.held_back else ""

@@ -89,7 +89,8 @@ def _drawn(parts: "Parts", asked: "Questions", flags: Flags, *, only: frozenset[
     parts.observer.stage("pool")
     limits = limits_in_force(host.limits, parts.settings.batch, is_sealed=is_sealed)
     drawn = draw_up(parts, asked, scope=flags.scope, limits=limits, only=only)
-    if not flags.terminal.as_json:
+    is_wanted = not flags.terminal.quiet or flags.given["dry_run"]
+    if is_wanted and not flags.terminal.as_json:
         echo(page(drawn.takes))
     return drawn
 
@@ -147,7 +148,7 @@ def _tell(job: str, drawn: "Drawn", standing: "Standing | None", terminal: Termi
         told = {"job": job or None, "standing": None if standing is None else batch_page.as_json(standing)}
         print_json({**to_json(drawn.takes), **told})
     elif standing is not None:
-        echo(batch_page.page(standing))
+        echo(batch_page.page(standing, cost=not terminal.quiet))
     if standing is not None:
         for said in (*standing.remarks, batch_page.next_step(standing)):
             terminal.note(said)
@@ -162,7 +163,7 @@ def page(found: "Takes") -> str:
         f"judge    {one_line(found.judge)} at {one_line(found.host)}",
         f"send     {found.to_judge:,} to judge · {counted(found.requests, 'call')} of"
         f" {counted(found.prompts, 'prompt')} · {tokens(found.input_tokens)} in / {tokens(found.output_tokens)} out"
-        f" · about {counted(found.batches, 'batch', 'batches')}",
+        + (f" · about {counted(found.batches, 'batch', 'batches')}" if found.batches else ""),
         f"cost     {dollars(found.cost_usd, estimated=True)} by batch, {dollars(found.live_usd, estimated=True)} live",
     ]
     lines.extend(f"         {line}" for line in _left_out(found))
