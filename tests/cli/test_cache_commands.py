@@ -152,6 +152,22 @@ def test_a_sweep_asks_before_it_takes_what_is_of_use(machines: tuple[Machine, Ma
     assert one.ask()["judged"] == count
 
 
+def test_a_clone_that_is_not_indexed_keeps_what_was_imported(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
+    """A sweep before the index is refused, and stats advises none; after `xscore index` nothing is unreachable."""
+    one, two = machines
+    count, file = one.ask()["judged"], str(tmp_path / "cache.parquet")
+    one.run("cache", "export", file)
+    refused = two.run("cache", "import", file, code=2, XSCORE_CACHE_KEY="")
+    assert "exported with" in refused.stderr
+    two.run("cache", "import", file)
+    assert "xscore index" in two.run("cache", "prune", "--yes", code=2).stderr
+    told = two.run("cache", "stats").stdout
+    assert "nothing is indexed yet" in told and "prune" not in told
+    two.run("index")
+    assert json.loads(two.run("cache", "prune", "--dry-run", "--json").stdout)["judgments"] == 0
+    assert json.loads(two.run("cache", "stats", "--json").stdout)["reachable"] == count
+
+
 def test_keys_come_from_the_user_alone(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
     """No key, a file that others read, and a repository's own file are refused or ignored; a private file serves."""
     one, _ = machines

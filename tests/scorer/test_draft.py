@@ -89,3 +89,4 @@ def test_the_parts_of_a_large_memory_last_as_long_as_it() -> None:
     asks = made.asks(pack, made.pieces_of(pack, {member.id: text}))
     assert len(asks) > 3
     assert {made.request(ask, "<turn/>")[0].prefix_ttl_s for ask in asks} == {300}
+    assert all(one.pack == f"w_{one.pieces[0].content_hash[:16]}" for one in asks)  # `cache.reach` knows parts by it
