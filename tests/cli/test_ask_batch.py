@@ -108,3 +108,13 @@ def test_what_cannot_be_meant_is_refused(
     """Exit 2 with a hint, and nothing is sent."""
     done = inside(*(questions if one == "LIST" else one for one in arguments), cwd=shop)
     assert done.returncode == 2 and said in done.stderr
+
+
+def test_a_question_of_which_nothing_was_chosen_says_so_under_its_heading(
+    inside: Run, shop: Path, questions: str, models: tuple[str, ...]
+) -> None:
+    """No heading on stdout stands alone; so few questions as there are share a call."""
+    done = inside("ask", "--batch", questions, "--no-answer", *models, cwd=shop)
+    lines = done.stdout.splitlines()
+    assert lines[lines.index("# cart  Where is the sum asked for?") + 1] == "nothing was chosen"
+    assert "shared by up to 2 questions" in done.stderr

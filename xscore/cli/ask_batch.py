@@ -64,6 +64,8 @@ def ask_batch(path: Path, flags: Flags, show: Show) -> int:
         watch.close()
         echo(_heading(question, is_first=not seen))
         seen.append(question.id)
+        if answer.answer is None and not answer.selected:
+            echo("nothing was chosen")  # why stands with the account
         show(answer, terminal, "", wants_answer=wants_answer and not settings.settings.judge.replay)
 
     seen: list[str] = []

@@ -137,8 +137,9 @@ def _asked(estimate: Estimate, called: str) -> bool:
     )
     sent = counted(judge.to_judge, "memory", "memories") if judge.calls else "the chosen memories"
     calls = judge.calls + (1 if estimate.primary else 0)
+    took = f" {seconds(judge.seconds)}," if judge.calls else ""
     tell_people(
-        f"{called} takes about {counted(calls, 'call')}, {total(estimate)}, {seconds(judge.seconds)},"
+        f"{called} takes about {counted(calls, 'call')}, {total(estimate)},{took}"
         f" and sends {sent} to {one_line(', '.join(hosts))}."
     )
     if estimate.cost_usd is None and estimate.caps:

@@ -168,11 +168,11 @@ def _page(body: "dict[str, Json]", terminal: Terminal, parts: "Parts", plan: "Li
     ]
     if judge is not None:
         by_batch = dollars(batch_cost(parts, judge), estimated=True)
+        in_time = f" in about {seconds(judge.seconds)}" if judge.calls else ""
         lines += [
             f"send     {plan.to_judge:,} to judge · {counted(judge.calls, 'call')}"
             f" · {tokens(judge.input_tokens)} in / {tokens(judge.output_tokens)} out",
-            f"cost     {dollars(judge.cost_usd, estimated=True)} live in about {seconds(judge.seconds)},"
-            f" {by_batch} by batch within a day",
+            f"cost     {dollars(judge.cost_usd, estimated=True)} live{in_time}, {by_batch} by batch within a day",
         ]
     echo("\n".join(lines))
     terminal.note("nothing was sent")
