@@ -54,7 +54,7 @@ async def test_a_replay_of_what_is_all_cached_says_nothing_of_replay(shop: Path,
     assert "planned with 0 % replayed" in job_page.account(first, verbose=False)
     replaying = settings.model_copy(update={"judge": settings.judge.model_copy(update={"replay": True})})
     again = await judged(shop, replaying)
-    assert (again.ended, again.exit_code) == ("", 0)
+    assert (again.ended, again.exit_code, again.warnings) == ("", 0, ())
     assert "planned with 100 % replayed" in job_page.account(again, verbose=False)
 
 

@@ -18,7 +18,7 @@ WHY = {
     "budget": f"the budget came first: raise --max-usd, then {GO_ON}",
     "deadline": f"the deadline came first: {GO_ON}",
     "provider": f"the judge could not be asked any more: {GO_ON}",
-    "replay": "a replay sends nothing: leave out --replay to have the rest judged",
+    "replay": "leave out --replay to have the rest judged",
 }
 
 

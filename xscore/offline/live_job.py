@@ -27,6 +27,7 @@ from xscore.pipeline.ask import WORTH_A_FORECAST_S
 from xscore.pipeline.deadline import Deadline
 from xscore.pipeline.judging import STOPPED, forgive
 from xscore.pipeline.parts import Desk, Parts
+from xscore.pipeline.seats import REPLAYS
 from xscore.records import Cause, Coverage, Outcome, Scope, Stage, StageUsage, Unjudged
 from xscore.records.offline import Questions
 
@@ -276,8 +277,11 @@ class _ListRun:
             lines=tuple(self.lines),
             out=str(self.wishes.out or "") if self.lines else "",
             rows=self.rows if self.lines else 0,
-            warnings=tuple(dict.fromkeys([*parts.warnings, *self.plan.warnings, *self.end.remarks])),
+            warnings=tuple(dict.fromkeys([*self._said_of_seats(), *self.plan.warnings, *self.end.remarks])),
         )
+
+    def _said_of_seats(self) -> list[str]:
+        return [said for said in self.parts.warnings if self.plan.to_judge or said != REPLAYS]
 
     def _cut_short(self, causes: Counter[str]) -> Coverage:
         """Account for a list that was interrupted, by what was told of its questions."""

@@ -28,6 +28,8 @@ from xscore.settings.model import OTHER_JUDGES, OTHER_PRIMARIES
 
 ANSWER_FRAME_TOKENS = 1_500
 """Tokens of the answer prompt beside the bundle: instructions, task, current file."""
+REPLAYS = "replay: nothing is sent, so what is not in the cache stays unjudged"
+"""Said of a replay for a start; of a list that is all cached it says nothing."""
 
 
 def choose_judge(settings: Settings) -> tuple[Spec, tuple[str, ...]]:
@@ -60,7 +62,7 @@ def for_replay(settings: Settings, *, newest: str) -> tuple[Settings, tuple[str,
 
     newest: the model that judged last (`provider:model`), which stands in where none is named and no key tells.
     """
-    judge, said = settings.judge, "replay: nothing is sent, so what is not in the cache stays unjudged"
+    judge, said = settings.judge, REPLAYS
     if not _is_named(judge):
         keyed = _first_with_a_key(judge.model, OTHER_JUDGES, settings)
         judge = judge.model_copy(update={"model": str(keyed or newest or judge.model)})
