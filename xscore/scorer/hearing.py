@@ -35,7 +35,7 @@ def hear(
     """
     refused = completion.finish is Finish.REFUSAL
     reply = NOTHING if refused else read(completion.text, frozenset(codes))
-    pack = ask.pack if len(ask.pieces) > 1 else ""
+    pack = ask.pack if len(ask.pieces) > 1 or ask.pieces[0].is_part else ""  # `cache.reach` knows parts by it
     judged: list[tuple[Piece, Judgment]] = []
     missing: list[Piece] = []
     for position, (code, piece) in enumerate(zip(codes, ask.pieces, strict=True)):

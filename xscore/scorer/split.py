@@ -113,4 +113,4 @@ def whole(memory: str, parts: Sequence[Judgment | Unjudged]) -> Judgment | Unjud
         detail = f"{len(lost)} of {len(parts)} parts: {lost[0].detail or lost[0].cause.value}"
         return Unjudged(memory, lost[0].cause, detail)
     best = max(judged, key=lambda part: part.score)
-    return Judgment(memory, best.score, best.reason, best.pack, best.position, best.prior)
+    return Judgment(memory, best.score, best.reason, prior=best.prior)
