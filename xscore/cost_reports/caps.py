@@ -23,6 +23,11 @@ from xscore.utc_days import day_of
 REPOSITORY = "repository"
 """The span of all that a store has ever cost."""
 NOTHING = Decimal(0)
+_ASIDE = """
+    SELECT id, turn_id, day, life, leased_until, amount, EXISTS (
+        SELECT 1 FROM batch WHERE mark = reservation.id AND state IN ('marked', 'created', 'ended')
+    ) FROM reservation
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +94,13 @@ def aside(connection: Connection, *, own: frozenset[str], now: float) -> SetAsid
 
     own: rows of this process. A process of this place holds its rows for as long as it is there: a lease that seems to
     be over may be a clock that was set forth, and its calls are in flight. One that runs elsewhere (another container,
-    say) cannot be seen from here; its lease alone is believed.
+    say) cannot be seen from here; its lease alone is believed. A batch that a vendor may have holds its row however
+    long nobody looks at it.
     """
-    rows = connection.execute("SELECT id, turn_id, day, life, leased_until, amount FROM reservation").fetchall()
+    rows = connection.execute(_ASIDE).fetchall()
     with making_sense("what is set aside"):
         others = [row for row in rows if row[0] not in own]
-        gone = {row[0] for row in others if not _holds(life=row[3], is_over=row[4] < now)}
+        gone = {row[0] for row in others if not (row[6] or _holds(life=row[3], is_over=row[4] < now))}
         held = tuple(Aside(row[0], row[1], row[2], money.dollars(row[5])) for row in rows if row[0] not in gone)
     return SetAside(held, tuple(sorted(gone)))
 

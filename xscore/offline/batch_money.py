@@ -3,8 +3,8 @@
 Prices are those of the vendor's Batch API where the tables have them; where they have not, the full price is set aside
 and charged against the caps, and the ledger calls the call unpriced. While results come in, as much is taken off what
 is set aside as is charged, so that both together never pass a cap; what is left over is given back with the last
-result, and when a batch failed, expired or was cancelled. A batch outlives its process, so its lease alone is believed;
-each look renews it.
+result, and when a batch failed, expired or was cancelled. A batch outlives its process, and holds what is set aside for
+it until it is settled, however long nobody looks (`caps.aside`); the lease counts for a row whose batch is gone.
 """
 
 from dataclasses import dataclass

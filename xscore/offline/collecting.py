@@ -8,6 +8,7 @@ store's write lock for some tenths of a second.
 
 import re
 from collections.abc import Iterable
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
@@ -15,7 +16,7 @@ from sqlite3 import Connection
 
 from xscore.cache.claims import settle_claims
 from xscore.cache.judgments import insert_under
-from xscore.errors import UnreadableResponse
+from xscore.errors import ProviderError, UnreadableResponse
 from xscore.memory.store import Store
 from xscore.offline import batch_rows, job_rows
 from xscore.offline.batch_ledger import BatchLedger
@@ -84,23 +85,28 @@ class Collector:
         chunk: list[tuple[RequestName, BatchResult]] = []
         completed: set[RequestName] = set()
         unreadable = 0
-        async for result in host.results(seen, model=self._job.recipe.model.name):
-            name = name_of(result.custom_id, batch.mark)
-            if name is not None and (result.fate is Fate.ANSWERED or result.is_charged):
-                completed.add(name)
-            if not result.custom_id:
-                unreadable += 1
-            elif name is None or not (name in left or name in entered):
-                self.strays.unknown += 1
-            elif name in met:
-                self.strays.double += 1
-            else:
-                met.add(name)
-                if name in left:
-                    chunk.append((name, result))
-            if len(chunk) >= self._chunk:
-                self._enter(batch, chunk)
-                chunk = []
+        results = host.results(seen, model=self._job.recipe.model.name)
+        try:
+            async with aclosing(results):
+                async for result in results:
+                    name = name_of(result.custom_id, batch.mark)
+                    if name is not None and (result.fate is Fate.ANSWERED or result.is_charged):
+                        completed.add(name)
+                    if not result.custom_id:
+                        unreadable += 1
+                    elif name is None or not (name in left or name in entered):
+                        self.strays.unknown += 1
+                    elif name in met:
+                        self.strays.double += 1
+                    else:
+                        met.add(name)
+                        chunk += [(name, result)] if name in left else []
+                    if len(chunk) >= self._chunk:
+                        whole, chunk = chunk, []
+                        self._enter(batch, whole)
+        except ProviderError:  # what came until then was paid for
+            self._enter(batch, chunk)
+            raise
         self._enter(batch, chunk)
         self.strays.unreadable += unreadable
         rest = sorted(left - met)

@@ -84,8 +84,8 @@ class JobLease:
         return True
 
     async def _show_life(self) -> None:
-        with suppress(StoreError, sqlite3.Error):  # the next step of the pass is told of it
-            while True:
-                await asyncio.sleep(self._sign_of_life_s)
-                with database.transaction(self._connection) as connection:
-                    self._runner.show_life(connection)
+        while True:
+            await asyncio.sleep(self._sign_of_life_s)
+            # a store that is busy just now gets the next one; the next step of the pass is told of one that is gone
+            with suppress(StoreError, sqlite3.Error), database.transaction(self._connection) as connection:
+                self._runner.show_life(connection)

@@ -40,6 +40,12 @@ def stop(connection: sqlite3.Connection, job: str, *, at: float) -> None:
     connection.execute("UPDATE job SET stopped_at = ? WHERE id = ? AND ended_at IS NULL", (at, job))
 
 
+def is_stopped(connection: sqlite3.Connection, job: str) -> bool:
+    """Say whether the user wants nothing more of a job sent; he may have said so since a pass over it began."""
+    row = connection.execute("SELECT 1 FROM job WHERE id = ? AND stopped_at IS NOT NULL", (job,)).fetchone()
+    return row is not None
+
+
 def cap_at(connection: sqlite3.Connection, job: str, usd: Decimal) -> None:
     """Give a job another cap."""
     connection.execute("UPDATE job SET max_usd = ? WHERE id = ?", (money.picodollars(usd), job))

@@ -158,9 +158,9 @@ class _Pass:
             self.spared -= {batch.number} if is_found else set()
             return is_found
         if self.sends:
-            await self.sender.again(batch)
-            self.spared.discard(batch.number)
-            return True
+            is_settled = await self.sender.again(batch)
+            self.spared -= {batch.number} if is_settled else set()
+            return is_settled
         if self.bench.job.stopped_at is not None:
             never_was(self.bench.lease, batch)
             return True

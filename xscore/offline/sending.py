@@ -58,13 +58,15 @@ class Sender:
             await self.bring(batch, lines)
         return True
 
-    async def again(self, batch: Batch) -> None:
-        """Create a batch that was marked and never came to be. Raises leaves of ProviderError."""
+    async def again(self, batch: Batch) -> bool:
+        """Create a batch that was marked and never came to be; False: its job was stopped. Raises like `send`."""
         bench = self.bench
+        if job_steps.is_stopped(bench.connection, bench.job.id):
+            return False
         file_id = batch.file_id or await bench.host.find_file(mark=batch.mark, since=bench.since(batch))
         if file_id:
             await self._create(batch, io.BytesIO(), file_id)
-            return
+            return True
         with scratch(bench.store) as lines:
             requests = job_rows.of_batch(bench.connection, bench.job.id, batch.number)
             filled = self._render().fill(lines, requests, mark=batch.mark)
@@ -77,6 +79,7 @@ class Sender:
                     batch_money.give_back(connection, batch.mark)
             if filled.taken:
                 await self.bring(batch, lines)
+        return True
 
     async def bring(self, batch: Batch, lines: IO[bytes]) -> None:
         """Upload and create a marked batch. Raises leaves of ProviderError."""
@@ -134,7 +137,7 @@ class Sender:
         with bench.lease.step() as connection:
             batch_rows.lost(connection, bench.job.id, dict.fromkeys(filled.gone, LOST_TEXT))
             now = bench.clock()
-            if not filled.taken:
+            if not filled.taken or job_steps.is_stopped(connection, bench.job.id):
                 return None
             if not bench.purse.set_aside(connection, mark, filled.most_usd or Decimal(0), now=now):
                 self._hold_back("dollars", 0)  # another process has spent meanwhile

@@ -1,0 +1,59 @@
+"""Batches that nobody looks at, that are stopped in the middle, whose results are cut, and queues that are full."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.offline.bureau import bureau, questions
+from tests.pipeline.conftest import shop
+from tests.servers.batching import Step, Trouble
+from xscore import database
+from xscore.cost_reports import caps
+from xscore.offline import job_steps
+from xscore.providers.batch_calls import ATTEMPTS
+
+__all__ = ["shop"]
+
+
+async def test_what_a_batch_may_cost_is_held_until_it_is_settled(shop: Path) -> None:
+    """A batch that nobody looked at for a week still counts against the caps; one that is settled does not."""
+    with bureau("openai") as office:
+        job = await office.submit(shop, questions(2))
+        await office.advance(shop, job)
+        office.now += 7 * 86_400
+        connection = database.connect(shop / ".xscore" / "memory.db")
+        held, gone = caps.aside(connection, own=frozenset(), now=office.now)
+        assert [one.turn_id for one in held] == [job] and not gone
+        connection.execute("UPDATE batch SET state = 'failed'")
+        assert not caps.aside(connection, own=frozenset(), now=office.now).held
+        connection.rollback()
+        connection.close()
+
+
+async def test_a_pass_that_has_begun_sends_nothing_of_a_job_that_is_stopped(shop: Path) -> None:
+    """A cancel that comes between two batches of a pass is heeded before the next is marked."""
+
+    def stop(said: str) -> None:
+        connection = database.connect(shop / ".xscore" / "memory.db")
+        with database.transaction(connection):
+            job_steps.stop(connection, job, at=1.0)
+        connection.close()
+
+    with bureau("openai", judge={"pack_size": 1}, batch={"max_requests": 10}) as office:
+        job = await office.submit(shop, questions(2))
+        there = await office.advance(shop, job, note=stop)
+        assert len(there.batches) == office.book.created == 1
+        done = await office.finish(shop, job)
+        assert not done.is_pending and office.book.created == 1
+
+
+@pytest.mark.verify
+async def test_what_came_before_results_were_cut_is_entered(shop: Path) -> None:
+    """Half an answer of the host is kept although no chunk was full."""
+    with bureau("openai") as office:
+        job = await office.submit(shop, questions(4))
+        for _ in range(ATTEMPTS):
+            office.book.trouble(Step.RESULTS, Trouble.CUT)
+        seen = [await office.advance(shop, job) for _ in range(2)]
+        assert seen[1].problem and seen[1].sent and seen[1].answered
+        assert (await office.finish(shop, job)).judged and sum(office.book.ran.values()) == 4
