@@ -9,7 +9,7 @@ from tests.pipeline.conftest import shop
 from tests.servers.batching import Step, Trouble
 from xscore import database
 from xscore.cost_reports import caps
-from xscore.offline import job_steps
+from xscore.offline import batch_rows, job_steps
 from xscore.providers.batch_calls import ATTEMPTS
 
 __all__ = ["shop"]
@@ -57,3 +57,36 @@ async def test_what_came_before_results_were_cut_is_entered(shop: Path) -> None:
         seen = [await office.advance(shop, job) for _ in range(2)]
         assert seen[1].problem and seen[1].sent and seen[1].answered
         assert (await office.finish(shop, job)).judged and sum(office.book.ran.values()) == 4
+
+
+async def test_a_queue_that_was_full_is_tried_again(shop: Path) -> None:
+    """However small the batch was that the vendor had no room for, one request goes out once nothing waits there."""
+    with bureau("openai", judge={"pack_size": 1}) as office:
+        job = await office.submit(shop, questions(1))
+        await office.advance(shop, job)
+        connection = database.connect(shop / ".xscore" / "memory.db")
+        with database.transaction(connection):
+            (batch,) = batch_rows.batches(connection, job)
+            batch_rows.failed(connection, batch, f"{batch_rows.FULL}too many", counts=False)
+            connection.execute("UPDATE batch SET input_tokens = 1")
+        connection.close()
+        there = await office.advance(shop, job)
+        assert there.batches[-1].requests == 1 and "had no room for more" in there.held_back
+        done = await office.finish(shop, job)
+        assert done.judged == done.asked
+
+
+async def test_tokens_wait_by_host_and_model(shop: Path) -> None:
+    """What waits at one vendor takes no room at another."""
+    with bureau("openai") as office:
+        job = await office.submit(shop, questions(2))
+        await office.advance(shop, job)
+        connection = database.connect(shop / ".xscore" / "memory.db")
+        assert batch_rows.enqueued_tokens(connection, job) > 0
+        connection.execute(
+            "INSERT INTO job SELECT 'b_other', created_at, command, questions, 'anthropic:other', judge, plan, seal,"
+            " max_usd, candidates, cached, ended_at, runner, stopped_at FROM job"
+        )
+        assert batch_rows.enqueued_tokens(connection, "b_other") == 0
+        connection.rollback()
+        connection.close()

@@ -3,14 +3,16 @@
 from collections.abc import Iterable, Sequence
 
 from xscore.cli.terminal import faint
+from xscore.errors import BudgetExhausted, NothingMatched, ProviderError
 from xscore.offline.machine import BUSY
 from xscore.pipeline.receipt import Json, plain
 from xscore.records.offline import BatchStanding, Standing
 from xscore.safe_text import one_line
 from xscore.wording import counted, dollars, moment, share
 
-PENDING, UNUSABLE, OVER_BUDGET = 1, 3, 4
-"""Exit codes."""
+PENDING = NothingMatched.exit_code
+"""Nothing is wrong, and not all is in."""
+UNUSABLE, OVER_BUDGET = ProviderError.exit_code, BudgetExhausted.exit_code
 BATCHES_SHOWN = 10
 
 

@@ -60,7 +60,7 @@ async def _waited(store: "Store", settings: "Settings", jobs: "list[Job]", flags
                 found[job.id] = await taken_further(store, settings, job)
         hopeful = [one for one in found.values() if not _is_over(one)]
         failures = failures + 1 if all(one.problem and one.problem != BUSY for one in hopeful) else 0
-        if failures >= MOST_FAILURES or all(one.over_budget and not one.sent for one in hopeful):
+        if failures >= MOST_FAILURES or all(one.held_back and not one.sent for one in hopeful):
             return list(found.values())
         said = " · ".join(f"{one.job} {one.judged:,} of {one.asked:,} judged" for one in hopeful)
         if said != told:

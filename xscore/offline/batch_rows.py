@@ -76,18 +76,27 @@ def custom_id(mark: str, name: RequestName) -> str:
     return f"{mark}-q{name[0]}-a{name[1]}"
 
 
-def enqueued_tokens(connection: sqlite3.Connection) -> int:
-    """Return our estimate of the input tokens that wait at vendors, over all batches of this store."""
+def enqueued_tokens(connection: sqlite3.Connection, job: str) -> int:
+    """Return our estimate of the input tokens that wait where a job's do: at its host, for its model."""
     row = connection.execute(
-        "SELECT coalesce(sum(input_tokens), 0) FROM batch WHERE state IN ('marked', 'created')"
+        "SELECT coalesce(sum(input_tokens), 0) FROM batch JOIN job ON job.id = batch.job JOIN job AS ours"
+        " ON ours.id = ? AND ours.judge_spec = job.judge_spec"
+        " AND json_extract(ours.plan, '$.host') = json_extract(job.plan, '$.host')"
+        " WHERE state IN ('marked', 'created')",
+        (job,),
     ).fetchone()
     return int(row[0])
 
 
 def refused_tokens(connection: sqlite3.Connection, job: str) -> int | None:
-    """Return the input tokens of the smallest batch that the vendor had no room for; None: it had for all."""
+    """Return the input tokens of the smallest batch that the vendor had no room for, since one was collected last.
+
+    None: it had for all.
+    """
     row = connection.execute(
-        "SELECT min(input_tokens) FROM batch WHERE job = ? AND state = 'failed' AND instr(problem, ?) = 1", (job, FULL)
+        "SELECT min(input_tokens) FROM batch WHERE job = ?1 AND state = 'failed' AND instr(problem, ?2) = 1"
+        " AND number > (SELECT coalesce(max(number), 0) FROM batch WHERE job = ?1 AND state = 'collected')",
+        (job, FULL),
     ).fetchone()
     return None if row[0] is None else int(row[0])
 

@@ -8,13 +8,13 @@ whether its dollars can still be set aside, because only then are its bytes know
 """
 
 import io
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import IO
 
 from xscore import sealing
 from xscore.cost_reports.cap_words import capped
-from xscore.errors import PromptTooLong, ProviderError, RequestRejected
+from xscore.errors import PromptTooLong, ProviderError, RequestRejected, UsageError
 from xscore.offline import batch_money, batch_rows, job_rows, job_steps
 from xscore.offline.after_live import known_requests
 from xscore.offline.batch_rows import Batch
@@ -22,6 +22,7 @@ from xscore.offline.bench import Bench
 from xscore.offline.job_rows import RequestName
 from xscore.offline.rendering import GONE, Filled, Rendering, Room, limits_in_force, scratch
 from xscore.providers.batch_host import NOT_CREATED
+from xscore.wording import sentences
 
 LOST_TEXT = f"unreadable: {GONE}"
 NOT_SENT = "not created: "
@@ -51,7 +52,11 @@ class Sender:
         number = batch_rows.next_number(bench.connection, bench.job.id)
         mark = batch_rows.mark_of(bench.job.id, number)
         with scratch(bench.store) as lines:
-            filled = self._filled(lines, planned, mark)
+            try:
+                filled = self._filled(lines, planned, mark)
+            except UsageError as error:  # planned for another prompt: what was sent is still collected
+                self.held_back = sentences(error.message, error.hint)
+                return False
             batch = self._marked(filled, number, mark)
             if batch is None:
                 return bool(filled.gone)
@@ -119,16 +124,20 @@ class Sender:
         limits = limits_in_force(
             bench.host.limits, bench.settings.batch, is_sealed=sealing.note_of(bench.store.path) is not None
         )
-        waiting = batch_rows.enqueued_tokens(bench.connection)
-        most = [one for one in (limits.enqueued_tokens, self._learned()) if one is not None]
+        waiting = batch_rows.enqueued_tokens(bench.connection, bench.job.id)
+        learned = self._learned()
+        most = [one for one in (limits.enqueued_tokens, learned) if one is not None]
         tightest = bench.purse.tightest(bench.connection, now=bench.clock())
         room = Room(
             tokens=max(0, min(most) - waiting) if most else None,
             usd=None if tightest is None else max(Decimal(0), tightest.left_usd),
         )
         filled = self._render().fill(lines, planned, mark=mark, limits=limits, room=room)
+        if not filled.taken and filled.full_of == "tokens" and learned is not None and not waiting:
+            one, room = replace(limits, requests=1), room._replace(tokens=limits.enqueued_tokens)
+            filled = self._render().fill(lines, planned, mark=mark, limits=one, room=room)
         if not filled.taken and filled.full_of:
-            self._hold_back(filled.full_of, waiting)
+            self._hold_back(filled.full_of, waiting, learned)
         return filled
 
     def _marked(self, filled: Filled, number: int, mark: str) -> Batch | None:
@@ -140,7 +149,7 @@ class Sender:
             if not filled.taken or job_steps.is_stopped(connection, bench.job.id):
                 return None
             if not bench.purse.set_aside(connection, mark, filled.most_usd or Decimal(0), now=now):
-                self._hold_back("dollars", 0)  # another process has spent meanwhile
+                self._hold_back("dollars")  # another process has spent meanwhile
                 return None
             batch = Batch(
                 job=bench.job.id,
@@ -156,11 +165,13 @@ class Sender:
             batch_rows.thin(connection, batch, filled)
             return batch
 
-    def _hold_back(self, full_of: str, waiting: int) -> None:
+    def _hold_back(self, full_of: str, waiting: int = 0, learned: int | None = None) -> None:
         if full_of == "dollars":
             tightest = self.bench.purse.tightest(self.bench.connection, now=self.bench.clock())
             self.held_back = "no request fits " + (capped(tightest) if tightest else "the caps")
             self.over_budget = True
+        elif full_of == "tokens" and learned is not None:
+            self.held_back = f"{waiting:,} input tokens wait at the vendor, which had no room for more"
         elif full_of == "tokens":
             self.held_back = f"{waiting:,} input tokens wait at the vendor, and no more may (batch.enqueued_tokens)"
         else:
