@@ -9,6 +9,7 @@ from tests.pipeline.conftest import shop
 from tests.servers.batching import Step, Trouble
 from xscore import database
 from xscore.cost_reports import caps
+from xscore.hashing import seal
 from xscore.offline import batch_rows, job_steps
 from xscore.providers.batch_calls import ATTEMPTS
 
@@ -90,3 +91,18 @@ async def test_tokens_wait_by_host_and_model(shop: Path) -> None:
         assert batch_rows.enqueued_tokens(connection, "b_other") == 0
         connection.rollback()
         connection.close()
+
+
+async def test_a_job_of_an_earlier_prompt_is_still_collected(shop: Path) -> None:
+    """What was sent is entered, and why the rest is not sent is said."""
+    with bureau("openai", judge={"pack_size": 1}, batch={"enqueued_tokens": 4_000}) as office:
+        job = await office.submit(shop, questions(2))
+        assert (await office.advance(shop, job)).planned
+        connection = database.connect(shop / ".xscore" / "memory.db")
+        ((plan,),) = connection.execute("SELECT plan FROM job").fetchall()
+        with database.transaction(connection):
+            connection.execute("UPDATE job SET judge = 'earlier', seal = ?", (seal(job, "earlier", plan),))
+        connection.close()
+        for _ in range(3):
+            there = await office.advance(shop, job)
+        assert there.answered and not there.sent and "earlier judging prompt" in there.held_back
