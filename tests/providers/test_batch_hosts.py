@@ -33,13 +33,8 @@ from xscore.settings import AnthropicSettings, OpenAISettings, Settings
 
 KEY = "sk-loopback-0123456789"
 MARK = "xs_0011223344556677_1"
-MODEL = {"openai": "judge-2", "anthropic": "claude-haiku-5-5"}
+SPEC = {name: Spec(name, model) for name, model in (("openai", "judge-2"), ("anthropic", "claude-haiku-5-5"))}
 Server = OpenAIBatchServer | AnthropicBatchServer
-
-
-def spec(name: str) -> Spec:
-    """Return the judge behind one dialect."""
-    return Spec(name, MODEL[name])
 
 
 def settings(url: str, *, key: str = KEY) -> Settings:
@@ -65,8 +60,7 @@ class Vendor:
 
     async def created(self, judging: MakeRequest, n: int) -> BatchSeen:
         """Create a batch of so many requests."""
-        lines = self.lines(judging, n)
-        file_id = await self.host.upload(lines, mark=MARK)
+        file_id = await self.host.upload(lines := self.lines(judging, n), mark=MARK)
         return await self.host.create(lines, mark=MARK, file_id=file_id, requests=n)
 
     async def ended(self, seen: BatchSeen) -> BatchSeen:
@@ -88,7 +82,7 @@ async def no_time(seconds: float) -> None:
 
 def patient(name: str, url: str) -> BatchHost:
     """Return the Batch API at this address, tried again without waiting."""
-    provider = connect(spec(name), settings(url))
+    provider = connect(SPEC[name], settings(url))
     assert isinstance(provider, WireProvider)
     calls = BatchCalls(provider.connection, sleep=no_time)
     return OpenAIBatches(provider, calls=calls) if name == "openai" else AnthropicBatches(provider, calls=calls)
@@ -106,7 +100,7 @@ async def vendor(server: Server) -> AsyncIterator[Vendor]:
     """Each vendor in turn, connected."""
     name = "openai" if isinstance(server, OpenAIBatchServer) else "anthropic"
     host = patient(name, server.url)
-    yield Vendor(server, host, MODEL[name])
+    yield Vendor(server, host, SPEC[name].model)
     await host.aclose()
 
 
@@ -133,7 +127,7 @@ async def test_a_batch_says_what_the_live_call_says(vendor: Vendor, judging: Mak
     """The server gets the same body by batch as by a live call, and both answers read the same."""
     request = judging(model=vendor.model, task="Question 0 «ü»")
     name = vendor.host.name
-    provider = connect(spec(name), settings(vendor.server.url))
+    provider = connect(SPEC[name], settings(vendor.server.url))
     live = await provider.complete(request)
     await provider.aclose()
     [result] = await vendor.results(await vendor.ended(await vendor.created(judging, 1)))
@@ -262,8 +256,8 @@ async def test_a_host_without_a_batch_api_says_what_to_do(judging: MakeRequest) 
     """A server that only answers live calls has certainly made nothing, and the way on is told."""
     for name, kind in (("openai", OpenAIServer), ("anthropic", AnthropicServer)):
         with kind() as plain:
-            host = batch_host(spec(name), settings(plain.url, key=""))
-            lines = io.BytesIO(host.line("a", host.body(judging(model=MODEL[name]))))
+            host = batch_host(SPEC[name], settings(plain.url, key=""))
+            lines = io.BytesIO(host.line("a", host.body(judging(model=SPEC[name].model))))
             with pytest.raises(NoBatchApi, match="has no Batch API") as failure:
                 file_id = await host.upload(lines, mark=MARK)
                 await host.create(lines, mark=MARK, file_id=file_id, requests=1)
@@ -281,7 +275,7 @@ def test_a_judge_without_a_vendor_has_no_batch_api() -> None:
 async def test_a_wrong_key_stops_at_once(server: Server) -> None:
     """As live calls do: no second attempt, and the key is not shown."""
     name = "openai" if isinstance(server, OpenAIBatchServer) else "anthropic"
-    provider = connect(spec(name), settings(server.url, key="sk-another-9876543210"))
+    provider = connect(SPEC[name], settings(server.url, key="sk-another-9876543210"))
     host = batches_of(provider)
     with pytest.raises(AuthenticationFailed) as failure:
         await host.look("batch_1")
@@ -303,5 +297,4 @@ async def test_an_input_that_waits_too_long_is_told(vendor: Vendor, judging: Mak
     except RateLimited:
         assert vendor.host.name == "anthropic"
         return
-    assert seen.state is BatchState.FAILED and seen.tells == ("rate_limited",)
-    assert "wait" in seen.problem
+    assert seen.state is BatchState.FAILED and seen.tells == ("rate_limited",) and "wait" in seen.problem
