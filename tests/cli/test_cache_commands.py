@@ -196,6 +196,7 @@ def lines_of_the_manual() -> list[str]:
     return [line for line in shown if line.startswith(("xscore ", "export "))]
 
 
+@pytest.mark.verify
 def test_the_manual_is_run_as_it_stands(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
     """Each line, by a shell, on the machine that it speaks of; the second has the same key."""
     one, two = machines

@@ -107,6 +107,7 @@ def test_sixty_four_in_flight_stay_under_the_turns_cap(
     assert set(host.counts.judgments.values()) == {1}
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("span", "word"), [(DAY, "day"), (REPOSITORY, "repository")])
 def test_two_processes_share_a_cap(
     shelf: Path,

@@ -49,6 +49,7 @@ class Shell:
         )
 
 
+@pytest.mark.verify
 def test_the_recipe_for_gates_passes_again_and_again(shell: Shell) -> None:
     """The same questions a second time within the hour are no other workload."""
     began, evaluated, update, check = recipe("gates.md")
@@ -59,6 +60,7 @@ def test_the_recipe_for_gates_passes_again_and_again(shell: Shell) -> None:
         assert again.returncode == 0 and "gates: " in again.stderr, again.stderr
 
 
+@pytest.mark.verify
 def test_the_recipe_for_other_systems_passes_again_and_again(shell: Shell) -> None:
     """What the action does, in the lines that the manual shows."""
     began, out, evaluated, *reports = recipe("ci.md")

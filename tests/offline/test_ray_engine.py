@@ -179,6 +179,7 @@ def test_what_actors_bring_is_kept_as_a_live_run_keeps_it(
     assert server.counts.requests == asked
 
 
+@pytest.mark.verify
 def test_without_a_shared_server_it_says_what_to_do(
     make_repo: MakeRepo, begin: Begin, server: OpenAIServer, tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ class Hears(Silent):
         self.forecasts.append(forecast)
 
 
+@pytest.mark.verify
 async def test_what_the_host_states_is_in_force_and_remembered(meadow: Path, server: OpenAIServer) -> None:
     """Limits in a reply's headers are in the receipt, and hold for the next estimate in another process."""
     server.headers = {"x-ratelimit-limit-requests": "500", "x-ratelimit-limit-tokens": "40000"}
