@@ -130,7 +130,8 @@ class Bench:
         """
         async with open_desk(self.store, self.settings, answerer=None, turn_id=turn_id, price_of=a_little) as desk:
             seat = model_seat(self.seat.spec, self.settings, store=self.store)
-            yield desk, desk.wrap(wrapping(seat.provider), concurrency=self.seat.concurrency)
+            line = desk.wrap(wrapping(seat.provider), model=seat.spec.model, concurrency=self.seat.concurrency)
+            yield desk, line
 
     async def judge(self, desk: Desk, wrapped: Provider, turn: Turn, candidates: Sequence[Candidate]) -> Cost:
         """Judge candidates as the turn `turn.task` would, every one of them a miss."""
