@@ -69,7 +69,7 @@ class _Handler(BaseHTTPRequestHandler):
         usage = {"input_tokens": 1000, "output_tokens": 50}
         head = {"id": "m", "type": "message", "role": "assistant", "model": body["model"], "stop_sequence": None}
         if body.get("stream"):
-            events = [
+            events: list[dict[str, Any]] = [
                 {"type": "message_start", "message": head | {"content": [], "stop_reason": None, "usage": usage}},
                 {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
                 {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},

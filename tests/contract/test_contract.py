@@ -51,11 +51,12 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "over the cap": ("ask", "Another question about tax", "--max-usd", "0.0000001", "--json", "-y"),
 }
 """By what is seen: the command line that shows it."""
-VOLATILE = frozenset(
-    "about at_s because bytes checks created detail duration_s fetch_ms fetched_at hint host last_updated latency_s "
-    "limits message notes origin path_of_store problem prompt_cache_key root seconds settings started store store_id "
-    "thread turn_id value version warnings".split()
-)
+VOLATILE = {
+    *("about", "at_s", "because", "bytes", "checks", "created", "detail", "duration_s", "fetch_ms", "fetched_at"),
+    *("hint", "host", "last_updated", "latency_s", "limits", "message", "notes", "origin", "path_of_store", "problem"),
+    *("prompt_cache_key", "root", "seconds", "settings", "started", "store", "store_id", "thread", "turn_id", "value"),
+    *("version", "warnings"),
+}
 """Fields whose value is of one run or one machine, or words for a person: their type is held, and no more."""
 
 
@@ -70,8 +71,8 @@ class World:
             path.write_text(text)
             os.utime(path, (1_600_000_000, 1_600_000_000))
         date = {"GIT_AUTHOR_DATE": "2020-09-13T12:26:40Z", "GIT_COMMITTER_DATE": "2020-09-13T12:26:40Z"}
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        self.environ = {"PATH": path, "HOME": str(folder), "NO_COLOR": "1", **date}
+        search = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        self.environ: dict[str, str] = {"PATH": search, "HOME": str(folder), "NO_COLOR": "1", **date}
         for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-qm", "start")):
             identity = ("-c", "user.name=t", "-c", "user.email=t@example.invalid")
             subprocess.run(["git", *identity, *arguments], cwd=self.root, check=True, env=self.environ)
@@ -94,7 +95,7 @@ class World:
 
 def seen(folder: Path, dialect: str) -> dict[str, Any]:
     """Run every command once, in order; return all that must not move."""
-    world, found = World(folder, dialect), {}
+    world, found = World(folder, dialect), dict[str, Any]()
     for name, arguments in COMMANDS.items():
         before = len(world.host.requests)
         code, out = world.run(*arguments)
