@@ -26,17 +26,16 @@ from lexical_commits import BUILT, LANGUAGES, artifact_of, case_of
 from lexical_docstrings import write_stripped
 from lexical_sources import ENTITIES, Pool, store_of, tree_of
 
-from xscore.evaluation.metrics import Place, matches
-from xscore.evaluation.qrels import Case
-from xscore.memory.likeness.terms import EMBEDDER
-from xscore.memory.store import Store
-from xscore.providers.pack_reading import Shown
-from xscore.providers.scripted import ScriptedProvider
+from xscore.extensions.evaluation.metrics import EntityRef, is_same_entity
+from xscore.extensions.evaluation.questions import QrelCase
+from xscore.providers.scripted import ScriptedProvider, ShownMemory
 from xscore.records import Candidate, Judgment, Kind, Relation, Turn
-from xscore.scorer.draft import Drafts, JudgeModel
-from xscore.scorer.lexical import priors
+from xscore.scorer.drafts import JudgeModel, PromptDrafts
+from xscore.scorer.lexical import lexical_priors
 from xscore.scorer.model_judge import ModelJudge
-from xscore.scorer.packs import Profile, assign
+from xscore.scorer.packs import PackProfile, assign_packs
+from xscore.store.store import Store
+from xscore.store.term_vectors import TERM_EMBEDDER
 
 SHARES = (0.10, 0.20, 0.50)
 K, THRESHOLD = 15, 0.7
@@ -111,7 +110,7 @@ def docstrings(cache: Path, every: int) -> Shares:
     cases = [case for _, case in write_stripped(cache, stripped)][::every]
     shares = Shares()
     with store_of(stripped, cache) as store:
-        pool = Pool(store.pool(), store.vectors(EMBEDDER)).of_kinds({Kind.FUNCTION, Kind.METHOD})
+        pool = Pool(store.pool(), store.vectors(TERM_EMBEDDER)).of_kinds({Kind.FUNCTION, Kind.METHOD})
         ask_all(store, pool, cases, shares)
     return shares
 
@@ -120,36 +119,38 @@ def commits(file: Path, ids: Path | None, cache: Path) -> Shares:
     """Ask commit messages over the released source they changed."""
     lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     wanted = set(ids.read_text("utf-8").split()) if ids else {line["id"] for line in lines}
-    by_artifact: dict[object, list[Case]] = {}
+    by_artifact: dict[object, list[QrelCase]] = {}
     for line in lines:
         if line["id"] in wanted and line["language"] in LANGUAGES:
             by_artifact.setdefault(artifact_of(line), []).append(case_of(line, "query"))
     shares = Shares()
     for artifact, cases in by_artifact.items():
         with store_of(tree_of(artifact, cache), cache) as store:
-            pool = Pool(store.pool(), store.vectors(EMBEDDER)).of_kinds(ENTITIES).without(BUILT)
+            pool = Pool(store.pool(), store.vectors(TERM_EMBEDDER)).of_kinds(ENTITIES).without(BUILT)
             ask_all(store, pool, cases, shares)
     return shares
 
 
-def ask_all(store: Store, pool: Pool, cases: Sequence[Case], shares: Shares) -> None:
+def ask_all(store: Store, pool: Pool, cases: Sequence[QrelCase], shares: Shares) -> None:
     """Judge a pool for each case, and count."""
     links = linked(store, pool.candidates)
     texts = store.texts(pool.candidates)
-    slots = assign(pool.candidates, {}, Profile()).slots
+    slots = assign_packs(pool.candidates, {}, PackProfile()).slots
     packs = len({slot.pack for slot in slots.values()})
     print(f"{len(cases):3} questions over {len(pool.candidates):,} memories in {packs} packs", flush=True)
     for case in cases:
-        gold = frozenset(c.id for c in pool.candidates if any(matches(place_of(c), place) for place in case.gold))
+        gold = frozenset(
+            c.id for c in pool.candidates if any(is_same_entity(place_of(c), place) for place in case.gold)
+        )
         if not gold:
             continue
         judge = ModelJudge(
             ScriptedProvider(score=NoisyJudge(case, gold, pool.candidates, links).score),
-            Drafts(JudgeModel(name="scripted"), Profile(), b"a secret of this benchmark"),
+            PromptDrafts(JudgeModel(name="scripted"), PackProfile(), b"a secret of this benchmark"),
             texts=lambda members: {member.id: texts[member.id] for member in members},
             write=_nowhere,
             slots=slots,
-            priors=priors(Turn(task=case.query), pool.candidates, lambda: pool.vectors),
+            priors=lexical_priors(Turn(task=case.query), pool.candidates, lambda: pool.vectors),
             concurrency=1,
         )
         contents = {c.content_hash for c in pool.candidates if c.id in gold}
@@ -157,8 +158,8 @@ def ask_all(store: Store, pool: Pool, cases: Sequence[Case], shares: Shares) -> 
         shares.add(Judged(judged, frozenset(contents)), case.id)
 
 
-def place_of(candidate: Candidate) -> Place:
-    return Place(candidate.path, candidate.entity, candidate.start_line, candidate.end_line)
+def place_of(candidate: Candidate) -> EntityRef:
+    return EntityRef(candidate.path, candidate.entity, candidate.start_line, candidate.end_line)
 
 
 async def judged_packs(
@@ -190,7 +191,7 @@ class NoisyJudge:
     """Scores memories for one question as the head of this file says."""
 
     def __init__(
-        self, case: Case, gold: frozenset[str], candidates: Sequence[Candidate], links: Mapping[str, set[str]]
+        self, case: QrelCase, gold: frozenset[str], candidates: Sequence[Candidate], links: Mapping[str, set[str]]
     ) -> None:
         near = {other for id_ in gold for other in links.get(id_, ())}
         self._question = case.id
@@ -201,7 +202,7 @@ class NoisyJudge:
             place = (candidate.path, candidate.entity)
             self._known[place] = max(score, self._known.get(place, 0.0))
 
-    def score(self, memory: Shown, turn: str) -> float:
+    def score(self, memory: ShownMemory, turn: str) -> float:
         """Return the true relevance with this question's and memory's own error."""
         drawn = random.Random(f"{self._question}|{memory.path}|{memory.entity}|{len(memory.text)}")
         true = self._known.get((memory.path, memory.entity), 0.0)

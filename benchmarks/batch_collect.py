@@ -18,23 +18,21 @@ from decimal import Decimal
 from pathlib import Path
 from typing import IO
 
-from xscore import database
 from xscore.cache.keys import judge_key
-from xscore.hashing import digest
-from xscore.memory.store import Store
-from xscore.offline import batch_rows, job_rows
-from xscore.offline.batch_rows import Batch
-from xscore.offline.job_rows import Job, JobQuestion, Recipe
-from xscore.offline.machine import advance
-from xscore.paths import find_root
+from xscore.extensions.batch import batch_rows, job_rows
+from xscore.extensions.batch.batch_rows import Batch
+from xscore.extensions.batch.job_rows import BatchJob, JobQuestion, JobRecipe
+from xscore.extensions.batch.machine import advance_at_vendor
+from xscore.platform import database
+from xscore.platform.hashing import digest
+from xscore.platform.paths import find_root
 from xscore.records import Capability, Completion, Finish, Request, Turn, Usage
-from xscore.records.offline import BatchLimits, BatchResult, BatchSeen, BatchState, Fate
-from xscore.scorer.codebook import deal
-from xscore.scorer.draft import JudgeModel
-from xscore.scorer.packs import profile
-from xscore.scorer.repair import Ask
-from xscore.scorer.split import Piece
+from xscore.records.batch import BatchLimits, BatchResult, BatchState, RequestOutcome, VendorBatch
+from xscore.scorer.drafts import JudgeModel, shuffled_ids
+from xscore.scorer.packs import choose_profile
+from xscore.scorer.repair import MemoryPart, PackPrompt
 from xscore.settings import Settings
+from xscore.store.store import Store
 
 REQUESTS = 50_000
 QUESTIONS = 100
@@ -65,11 +63,11 @@ class Returning:
         """Nothing is sent."""
         return ""
 
-    async def create(self, lines: IO[bytes], *, mark: str, file_id: str, requests: int) -> BatchSeen:
+    async def create(self, lines: IO[bytes], *, mark: str, file_id: str, requests: int) -> VendorBatch:
         """Nothing is sent."""
         return await self.look(file_id)
 
-    async def find(self, *, mark: str, since: float, requests: int) -> Sequence[BatchSeen]:
+    async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
         """Nothing is in doubt."""
         return ()
 
@@ -77,15 +75,15 @@ class Returning:
         """Nothing is in doubt."""
         return ""
 
-    async def look(self, vendor_id: str) -> BatchSeen:
+    async def look(self, vendor_id: str) -> VendorBatch:
         """It has ended."""
-        return BatchSeen(vendor_id=vendor_id, state=BatchState.ENDED, status="completed", created_at=NOW, requests=0)
+        return VendorBatch(vendor_id=vendor_id, state=BatchState.ENDED, status="completed", created_at=NOW, requests=0)
 
-    async def cancel(self, vendor_id: str) -> BatchSeen:
+    async def cancel(self, vendor_id: str) -> VendorBatch:
         """It has ended."""
         return await self.look(vendor_id)
 
-    async def results(self, seen: BatchSeen, *, model: str) -> AsyncGenerator[BatchResult, None]:
+    async def results(self, seen: VendorBatch, *, model: str) -> AsyncGenerator[BatchResult, None]:
         """Yield what there is."""
         for result in self._results:
             yield result
@@ -94,20 +92,23 @@ class Returning:
         """Nothing is open."""
 
 
-def planned(store: Store, pack_size: int) -> tuple[Job, list[Ask]]:
+def planned(store: Store, pack_size: int) -> tuple[BatchJob, list[PackPrompt]]:
     """Write a job of 50,000 requests: questions times asks that they share."""
-    recipe = Recipe(
+    recipe = JobRecipe(
         provider="openai",
         host="api.openai.com",
         model=JudgeModel(name="gpt-4.1"),
-        packs=profile(cache_floor=0, context_tokens=128_000, pack_size=pack_size, pack_tokens=None),
+        packs=choose_profile(cache_floor=0, context_tokens=128_000, pack_size=pack_size, pack_tokens=None),
         reasons_from=0.3,
         context="task",
         tests="cards",
     )
-    pieces = [Piece(one := digest("c", str(n)), "", "", "", "", one) for n in range(REQUESTS // QUESTIONS * pack_size)]
+    pieces = [
+        MemoryPart(one := digest("c", str(n)), "", "", "", "", one) for n in range(REQUESTS // QUESTIONS * pack_size)
+    ]
     asks = [
-        Ask(f"p_{at:016x}", tuple(pieces[at * pack_size : (at + 1) * pack_size])) for at in range(REQUESTS // QUESTIONS)
+        PackPrompt(f"p_{at:016x}", tuple(pieces[at * pack_size : (at + 1) * pack_size]))
+        for at in range(REQUESTS // QUESTIONS)
     ]
     questions = [
         JobQuestion(
@@ -120,8 +121,8 @@ def planned(store: Store, pack_size: int) -> tuple[Job, list[Ask]]:
         )
         for n in range(QUESTIONS)
     ]
-    job = Job(
-        id=job_rows.new_id(),
+    job = BatchJob(
+        id=job_rows.new_job_id(),
         created_at=NOW,
         command="submit",
         digest="d",
@@ -134,22 +135,22 @@ def planned(store: Store, pack_size: int) -> tuple[Job, list[Ask]]:
     )
     requests = [(question, ask) for ask in range(len(asks)) for question in range(QUESTIONS)]
     batch = Batch(
-        job=job.id, number=1, mark=batch_rows.mark_of(job.id, 1), state="marked", marked_at=NOW,
+        job=job.id, number=1, mark=batch_rows.batch_mark(job.id, 1), state="marked", marked_at=NOW,
         requests=len(requests), bytes=1, input_tokens=1,
     )  # fmt: skip
     with database.transaction(store.connection) as connection:
         job_rows.add_job(connection, job, questions, asks, requests)
-        batch_rows.mark(connection, batch, requests)
-        seen = BatchSeen(vendor_id="b1", state=BatchState.ENDED, status="completed", created_at=NOW, requests=0)
-        batch_rows.created(connection, batch, seen)
+        batch_rows.insert_batch(connection, batch, requests)
+        seen = VendorBatch(vendor_id="b1", state=BatchState.ENDED, status="completed", created_at=NOW, requests=0)
+        batch_rows.record_created(connection, batch, seen)
     return job, asks
 
 
-def shuffled(store: Store, job: Job, asks: Sequence[Ask], pack_size: int) -> list[BatchResult]:
+def shuffled(store: Store, job: BatchJob, asks: Sequence[PackPrompt], pack_size: int) -> list[BatchResult]:
     """Answer every request, in no order; one score in twenty has a reason."""
     dice = random.Random(6)
     usage = Usage(input_tokens=2_500, output_tokens=6 * pack_size + 20)
-    codes = [deal(len(ask.pieces), secret=store.secret, pack=ask.pack) for ask in asks]
+    codes = [shuffled_ids(len(ask.pieces), secret=store.secret, pack=ask.pack) for ask in asks]
     found = []
     for ask in range(len(asks)):
         for question in range(QUESTIONS):
@@ -158,8 +159,8 @@ def shuffled(store: Store, job: Job, asks: Sequence[Ask], pack_size: int) -> lis
             text = json.dumps({"scores": scores, "reasons": reasons})
             found.append(
                 BatchResult(
-                    custom_id=f"{batch_rows.mark_of(job.id, 1)}-q{question}-a{ask}",
-                    fate=Fate.ANSWERED,
+                    custom_id=f"{batch_rows.batch_mark(job.id, 1)}-q{question}-a{ask}",
+                    fate=RequestOutcome.ANSWERED,
                     completion=Completion(text=text, finish=Finish.STOP, usage=usage, model="gpt-4.1"),
                 )
             )
@@ -184,7 +185,7 @@ async def measure(pack_size: int) -> None:
             host = Returning(shuffled(store, job, asks, pack_size))
             anchor = anchor_s()
             before, cpu, wall = _peak_mb(), time.process_time(), time.perf_counter()
-            standing = await advance(store, Settings(), host, job.id, clock=lambda: NOW)
+            standing = await advance_at_vendor(store, Settings(), host, job.id, clock=lambda: NOW)
             cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
             assert standing.judged == REQUESTS * pack_size and not standing.is_pending, standing
             size = store.path.stat().st_size / 1e6

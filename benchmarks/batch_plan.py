@@ -22,18 +22,18 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from xscore import database
-from xscore.memory import door
-from xscore.memory.store import Store
-from xscore.offline import job_rows
-from xscore.offline.rendering import Rendering, limits_in_force, scratch
-from xscore.offline.submitting import batch_seat, draw_up, keep
-from xscore.paths import find_root, user_data_dir
+from xscore.extensions.batch import job_rows
+from xscore.extensions.batch.rendering import BatchRenderer, effective_batch_limits, open_input_file
+from xscore.extensions.batch.submitting import batch_judge_factory, draft_job, save_job
+from xscore.extensions.batch.vendor import batch_host_of_provider
 from xscore.pipeline.build import Pipeline
-from xscore.providers.batches import batches_of
-from xscore.records import Kind, Layer, Scope, Source
-from xscore.records.offline import Question, Questions
+from xscore.platform import database
+from xscore.platform.paths import find_root, user_data_dir
+from xscore.records import Kind, Layer, MemorySource, Scope
+from xscore.records.batch import Question, QuestionList
 from xscore.settings import JudgeSettings, OpenAISettings, Settings
+from xscore.store import memory_writer
+from xscore.store.store import Store
 
 MOST_CPU_S, MOST_MB = 3.0, 300
 RUNS = 3
@@ -76,13 +76,15 @@ def fill(root: Path, memories: int) -> None:
     with Store.open(find_root(root), user_data_dir=user_data_dir(None)) as store:
         for start in range(0, memories, 10_000):
             with database.transaction(store.connection):
-                door.put(store.connection, [function(at) for at in range(start, min(start + 10_000, memories))])
+                memory_writer.put_memories(
+                    store.connection, [function(at) for at in range(start, min(start + 10_000, memories))]
+                )
 
 
 def function(number: int):
     """Make one memory."""
     text = f"def checkout_{number}(self) -> int:\n" + "".join(LINE.format(number + line) for line in range(5))
-    memory, _ = door.make(
+    memory, _ = memory_writer.make_memory(
         layer=Layer.GRAPH,
         kind=Kind.FUNCTION,
         title=f"checkout_{number}",
@@ -92,7 +94,7 @@ def function(number: int):
         start_line=1 + number % 20 * 8,
         end_line=7 + number % 20 * 8,
         language="python",
-        source=Source.INDEX,
+        source=MemorySource.INDEX,
         created_at=1.0,
         updated_at=1.0,
     )
@@ -111,17 +113,17 @@ async def measure(root: Path, questions: int, pack_size: int) -> Taken:
     )
     async with Pipeline.open(root, settings) as pipeline:
         parts, store = pipeline.parts, pipeline.store
-        host = batches_of(batch_seat(parts).provider)
-        limits = limits_in_force(host.limits, settings.batch)
+        host = batch_host_of_provider(batch_judge_factory(parts).provider)
+        limits = effective_batch_limits(host.limits, settings.batch)
         started = time.process_time()
-        drawn = draw_up(parts, Questions(asked, "digest"), scope=Scope(), limits=limits)
+        drawn = draft_job(parts, QuestionList(asked, "digest"), scope=Scope(), limits=limits)
         planned = time.process_time()
-        job = job_rows.job(store.connection, keep(parts, drawn))
+        job = job_rows.read_job(store.connection, save_job(parts, drawn))
         kept = time.process_time()
-        todo = job_rows.planned(store.connection, job.id)
-        rendering, done, written, batches = Rendering(store, host, job), 0, 0, 0
+        todo = job_rows.planned_requests(store.connection, job.id)
+        rendering, done, written, batches = BatchRenderer(store, host, job), 0, 0, 0
         while done < len(todo):
-            with scratch(store) as into:
+            with open_input_file(store) as into:
                 batches += 1
                 filled = rendering.fill(into, todo[done:], mark=f"xs_benchmark_{batches}", limits=limits)
                 done, written = done + len(filled.taken), written + filled.bytes

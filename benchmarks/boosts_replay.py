@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xscore.indexer.cut import cut, source_file
+from xscore.indexer.memories import cut_file, source_file
 from xscore.pipeline.boosts import BOOSTERS, boost
-from xscore.pipeline.selection import reaches
+from xscore.pipeline.ranking import reaches
 from xscore.records import Candidate, Edge, Judgment, Kind, Layer, Origin, Outcome, Ranked, Relation, Turn
 from xscore.settings import BoostSettings, SelectionSettings
 
@@ -160,7 +160,7 @@ def _calls(archive: Path) -> dict[str, tuple[str, ...]]:
                 continue
             opened = tar.extractfile(member)
             text = opened.read().decode("utf-8", "replace").replace("\r\n", "\n") if opened else ""
-            for piece in cut(source_file(path, text, window_lines=60))[0]:
+            for piece in cut_file(source_file(path, text, window_lines=60))[0]:
                 calls[f"{path}::{piece.entity}"] = piece.facts.dependencies
     return calls
 

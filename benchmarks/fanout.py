@@ -22,7 +22,7 @@ from pathlib import Path
 
 from judging_load import TASK, Bench, Cost, bare_calls, open_store, server, settings_for, write_tree
 
-from xscore.pipeline.pool import gather
+from xscore.pipeline.pool import pool_in_scope
 from xscore.records import Scope, Turn
 
 IN_FLIGHT = 64
@@ -34,7 +34,7 @@ async def judged(bench: Bench) -> Cost:
     """Warm the controller on one task, then judge everything for another."""
     turn = Turn(task=TASK, id="t_fanout")
     async with bench.desk(turn.id) as (desk, wrapped):
-        slots = bench.seat.slots(gather(bench.candidates, Scope(), {}))
+        slots = bench.seat.slots(pool_in_scope(bench.candidates, Scope(), {}))
         some = set(sorted({slot[0] for slot in slots.values()})[:WARM_CALLS])
         warming = [candidate for candidate in bench.candidates if slots[candidate.id][0] in some]
         await bench.judge(desk, wrapped, Turn(task="a task to warm up with", id=turn.id), warming)

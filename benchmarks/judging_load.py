@@ -19,22 +19,23 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
-from xscore.indexer import index
-from xscore.memory.likeness.terms import EMBEDDER
-from xscore.memory.store import Store
-from xscore.paths import find_root
-from xscore.pipeline.desk import open_desk
-from xscore.pipeline.model_seat import ModelSeat, model_seat
-from xscore.pipeline.parts import Desk
-from xscore.pipeline.pool import Pool, gather
-from xscore.providers import anthropic_request, openai_request
+from xscore.indexer import index_repository
+from xscore.pipeline.model_factory import ModelJudgeFactory, model_judge_factory
+from xscore.pipeline.parts import TurnResources
+from xscore.pipeline.pool import Pool, pool_in_scope
+from xscore.pipeline.resources import open_resources
+from xscore.platform.paths import find_root
+from xscore.providers import anthropic as anthropic_request
+from xscore.providers import openai as openai_request
 from xscore.providers.provider import Provider
-from xscore.providers.spec import Spec
+from xscore.providers.spec import ModelSpec
 from xscore.records import Candidate, Judgment, Request, Scope, Stage, Turn, Usage
-from xscore.scorer.fanout import Stop, workers_for
-from xscore.scorer.lexical import priors
+from xscore.scorer.fanout import StopSignal, workers_for
+from xscore.scorer.lexical import lexical_priors
 from xscore.scorer.model_judge import ModelJudge
 from xscore.settings import Settings
+from xscore.store.store import Store
+from xscore.store.term_vectors import TERM_EMBEDDER
 
 T = TypeVar("T")
 
@@ -95,7 +96,7 @@ def open_store(tree: Path, settings: Settings) -> Iterator[Store]:
     """Open the store of a tree, indexed."""
     assert settings.store.user_data_dir is not None
     with contextlib.closing(Store.open(find_root(tree), user_data_dir=settings.store.user_data_dir)) as store:
-        index(store.connection, store.root, settings.index, now=time.time())
+        index_repository(store.connection, store.root, settings.index, now=time.time())
         yield store
 
 
@@ -109,7 +110,7 @@ class Bench:
     """A store and the seat of a judge at the server."""
 
     store: Store
-    seat: ModelSeat
+    seat: ModelJudgeFactory
     settings: Settings
     candidates: tuple[Candidate, ...]
 
@@ -117,27 +118,27 @@ class Bench:
     def of(cls, store: Store, settings: Settings) -> "Bench":
         """Seat the judge of these settings."""
         vendor, _, model = settings.judge.model.partition(":")
-        seat = model_seat(Spec(vendor, model), settings, store=store)
+        seat = model_judge_factory(ModelSpec(vendor, model), settings, store=store)
         return cls(store, seat, settings, store.pool())
 
     @asynccontextmanager
     async def desk(
         self, turn_id: str, wrapping: Callable[[Provider], Provider] = lambda provider: provider
-    ) -> AsyncIterator[tuple[Desk, Provider]]:
+    ) -> AsyncIterator[tuple[TurnResources, Provider]]:
         """Open what a turn spends through, and the judge's provider with all that is wrapped around it.
 
         wrapping: what is to stand within, around the bare provider.
         """
-        async with open_desk(self.store, self.settings, answerer=None, turn_id=turn_id, price_of=a_little) as desk:
-            seat = model_seat(self.seat.spec, self.settings, store=self.store)
+        async with open_resources(self.store, self.settings, answerer=None, turn_id=turn_id, price_of=a_little) as desk:
+            seat = model_judge_factory(self.seat.spec, self.settings, store=self.store)
             line = desk.wrap(wrapping(seat.provider), model=seat.spec.model, concurrency=self.seat.concurrency)
             yield desk, line
 
-    async def judge(self, desk: Desk, wrapped: Provider, turn: Turn, candidates: Sequence[Candidate]) -> Cost:
+    async def judge(self, desk: TurnResources, wrapped: Provider, turn: Turn, candidates: Sequence[Candidate]) -> Cost:
         """Judge candidates as the turn `turn.task` would, every one of them a miss."""
         wall, cpu = time.perf_counter(), time.process_time()
         before = desk.tab.spent(Stage.JUDGE).calls
-        judge = self.judge_of(desk, wrapped, turn, gather(self.candidates, Scope(), {}))
+        judge = self.judge_of(desk, wrapped, turn, pool_in_scope(self.candidates, Scope(), {}))
         judged = 0
         async for result in judge.judge(turn, candidates):
             judged += isinstance(result, Judgment)
@@ -145,7 +146,7 @@ class Bench:
         calls = desk.tab.spent(Stage.JUDGE).calls - before
         return Cost(time.perf_counter() - wall, time.process_time() - cpu, calls)
 
-    def judge_of(self, desk: Desk, wrapped: Provider, turn: Turn, pool: Pool) -> ModelJudge:
+    def judge_of(self, desk: TurnResources, wrapped: Provider, turn: Turn, pool: Pool) -> ModelJudge:
         """Put the judge together as `ModelSeat.open` does, around a provider that may be warm."""
         seat = self.seat
         return ModelJudge(
@@ -155,23 +156,23 @@ class Bench:
             write=desk.writer(turn.task, seat.identity),
             claims=desk.claims(turn.task, seat.identity),
             slots=seat.slots(pool),
-            priors=priors(turn, pool.candidates, lambda: self.store.vectors(EMBEDDER)),
+            priors=lexical_priors(turn, pool.candidates, lambda: self.store.vectors(TERM_EMBEDDER)),
             concurrency=workers_for(seat.concurrency),
-            stop=Stop(desk.halt),
+            stop=StopSignal(desk.halt),
         )
 
     def requests(self, turn: Turn) -> list[Request]:
         """Give the requests that judging everything sends first."""
         seat = self.seat
-        slots = seat.slots(gather(self.candidates, Scope(), {}))
+        slots = seat.slots(pool_in_scope(self.candidates, Scope(), {}))
         planner = ModelJudge(seat.provider, seat.drafts, texts=seat.texts, write=_never, slots=slots, priors={})
         return list(planner.requests(turn, self.candidates))
 
     def body(self, request: Request) -> dict[str, Any]:
         """Give a request's JSON body in the vendor's dialect."""
         if self.seat.spec.provider == "anthropic":
-            return anthropic_request.body(request, stream=False)
-        return openai_request.body(request, openai_request.Taken(official=False), stream=False)
+            return anthropic_request.anthropic_body(request, stream=False)
+        return openai_request.openai_body(request, openai_request.AcceptedFields(official=False), stream=False)
 
 
 async def _never(judgments: object) -> None:

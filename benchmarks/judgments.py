@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from xscore import database
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgments import _KNOWN, Judgments
-from xscore.cache.writer import JudgmentWriter
+from xscore.cache.judgment_store import JudgmentWriter
+from xscore.cache.judgments import _KNOWN_OF_TURN, Judgments
+from xscore.platform import database
 from xscore.records import JudgeIdentity, Judgment
 
 CONTENTS = 10_000
@@ -71,7 +71,7 @@ def read(path: Path, turns: int) -> None:
                 connection = database.connect(path)
             (query,) = connection.execute("SELECT id FROM query WHERE turn_key = ?", (f"turn {turn}",)).fetchone()
             cache, opened = Judgments(connection), connection
-            scans.append(cpu_ms(lambda opened=opened, query=query: opened.execute(_KNOWN, (query,)).fetchall()))
+            scans.append(cpu_ms(lambda opened=opened, query=query: opened.execute(_KNOWN_OF_TURN, (query,)).fetchall()))
             whole.append(cpu_ms(lambda cache=cache, turn=turn: cache.known(f"turn {turn}", JUDGE)))
         connection.close()
         scans.sort()

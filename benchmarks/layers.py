@@ -16,14 +16,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from xscore import database
 from xscore.cli.main import COLLECT_AFTER
-from xscore.memory import door
-from xscore.memory.store import Store
-from xscore.paths import find_root
 from xscore.pipeline.build import Pipeline
-from xscore.records import Edge, Kind, Latency, Layer, Memory, Relation, Source, Turn
+from xscore.platform import database
+from xscore.platform.paths import find_root
+from xscore.records import Edge, Kind, Latency, Layer, Memory, MemorySource, Relation, Turn
 from xscore.settings import IndexSettings, JudgeSettings, Settings, StoreSettings
+from xscore.store import memory_writer
+from xscore.store.store import Store
 
 TARGET_S = 1.5
 """At 100,000 memories."""
@@ -53,7 +53,7 @@ def memories(count: int) -> list[Memory]:
     for number in range(count):
         layer, kind = KINDS[number % len(KINDS)]
         in_file = layer in (Layer.GRAPH, Layer.VECTOR)
-        memory, _ = door.make(
+        memory, _ = memory_writer.make_memory(
             layer=layer,
             kind=kind,
             title=f"memory {number}",
@@ -63,7 +63,7 @@ def memories(count: int) -> list[Memory]:
             ordinal=number,
             start_line=number % 40 if in_file else 0,
             language="python" if in_file else "",
-            source=Source.IMPORT,
+            source=MemorySource.IMPORT,
             created_at=1.0 + number,
             updated_at=1.0 + number,
         )
@@ -76,7 +76,7 @@ def fill(root: Path, user_dir: Path, count: int) -> None:
     made = memories(count)
     edges = [Edge(one.id, other.id, Relation.CALLS) for one, other in zip(made, made[7:], strict=False)]
     with Store.open(find_root(root), user_data_dir=user_dir) as store, database.transaction(store.connection):
-        door.put(store.connection, made)
+        memory_writer.put_memories(store.connection, made)
         store.connection.executemany(
             "INSERT INTO edge (source, target, relation, weight) VALUES (?, ?, ?, 1)",
             [(edge.source, edge.target, edge.relation) for edge in edges],

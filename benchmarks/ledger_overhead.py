@@ -16,10 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from xscore.cache.group_commit import GroupCommit
-from xscore.cost_reports.ledger import Ledger
-from xscore.pipeline.tab import Tab
+from xscore.costs.ledger import Ledger
+from xscore.costs.usage_totals import UsageTotals
 from xscore.providers import prices
-from xscore.providers.metered import Metered
+from xscore.providers.attempts import Metered
 from xscore.providers.provider import OnText, Provider
 from xscore.records import Completion, Finish, Request, Stage, Usage
 
@@ -60,7 +60,7 @@ async def calls_us(calls: int, *, metered: bool) -> float:
     """CPU a call in microseconds, of all threads."""
     with tempfile.TemporaryDirectory() as folder:
         async with GroupCommit(Path(folder) / "memory.db") as commits:
-            tab = Tab(Ledger(commits).record)
+            tab = UsageTotals(Ledger(commits).record)
             provider: Provider = Metered(AtOnce(), turn_id="t_1", record=tab.add) if metered else AtOnce()
             start = time.process_time()
             for _ in range(calls // IN_FLIGHT):
@@ -88,12 +88,12 @@ def cpu_us(work: Callable[[], object], calls: int) -> float:
 
 
 def one_price() -> object:
-    return prices.price("openai", MODEL, HOST, USAGE)
+    return prices.call_price("openai", MODEL, HOST, USAGE)
 
 
 def every_price() -> object:
-    cost = prices.price("openai", MODEL, HOST, USAGE)
-    return prices.otherwise("openai", HOST, REQUEST, USAGE, cost=cost)
+    cost = prices.call_price("openai", MODEL, HOST, USAGE)
+    return prices.counterfactual_cost("openai", HOST, REQUEST, USAGE, cost=cost)
 
 
 def main() -> int:

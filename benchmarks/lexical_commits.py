@@ -19,8 +19,8 @@ from pathlib import Path
 from lexical_sources import ENTITIES, Artifact, pool_of, tree_of
 from raw_figures import CaseResult, EvaluationReport, evaluate, report
 
-from xscore.evaluation.metrics import Place
-from xscore.evaluation.qrels import Case
+from xscore.extensions.evaluation.metrics import EntityRef
+from xscore.extensions.evaluation.questions import QrelCase
 from xscore.scorer.lexical import LexicalJudge
 from xscore.settings import SelectionSettings
 
@@ -79,11 +79,11 @@ def artifact_of(line: dict[str, object]) -> Artifact:
     return Artifact(*(anchor[name] for name in ("registry", "package", "version", "artifact", "sha256")))
 
 
-def case_of(line: dict[str, object], query: str) -> Case:
+def case_of(line: dict[str, object], query: str) -> QrelCase:
     anchor = line["anchor"]
     assert isinstance(anchor, dict)
-    gold = tuple(Place(g["path"], g["name"], g["start"], g["end"]) for g in anchor["gold_entities"])
-    return Case(str(line["id"]), PLACEHOLDER.sub(" ", str(line[query])), gold)
+    gold = tuple(EntityRef(g["path"], g["name"], g["start"], g["end"]) for g in anchor["gold_entities"])
+    return QrelCase(str(line["id"]), PLACEHOLDER.sub(" ", str(line[query])), gold)
 
 
 def show(name: str, measured: EvaluationReport) -> None:

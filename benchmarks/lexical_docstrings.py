@@ -19,8 +19,8 @@ from lexical_commits import show, verdict
 from lexical_sources import Artifact, pool_of, tree_of
 from raw_figures import evaluate, report
 
-from xscore.evaluation.metrics import Place
-from xscore.evaluation.qrels import Case
+from xscore.extensions.evaluation.metrics import EntityRef
+from xscore.extensions.evaluation.questions import QrelCase
 from xscore.records import Kind
 from xscore.scorer.lexical import LexicalJudge
 from xscore.settings import SelectionSettings
@@ -68,7 +68,7 @@ def main() -> int:
     return verdict(whole, recall=RECALL, mrr=MRR)
 
 
-def write_stripped(cache: Path, target: Path) -> list[tuple[str, Case]]:
+def write_stripped(cache: Path, target: Path) -> list[tuple[str, QrelCase]]:
     """Write all packages without docstrings below `target`; return the questions by package."""
     cases = []
     for package, (version, sha256) in PACKAGES.items():
@@ -84,7 +84,7 @@ def write_stripped(cache: Path, target: Path) -> list[tuple[str, Case]]:
             if not (target / path).exists():
                 (target / path).write_text(stripped, "utf-8")
             for place in found:
-                case = Case(f"{path}::{place.name}", place.question, (Place(path, place.name),))
+                case = QrelCase(f"{path}::{place.name}", place.question, (EntityRef(path, place.name),))
                 cases.append((package, case))
     return cases
 

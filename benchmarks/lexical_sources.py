@@ -17,13 +17,13 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from xscore.hashing import digest
-from xscore.indexer import index
-from xscore.memory.likeness.terms import EMBEDDER
-from xscore.memory.store import Store
-from xscore.paths import Root, find_root
+from xscore.indexer import index_repository
+from xscore.platform.hashing import digest
+from xscore.platform.paths import RepositoryRoot, find_root
 from xscore.records import Candidate, Kind
 from xscore.settings import IndexSettings
+from xscore.store.store import Store
+from xscore.store.term_vectors import TERM_EMBEDDER
 
 ENTITIES = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
 
@@ -105,14 +105,14 @@ def store_of(tree: Path, cache: Path) -> Iterator[Store]:
     store_dir = cache.resolve() / "stores" / digest(str(place))
     shutil.rmtree(store_dir, ignore_errors=True)  # its vectors may be of an earlier way to read words
     found = find_root(place)
-    plain = Root(path=place, is_git=False, git_dir=None, store_dir=store_dir, read_only=False)
+    plain = RepositoryRoot(path=place, is_git=False, git_dir=None, store_dir=store_dir, read_only=False)
     root = replace(found, store_dir=store_dir) if found.path == place else plain
     with closing(Store.open(root, user_data_dir=cache.resolve() / "user")) as store:
-        index(store.connection, root, IndexSettings(git=root.is_git), now=time.time())
+        index_repository(store.connection, root, IndexSettings(git=root.is_git), now=time.time())
         yield store
 
 
 def pool_of(tree: Path, cache: Path) -> Pool:
     """Index a tree and return its memories."""
     with store_of(tree, cache) as store:
-        return Pool(store.pool(), store.vectors(EMBEDDER))
+        return Pool(store.pool(), store.vectors(TERM_EMBEDDER))

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from xscore.evaluation import metrics
-from xscore.evaluation.metrics import place
-from xscore.evaluation.qrels import Case
+from xscore.extensions.evaluation import metrics
+from xscore.extensions.evaluation.metrics import entity_ref
+from xscore.extensions.evaluation.questions import QrelCase
 from xscore.records import Candidate, Judgment, Turn
 from xscore.scorer.judge import Judge
 
@@ -56,7 +56,7 @@ class EvaluationReport:
 
 
 async def evaluate(
-    judge: Judge, candidates: Sequence[Candidate], cases: Sequence[Case], *, threshold: float, k: int = 15
+    judge: Judge, candidates: Sequence[Candidate], cases: Sequence[QrelCase], *, threshold: float, k: int = 15
 ) -> EvaluationReport:
     """Judge the pool against each question and compare with its gold. `cases` is not empty."""
     results = [await _one(judge, candidates, case, threshold=threshold, k=k) for case in cases]
@@ -83,7 +83,9 @@ def report(results: Sequence[CaseResult], *, threshold: float, k: int) -> Evalua
     )
 
 
-async def _one(judge: Judge, candidates: Sequence[Candidate], case: Case, *, threshold: float, k: int) -> CaseResult:
+async def _one(
+    judge: Judge, candidates: Sequence[Candidate], case: QrelCase, *, threshold: float, k: int
+) -> CaseResult:
     by_content = {candidate.content_hash: candidate for candidate in candidates}
     judged: list[Judgment] = []
     unjudged = 0
@@ -93,7 +95,7 @@ async def _one(judge: Judge, candidates: Sequence[Candidate], case: Case, *, thr
         else:
             unjudged += 1
     judged.sort(key=lambda judgment: -judgment.score)
-    found = metrics.hits([place(by_content[judgment.content_hash]) for judgment in judged], case.gold)
+    found = metrics.match_gold([entity_ref(by_content[judgment.content_hash]) for judgment in judged], case.gold)
     kept = sum(judgment.score >= threshold for judgment in judged[:k])
     return CaseResult(
         id=case.id,

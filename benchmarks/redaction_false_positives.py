@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from xscore.memory.secrets.redact import is_secret_file, redact
+from xscore.store.redaction import is_secret_file, redact
 
 TESTS = ("test", "tests", "testing", "conftest.py")
 DOCS = (".txt", ".md", ".rst")

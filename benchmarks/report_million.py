@@ -19,9 +19,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from xscore import database
-from xscore.memory.store import Store
-from xscore.paths import find_root, user_data_dir
+from xscore.platform import database
+from xscore.platform.paths import find_root, user_data_dir
+from xscore.store.store import Store
 
 MOST_CPU_S, MOST_MB = 3.0, 300
 RUNS = 3

@@ -109,7 +109,7 @@ def cline(dice: random.Random, root: Path, session: str) -> Iterator[str]:
 
 
 def claude_file(home: Path, root: Path, session: str) -> Path:
-    from xscore.sessions.claude_code import slug
+    from xscore.extensions.sessions.claude_code import slug
 
     return home / ".claude/projects" / slug(str(root)) / f"{session}.jsonl"
 
@@ -162,17 +162,17 @@ def write_file(path: Path, lines: Iterator[str], size: int, is_array: bool) -> i
 
 def import_here(home: Path, root: Path) -> None:
     """In the child: import, and print what it took."""
-    from xscore.memory.store import Store
-    from xscore.paths import find_root
-    from xscore.sessions.importing import import_sessions
-    from xscore.sessions.session_format import Places
+    from xscore.extensions.sessions.importing import import_sessions
+    from xscore.extensions.sessions.session_format import AgentFolders
+    from xscore.platform.paths import find_root
+    from xscore.store.store import Store
 
     with Store.open(find_root(root), user_data_dir=home / "data") as store:
         before = time.process_time()
-        report = import_sessions(store, Places(home, {}, root), now=NOW)
+        report = import_sessions(store, AgentFolders(home, {}, root), now=NOW)
         cpu_s = time.process_time() - before
         again = time.process_time()
-        import_sessions(store, Places(home, {}, root), now=NOW)
+        import_sessions(store, AgentFolders(home, {}, root), now=NOW)
         again_s = time.process_time() - again
     assert not report.refused, report.refused
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 2**20)

@@ -26,11 +26,11 @@ from tests.proof.test_real_server import serving
 from tests.proof.test_real_trees import fetched, unpack
 from tests.servers.billing import BillingServer, vendor
 from tests.servers.tokenizing import TokenizingServer, counting
-from xscore.offline.ask_together import Asked, ask_together
-from xscore.offline.shared_account import Together
+from xscore.extensions.batch.ask_list import AskListOptions, ask_list
+from xscore.extensions.batch.shared_packs import AskListReport
 from xscore.pipeline.build import Pipeline
-from xscore.records.offline import Question, Questions
-from xscore.settings.offline import BatchSettings
+from xscore.records.batch import Question, QuestionList
+from xscore.settings.model import BatchSettings
 
 TASKS = (
     "Where are redirects followed, and what becomes of the cookies?",
@@ -58,13 +58,13 @@ def hosts(place: Path) -> Iterator[list[tuple[str, BillingServer]]]:
         yield made  # type: ignore[misc]  # each is a billing server
 
 
-async def run(root: Path, environ: dict[str, str], most: int, questions: Questions) -> Together:
+async def run(root: Path, environ: dict[str, str], most: int, questions: QuestionList) -> AskListReport:
     settings = settings_for(root.parent, environ).model_copy(update={"batch": BatchSettings(questions_a_call=most)})
     async with Pipeline.open(root, settings) as pipeline:
-        return await ask_together(pipeline.parts, questions, Asked(answer=False))
+        return await ask_list(pipeline.parts, questions, AskListOptions(answer=False))
 
 
-def measure(tree: Path, server: BillingServer, questions: Questions) -> bool:
+def measure(tree: Path, server: BillingServer, questions: QuestionList) -> bool:
     good, alone, packs = True, None, 0
     print(f"{'Q':>3} {'calls':>6} {'input':>11} {'cached':>11} {'output':>9} {'bill':>9}   {'said to be saved':>28}")
     with server, vendor(server) as environ:
@@ -106,7 +106,7 @@ def main() -> None:
         with hosts(Path(folder)) as made:
             for name, server in made:
                 print(f"\n{name}")
-                good &= measure(tree, server, Questions(chosen, "benchmark"))
+                good &= measure(tree, server, QuestionList(chosen, "benchmark"))
     print("as expected" if good else "not as expected")
     sys.exit(not good)
 

@@ -20,18 +20,17 @@ from decimal import Decimal
 from pathlib import Path
 
 from tests.servers.collector import Collector
-from xscore import database
 from xscore.cache.group_commit import GroupCommit
-from xscore.cost_reports.ledger import Ledger
-from xscore.cost_reports.turn_calls import calls_of
+from xscore.costs.ledger import Ledger, calls_of_turn
+from xscore.extensions.telemetry.spans import OtlpTracer, spans_of
+from xscore.extensions.telemetry.traced_turn import StageSpan, TracedTurn
+from xscore.platform import database
 from xscore.records import CallRecord, Stage, Usage
-from xscore.telemetry.spans import OwnTraces, spans_of
-from xscore.telemetry.traced import Lap, TracedTurn
 
 TURN = "t_0123456789abcdef"
 STAGES = ("index", "pool", "cache", "judge", "select", "primary")
 FEW = 40
-IMPORT = "import time; a = time.process_time(); from xscore.telemetry.spans import OwnTraces; OwnTraces().prepare();"
+IMPORT = "import time; a = time.process_time(); from xscore.extensions.telemetry.spans import OwnTraces; OwnTraces().prepare();"
 
 
 def call(number: int) -> CallRecord:
@@ -54,7 +53,7 @@ def call(number: int) -> CallRecord:
 
 
 def turn_of(calls: tuple[CallRecord, ...]) -> TracedTurn:
-    laps = tuple(Lap(stage, 1_790_000_000.0 + i, 1_790_000_001.0 + i) for i, stage in enumerate(STAGES))
+    laps = tuple(StageSpan(stage, 1_790_000_000.0 + i, 1_790_000_001.0 + i) for i, stage in enumerate(STAGES))
     began, ended = laps[0].began, laps[-1].ended
     return TracedTurn(
         id=TURN, thread="s_0", command="ask", began=began, ended=ended, laps=laps, calls=calls, figures=None, error=""
@@ -65,7 +64,7 @@ def send(endpoint: str, turn: TracedTurn) -> tuple[str, float, float]:
     """Return what was said, seconds of wall, seconds of CPU."""
     os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = endpoint
     wall, cpu = time.perf_counter(), time.process_time()
-    said = OwnTraces().send(turn)
+    said = OtlpTracer().send(turn)
     return said or "taken", time.perf_counter() - wall, time.process_time() - cpu
 
 
@@ -88,10 +87,10 @@ def made(count: int) -> tuple[tuple[CallRecord, ...], float, float]:
     read_s, made_s = [], []
     with tempfile.TemporaryDirectory() as folder, closing(database.connect(Path(folder, "store.db"))) as connection:
         asyncio.run(fill(Path(folder, "store.db"), count))
-        OwnTraces().prepare()
+        OtlpTracer().prepare()
         for _ in range(3):
             began = time.process_time()
-            calls = tuple(calls_of(connection, TURN))
+            calls = tuple(calls_of_turn(connection, TURN))
             read = time.process_time()
             spans = spans_of(turn_of(calls))
             read_s.append(read - began)

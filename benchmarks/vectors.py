@@ -62,13 +62,13 @@ def run(way: str, file: Path, rows: int, dims: int) -> dict:
 def fill(file: Path, rows: int, dims: int) -> None:
     import numpy as np
 
-    from xscore.memory.likeness.vectors import unit
+    from xscore.extensions.vectors.embedders import unit_rows
 
     chance = np.random.default_rng(1)
     connection = sqlite3.connect(file)
     connection.execute("CREATE TABLE vec (memory_id TEXT, data BLOB)")
     for start in range(0, rows, 10_000):
-        part = unit(chance.normal(size=(min(10_000, rows - start), dims)).astype(np.float32)).astype("<f2")
+        part = unit_rows(chance.normal(size=(min(10_000, rows - start), dims)).astype(np.float32)).astype("<f2")
         connection.executemany(
             "INSERT INTO vec VALUES (?, ?)", [(f"m_{start + at:020}", row.tobytes()) for at, row in enumerate(part)]
         )
@@ -79,7 +79,7 @@ def fill(file: Path, rows: int, dims: int) -> None:
 def search(way: str, file: Path, dims: int) -> dict:
     import numpy as np
 
-    from xscore.memory.likeness.vectors import gather
+    from xscore.extensions.vectors.embedders import read_vectors
 
     if way == "faiss":
         try:
@@ -87,7 +87,7 @@ def search(way: str, file: Path, dims: int) -> dict:
         except ImportError:
             return {"missing": "faiss-cpu is not installed"}
     began = time.perf_counter()
-    vectors = gather(sqlite3.connect(file).execute("SELECT memory_id, data FROM vec").fetchall(), dims=dims)
+    vectors = read_vectors(sqlite3.connect(file).execute("SELECT memory_id, data FROM vec").fetchall(), dims=dims)
     loaded = time.perf_counter()
     queries = np.random.default_rng(2).normal(size=(QUERIES + 1, dims)).astype(np.float32)
     times, best = [], []
@@ -106,7 +106,7 @@ def search(way: str, file: Path, dims: int) -> dict:
 
 
 def near(rows: int) -> dict:
-    from xscore.memory.likeness.near_duplicates import near_duplicates
+    from xscore.store.near_duplicates import near_duplicates
 
     words = Path(__file__).with_name("lexical_nonsense.csv").read_text("utf-8").split()
     chance = random.Random(3)

@@ -28,7 +28,7 @@ from pathlib import Path
 from lexical_sources import Artifact, tree_of
 
 from tests.servers import OpenAIServer, by_words
-from xscore.providers.pack_reading import Shown
+from xscore.providers.scripted import ShownMemory
 
 CHECKOUT = Path(__file__).parents[1]
 CACHE = CHECKOUT / ".cache"
@@ -110,7 +110,7 @@ class Shop:
         }
 
 
-def score(memory: Shown, turn: str) -> int | tuple[int, str]:
+def score(memory: ShownMemory, turn: str) -> int | tuple[int, str]:
     """Score what answers the turn's question high, and all else by the words it shares with it."""
     answers = next((entities for question, entities in JUDGED_RIGHT.items() if question in turn), ())
     return (92, "it is where that happens") if memory.entity in answers else by_words(memory, turn)

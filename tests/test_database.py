@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from xscore import database
-from xscore.errors import StoreDamaged, StoreError
+from xscore.platform import database
+from xscore.platform.errors import StoreDamaged, StoreError
 
 
 def test_files_are_private_and_git_ignores_them(tmp_path: Path) -> None:
@@ -216,6 +216,6 @@ def test_peeking_leaves_the_store_as_it_is(tmp_path: Path) -> None:
     connection.execute("INSERT INTO meta VALUES ('store_id', 'abc')")
     connection.close()
     before = path.read_bytes()
-    assert database.peek(path, "store_id") == "abc"
-    assert database.peek(path, "nothing") is None
+    assert database.read_meta_value(path, "store_id") == "abc"
+    assert database.read_meta_value(path, "nothing") is None
     assert path.read_bytes() == before

@@ -8,9 +8,18 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo, git
-from xscore.git import DETACHED, TIMEOUT_S, ask_git, branch, earlier_names, recent_commits, working_branch, working_diff
-from xscore.indexer.discovery import discover
-from xscore.paths import find_root
+from xscore.indexer.discovery import discover_files
+from xscore.platform.git import (
+    DETACHED_HEAD,
+    TIMEOUT_S,
+    earlier_branch_names,
+    head_branch,
+    recent_commits,
+    run_git,
+    working_branch,
+    working_diff,
+)
+from xscore.platform.paths import find_root
 
 
 def test_the_diff_is_the_uncommitted_change(make_repo: MakeRepo) -> None:
@@ -35,7 +44,7 @@ def test_a_configured_filter_hook_or_monitor_does_not_run(make_repo: MakeRepo, t
     (root / "a.py").write_text("one = 3\n")
     trap.unlink(missing_ok=True)
     working_diff(root)
-    ask_git(root, "ls-files", "-co", "--exclude-standard", "-z")
+    run_git(root, "ls-files", "-co", "--exclude-standard", "-z")
     recent_commits(root)
     assert not trap.exists()
 
@@ -49,7 +58,7 @@ def test_git_is_not_left_waiting_for_a_pipe(make_repo: MakeRepo, name: str) -> N
     start = time.monotonic()
     assert working_diff(root) == ""
     assert recent_commits(root) == ()
-    listing = discover(find_root(root))
+    listing = discover_files(find_root(root))
     assert "a.py" in listing.paths
     assert "read without it" in listing.notes[0]
     assert time.monotonic() - start < TIMEOUT_S / 2  # what git is given before it is ended
@@ -152,15 +161,15 @@ def test_outside_git_everything_is_empty(tmp_path: Path) -> None:
     """A plain folder has no diff and no commits, and asking is no error."""
     assert working_diff(tmp_path) == ""
     assert recent_commits(tmp_path) == ()
-    assert ask_git(tmp_path / "nowhere", "status") is None
+    assert run_git(tmp_path / "nowhere", "status") is None
 
 
 def test_the_branch_is_read_without_a_process(make_repo: MakeRepo) -> None:
     """HEAD names the branch; a detached head is its commit."""
     root = make_repo({"a.py": "1\n"})
-    assert branch(root / ".git") == "main"
+    assert head_branch(root / ".git") == "main"
     git(root, "checkout", "-q", "--detach")
-    assert len(branch(root / ".git")) == 40
+    assert len(head_branch(root / ".git")) == 40
 
 
 def test_the_working_branch_is_the_one_it_began_on(make_repo: MakeRepo) -> None:
@@ -171,7 +180,7 @@ def test_the_working_branch_is_the_one_it_began_on(make_repo: MakeRepo) -> None:
     git(root, "checkout", "-q", "--detach")
     assert working_branch(root / ".git") == "main"
     git(root, "bisect", "reset", "HEAD")
-    assert working_branch(root / ".git") == DETACHED
+    assert working_branch(root / ".git") == DETACHED_HEAD
 
 
 def test_a_rebase_that_stopped_counts_as_its_branch(make_repo: MakeRepo) -> None:
@@ -184,7 +193,7 @@ def test_a_rebase_that_stopped_counts_as_its_branch(make_repo: MakeRepo) -> None
     git(root, "checkout", "-q", "feat/x")
     with pytest.raises(subprocess.CalledProcessError):
         git(root, "rebase", "main")
-    assert len(branch(root / ".git")) == 40 and working_branch(root / ".git") == "feat/x"
+    assert len(head_branch(root / ".git")) == 40 and working_branch(root / ".git") == "feat/x"
 
 
 def test_a_renamed_branch_tells_its_earlier_names(make_repo: MakeRepo, tmp_path: Path) -> None:
@@ -193,18 +202,18 @@ def test_a_renamed_branch_tells_its_earlier_names(make_repo: MakeRepo, tmp_path:
     git(root, "checkout", "-q", "-b", "one")
     git(root, "branch", "-m", "feat/two")
     git(root, "branch", "-m", "three")
-    assert earlier_names(root / ".git", "three") == ("feat/two", "one")
-    assert earlier_names(root / ".git", "main") == earlier_names(root / ".git", "") == ()
+    assert earlier_branch_names(root / ".git", "three") == ("feat/two", "one")
+    assert earlier_branch_names(root / ".git", "main") == earlier_branch_names(root / ".git", "") == ()
     git(root, "checkout", "-q", "main")
     git(root, "worktree", "add", "-q", str(tmp_path / "tree"), "three")
-    assert earlier_names(root / ".git" / "worktrees" / "tree", "three") == ("feat/two", "one")
+    assert earlier_branch_names(root / ".git" / "worktrees" / "tree", "three") == ("feat/two", "one")
 
 
 def test_a_pipe_in_the_place_of_head_is_not_waited_for(tmp_path: Path) -> None:
     """A folder that only looks like a repository is a plain one, and has no branch."""
     (tmp_path / ".git").mkdir()
     os.mkfifo(tmp_path / ".git" / "HEAD")
-    assert branch(tmp_path / ".git") == ""
+    assert head_branch(tmp_path / ".git") == ""
     assert not find_root(tmp_path).is_git
 
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import MakeRepo, git
-from xscore import database
-from xscore.errors import UsageError
-from xscore.paths import Root, find_root, native, portable, user_config_file, user_data_dir
+from xscore.platform import database
+from xscore.platform.errors import UsageError
+from xscore.platform.paths import RepositoryRoot, find_root, native_name, portable_name, user_config_file, user_data_dir
 
 
 def test_a_subdirectory_belongs_to_its_repository(make_repo: MakeRepo) -> None:
@@ -20,7 +20,7 @@ def test_a_subdirectory_belongs_to_its_repository(make_repo: MakeRepo) -> None:
     root = make_repo({"a/b/c.py": "x = 1\n"})
     for start in (root, root / "a" / "b", root / "a" / "b" / "c.py"):
         found = find_root(start)
-        assert found == Root(root, True, root / ".git", root / ".xscore", False)
+        assert found == RepositoryRoot(root, True, root / ".git", root / ".xscore", False)
 
 
 def test_a_worktree_has_a_store_of_its_own(make_repo: MakeRepo, tmp_path: Path) -> None:
@@ -45,7 +45,9 @@ def test_a_nested_repository_is_its_own_root(make_repo: MakeRepo) -> None:
 def test_a_plain_folder_is_its_own_root(tmp_path: Path) -> None:
     """Without git, and without a store above, the folder given is the root."""
     (tmp_path / "sub").mkdir()
-    assert find_root(tmp_path / "sub") == Root(tmp_path / "sub", False, None, tmp_path / "sub" / ".xscore", False)
+    assert find_root(tmp_path / "sub") == RepositoryRoot(
+        tmp_path / "sub", False, None, tmp_path / "sub" / ".xscore", False
+    )
 
 
 def test_a_plain_folder_uses_the_store_above_it(tmp_path: Path) -> None:
@@ -121,14 +123,14 @@ def test_a_home_of_no_one_is_said() -> None:
 @given(st.binary(max_size=40))
 def test_a_portable_name_is_utf8_and_comes_back(name: bytes) -> None:
     """Every file name becomes UTF-8 text, two names never the same one, and the name comes back byte for byte."""
-    text = portable(name)
+    text = portable_name(name)
     text.encode("utf-8")
-    assert os.fsencode(native(text)) == name
-    assert portable(native(text)) == text
+    assert os.fsencode(native_name(text)) == name
+    assert portable_name(native_name(text)) == text
 
 
 def test_an_ordinary_name_stays_as_it_is() -> None:
     """UTF-8 names are not touched, per cent signs included; others show their bytes."""
-    assert portable("src/größe 100%.py") == "src/größe 100%.py"
-    assert portable(b"caf\xe9.py") == "caf%E9.py"
-    assert portable("caf%E9.py") == "caf%25E9.py"
+    assert portable_name("src/größe 100%.py") == "src/größe 100%.py"
+    assert portable_name(b"caf\xe9.py") == "caf%E9.py"
+    assert portable_name("caf%E9.py") == "caf%25E9.py"

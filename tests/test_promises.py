@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import xscore
-from xscore import errors
+from xscore.platform import errors
 
 PACKAGE = Path(xscore.__file__).parent
 SOURCES = {path: path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))}

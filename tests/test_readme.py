@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import MakeRepo
 from tests.pipeline.conftest import FILES
-from xscore.cli.main import xscore
+from xscore.cli.main import xscore_command
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -37,8 +37,8 @@ def commands() -> list[str]:
 def parse(line: str) -> None:
     """Find the command of a line, through its groups, and parse its arguments. Raises click's errors."""
     name, *arguments = shlex.split(re.sub("|".join(map(re.escape, STANDS_FOR)), lambda it: STANDS_FOR[it[0]], line))
-    context = xscore.make_context("xscore", ["status"])
-    command = xscore.get_command(context, name)
+    context = xscore_command.make_context("xscore", ["status"])
+    command = xscore_command.get_command(context, name)
     while isinstance(command, click.Group):
         context = command.make_context(name, list(arguments), parent=context)
         name, *arguments = arguments

@@ -6,7 +6,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.safe_text import brief, json_text, one_line, visible
+from xscore.platform.text import ellipsize, escape_controls, one_line, safe_json
 
 BIDI = "\u202e\u2066"
 anything = st.text(alphabet=st.characters(categories=None))
@@ -15,12 +15,12 @@ anything = st.text(alphabet=st.characters(categories=None))
 def test_escapes_are_shown_not_sent() -> None:
     """Colour codes, title changes, carriage returns and bidirectional overrides lose their power."""
     hostile = f"a\x1b[31m\x1b]0;title\x07\rb\x9b2J{BIDI}c"
-    assert visible(hostile) == "a\\x1b[31m\\x1b]0;title\\x07\\x0db\\x9b2J\\u202e\\u2066c"
+    assert escape_controls(hostile) == "a\\x1b[31m\\x1b]0;title\\x07\\x0db\\x9b2J\\u202e\\u2066c"
 
 
 def test_lines_and_tabs_of_a_block_stay() -> None:
     """Code keeps its lines and tabs."""
-    assert visible("def f():\n\treturn 1\n") == "def f():\n\treturn 1\n"
+    assert escape_controls("def f():\n\treturn 1\n") == "def f():\n\treturn 1\n"
 
 
 @given(anything)
@@ -35,22 +35,22 @@ def test_one_line_is_one_line(text: str) -> None:
 @given(anything, st.integers(min_value=1, max_value=40))
 def test_brief_is_short(text: str, limit: int) -> None:
     """A text of any length takes one line of so many characters at most, harmless, and says where it was cut."""
-    line = brief(text, limit)
+    line = ellipsize(text, limit)
     assert len(line) <= limit
     assert len(line.splitlines()) <= 1
     assert line.encode("utf-8").decode("utf-8") == line
-    assert brief("w" * 41, 40) == "w" * 39 + "…"
+    assert ellipsize("w" * 41, 40) == "w" * 39 + "…"
 
 
 def test_what_is_no_character_is_shown() -> None:
     """Separators of lines that end no line, and code points that no text may hold, are escapes in a block too."""
-    assert visible("a\u2028b\ufffec\ufdd0") == "a\\u2028b\\ufffec\\ufdd0"
+    assert escape_controls("a\u2028b\ufffec\ufdd0") == "a\\u2028b\\ufffec\\ufdd0"
 
 
 @given(anything)
 def test_json_survives_and_is_safe(text: str) -> None:
     """JSON reads back as it was and holds no raw control character, whatever the terminal."""
-    rendered = json_text({"text": text})
+    rendered = safe_json({"text": text})
     assert json.loads(rendered)["text"] == text
     assert not any(unicodedata.category(letter) in ("Cc", "Cs") for letter in rendered if letter != "\n")
-    assert json.loads(json_text({"text": text}, ascii_only=True))["text"] == text
+    assert json.loads(safe_json({"text": text}, ascii_only=True))["text"] == text

@@ -8,8 +8,8 @@ import pytest
 from pydantic import SecretStr
 
 import xscore
-from xscore.errors import UsageError
-from xscore.settings import Settings, all_names, load, repo_may_set
+from xscore.platform.errors import UsageError
+from xscore.settings import Settings, load_settings, repository_may_set, setting_names
 
 
 def write(path: Path, text: str) -> Path:
@@ -22,7 +22,7 @@ def test_later_sources_win_and_say_where_a_value_came_from(tmp_path: Path) -> No
     """Defaults < user file < repository file < environment < flags, and each value names its source."""
     user = write(tmp_path / "user.toml", "[selection]\nthreshold = 0.6\ntop_k = 5\nmin_keep = 1\n[judge]\nrpm = 100\n")
     write(tmp_path / ".xscore.toml", "[selection]\nthreshold = 0.65\ntop_k = 6\n")
-    loaded = load(
+    loaded = load_settings(
         repo_root=tmp_path,
         user_file=user,
         environ={"XSCORE_SELECTION_TOP_K": "7"},
@@ -56,7 +56,7 @@ def test_a_repository_cannot_redirect_or_spend(tmp_path: Path, line: str, name: 
     """Hosts, models, keys, budgets, limits and trust in a clone's file are ignored and reported."""
     text = line.replace("[", "[tool.xscore.") if name == "pyproject.toml" else line
     write(tmp_path / name, text)
-    loaded = load(repo_root=tmp_path, user_file=None, environ={})
+    loaded = load_settings(repo_root=tmp_path, user_file=None, environ={})
     assert loaded.settings == Settings()
     assert len(loaded.warnings) == 1
     assert name in loaded.warnings[0]
@@ -66,11 +66,11 @@ def test_a_misspelt_name_is_an_error_everywhere(tmp_path: Path) -> None:
     """A typo names its source, and the names there are: no command could show them while it stands."""
     user = write(tmp_path / "user.toml", "[judge]\nmodle = 'lexical'\n")
     with pytest.raises(UsageError, match=r"user\.toml: there is no setting `judge\.modle`") as caught:
-        load(repo_root=None, user_file=user, environ={})
+        load_settings(repo_root=None, user_file=user, environ={})
     assert caught.value.hint.startswith("[judge] has ") and " model," in caught.value.hint
     write(tmp_path / ".xscore.toml", "[selction]\nthreshold = 0.5\n")
     with pytest.raises(UsageError, match=r"\.xscore\.toml: there is no setting") as caught:
-        load(repo_root=tmp_path, user_file=None, environ={})
+        load_settings(repo_root=tmp_path, user_file=None, environ={})
     assert " selection," in caught.value.hint
 
 
@@ -78,32 +78,32 @@ def test_a_misspelt_name_is_an_error_everywhere(tmp_path: Path) -> None:
 def test_values_out_of_range_are_refused_with_their_source(value: str) -> None:
     """A threshold outside 0..1, or NaN, is a usage error that names the variable."""
     with pytest.raises(UsageError, match="XSCORE_SELECTION_THRESHOLD"):
-        load(repo_root=None, user_file=None, environ={"XSCORE_SELECTION_THRESHOLD": value})
+        load_settings(repo_root=None, user_file=None, environ={"XSCORE_SELECTION_THRESHOLD": value})
 
 
 def test_a_key_comes_from_the_environment_only_and_is_never_shown(tmp_path: Path) -> None:
     """P01: the key is masked in any print of the settings, and refused in a file."""
-    loaded = load(repo_root=None, user_file=None, environ={"OPENAI_API_KEY": "k-123456"})
+    loaded = load_settings(repo_root=None, user_file=None, environ={"OPENAI_API_KEY": "k-123456"})
     assert loaded.settings.openai.api_key.get_secret_value() == "k-123456"
     assert "k-123456" not in repr(loaded)
     user = write(tmp_path / "user.toml", "[openai]\napi_key = 'k-1'\n")
     with pytest.raises(UsageError, match="api_key") as caught:
-        load(repo_root=None, user_file=user, environ={})
+        load_settings(repo_root=None, user_file=user, environ={})
     assert "k-1" not in str(caught.value)
     assert loaded.settings.openai.api_key != SecretStr("")
 
 
 def test_flags_as_text_are_validated_too() -> None:
     """`--max-usd` arrives as text and is exact."""
-    loaded = load(repo_root=None, user_file=None, environ={}, flags={"budget.max_usd": "0.10"})
+    loaded = load_settings(repo_root=None, user_file=None, environ={}, flags={"budget.max_usd": "0.10"})
     assert loaded.settings.budget.max_usd == Decimal("0.10")
     with pytest.raises(UsageError, match="flag"):
-        load(repo_root=None, user_file=None, environ={}, flags={"budget.max_usd": "ten"})
+        load_settings(repo_root=None, user_file=None, environ={}, flags={"budget.max_usd": "ten"})
 
 
 def test_what_a_repository_may_set_changes_no_destination() -> None:
     """The allow-list holds no host, model, key, budget, limit, deadline or trust."""
-    allowed = {name for name in all_names() if repo_may_set(name)}
+    allowed = {name for name in setting_names() if repository_may_set(name)}
     assert {name.split(".")[0] for name in allowed} == {"judge", "selection", "boosts", "bundle", "index", "gates"}
     assert {name for name in allowed if name.startswith("judge.")} == {"judge.tests"}
     assert not allowed & {"index.workers", "index.git"}
@@ -113,47 +113,47 @@ def test_what_a_repository_may_set_changes_no_destination() -> None:
 def test_a_file_made_to_break_the_reader_is_a_clear_message(tmp_path: Path, value: str) -> None:
     """Endless nesting and endless numbers are unreadable files, not faults of ours; a foreign one is left alone."""
     write(tmp_path / "pyproject.toml", f"a = {value}\n")
-    assert load(repo_root=tmp_path, user_file=None, environ={}).settings == Settings()
+    assert load_settings(repo_root=tmp_path, user_file=None, environ={}).settings == Settings()
     write(tmp_path / ".xscore.toml", f"a = {value}\n")
     with pytest.raises(UsageError, match=r"\.xscore\.toml cannot be read"):
-        load(repo_root=tmp_path, user_file=None, environ={})
+        load_settings(repo_root=tmp_path, user_file=None, environ={})
 
 
 def test_a_size_no_file_can_have_is_refused(tmp_path: Path) -> None:
     """A clone cannot ask for more bytes than a read can take."""
     write(tmp_path / ".xscore.toml", "[index]\nmax_file_bytes = 99999999999999999999\n")
     with pytest.raises(UsageError, match=r"index\.max_file_bytes"):
-        load(repo_root=tmp_path, user_file=None, environ={})
+        load_settings(repo_root=tmp_path, user_file=None, environ={})
 
 
 def test_a_broken_file_is_a_clear_message(tmp_path: Path) -> None:
     """TOML that does not parse names the file; a foreign pyproject.toml that does not parse is left alone."""
     user = write(tmp_path / "user.toml", "[judge\n")
     with pytest.raises(UsageError, match=r"user\.toml cannot be read"):
-        load(repo_root=None, user_file=user, environ={})
+        load_settings(repo_root=None, user_file=user, environ={})
     write(tmp_path / "pyproject.toml", "[tool\n")
-    assert load(repo_root=tmp_path, user_file=None, environ={}).settings == Settings()
+    assert load_settings(repo_root=tmp_path, user_file=None, environ={}).settings == Settings()
 
 
 def test_lists_and_tables_fit_into_the_environment() -> None:
     """`a,b` is a list and `name=value,…` a table; a table that makes no sense names its variable."""
     environ = {"XSCORE_INDEX_EXCLUDE": "dist/, *.min.js", "XSCORE_BUNDLE_CEILINGS": "session=0.5,project=0.1"}
-    settings = load(repo_root=None, user_file=None, environ=environ).settings
+    settings = load_settings(repo_root=None, user_file=None, environ=environ).settings
     assert settings.index.exclude == ("dist/", "*.min.js")
     assert settings.bundle.ceilings == {"session": 0.5, "project": 0.1, "user": 0.1, "governance": 0.05}
     with pytest.raises(UsageError, match="XSCORE_BUNDLE_CEILINGS"):
-        load(repo_root=None, user_file=None, environ={"XSCORE_BUNDLE_CEILINGS": "session"})
+        load_settings(repo_root=None, user_file=None, environ={"XSCORE_BUNDLE_CEILINGS": "session"})
 
 
 def test_a_misspelt_layer_is_refused_and_a_layer_not_named_keeps_its_default(tmp_path: Path) -> None:
     """A table names layers that exist, and says only what is to be other than the default."""
     user = write(tmp_path / "user.toml", "[bundle.authority]\nvector = 0.9\n")
-    authority = load(repo_root=None, user_file=user, environ={}).settings.bundle.authority
+    authority = load_settings(repo_root=None, user_file=user, environ={}).settings.bundle.authority
     assert (authority["vector"], authority["session"]) == (0.9, 1.0)
     for text in ("[bundle.authority]\nvectors = 0.9\n", "[bundle.ceilings]\nvector = 0.1\n"):
         write(user, text)
         with pytest.raises(UsageError, match=r"user\.toml: bundle\."):
-            load(repo_root=None, user_file=user, environ={})
+            load_settings(repo_root=None, user_file=user, environ={})
 
 
 def test_every_setting_is_read_somewhere() -> None:
@@ -161,6 +161,6 @@ def test_every_setting_is_read_somewhere() -> None:
     package = Path(xscore.__file__).parent
     sources = [path.read_text("utf-8") for path in package.rglob("*.py") if "settings" not in path.parts]
     unread = [
-        name for name in all_names() if not any(re.search(rf"\.{name.split('.')[1]}\b", text) for text in sources)
+        name for name in setting_names() if not any(re.search(rf"\.{name.split('.')[1]}\b", text) for text in sources)
     ]
     assert unread == []

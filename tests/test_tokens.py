@@ -1,8 +1,8 @@
 """Tokens are guessed from length alone, and reservations err upwards."""
 
-from xscore import tokens
+from xscore.platform import tokens
 from xscore.prompts.answer import answer_request
-from xscore.prompts.bundle_entry import Bundle
+from xscore.prompts.bundle_parts import Bundle
 from xscore.records import Kind, Turn
 
 

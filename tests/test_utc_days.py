@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.utc_days import DAY_S, day_of
+from xscore.platform.clock import DAY_S, day_of
 
 MIDNIGHT = 1_760_054_400.0
 """2025-10-10."""

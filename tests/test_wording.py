@@ -5,19 +5,19 @@ from decimal import Decimal
 
 import pytest
 
-from xscore.wording import (
+from xscore.platform.text import (
     DASH,
     counted,
-    difference,
-    dollars,
-    fine_seconds,
-    mean,
-    moment,
-    place,
-    seconds,
-    share,
-    size,
-    tokens,
+    format_bytes,
+    format_difference,
+    format_dollars,
+    format_duration,
+    format_mean,
+    format_place,
+    format_seconds,
+    format_share,
+    format_time,
+    format_tokens,
 )
 
 
@@ -37,13 +37,13 @@ from xscore.wording import (
 )
 def test_dollars(amount: str, words: str) -> None:
     """Nothing charged is $0; a small price is never rounded to nothing, nor told as less than something."""
-    assert dollars(Decimal(amount)) == words
+    assert format_dollars(Decimal(amount)) == words
 
 
 def test_only_an_estimate_is_marked_as_one() -> None:
     """`~` is for what nobody counted; nothing charged and no known price are neither."""
-    assert dollars(Decimal("0.0114"), estimated=True) == "~$0.011"
-    assert (dollars(Decimal(0), estimated=True), dollars(None, estimated=True), dollars(None)) == (
+    assert format_dollars(Decimal("0.0114"), estimated=True) == "~$0.011"
+    assert (format_dollars(Decimal(0), estimated=True), format_dollars(None, estimated=True), format_dollars(None)) == (
         "$0",
         "unpriced",
         "unpriced",
@@ -68,7 +68,7 @@ def test_only_an_estimate_is_marked_as_one() -> None:
 )
 def test_tokens(count: int, words: str) -> None:
     """Tokens keep two or three figures."""
-    assert tokens(count) == words
+    assert format_tokens(count) == words
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_tokens(count: int, words: str) -> None:
 )
 def test_seconds(duration: float, words: str) -> None:
     """Durations are said in the unit one would say them in."""
-    assert seconds(duration) == words
+    assert format_seconds(duration) == words
 
 
 def test_counts_sizes_and_places() -> None:
@@ -86,8 +86,17 @@ def test_counts_sizes_and_places() -> None:
         "1,024 calls",
         "0 memories",
     )
-    assert (size(812), size(4_096), size(38_000_000), size(2_500_000_000)) == ("812 B", "4.1 kB", "38 MB", "2.5 GB")
-    assert (place("a.py", 3, 9), place("a.py", 3, 3), place("a\x1b.md")) == ("a.py:3-9", "a.py:3", "a\\x1b.md")
+    assert (format_bytes(812), format_bytes(4_096), format_bytes(38_000_000), format_bytes(2_500_000_000)) == (
+        "812 B",
+        "4.1 kB",
+        "38 MB",
+        "2.5 GB",
+    )
+    assert (format_place("a.py", 3, 9), format_place("a.py", 3, 3), format_place("a\x1b.md")) == (
+        "a.py:3-9",
+        "a.py:3",
+        "a\\x1b.md",
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,7 +104,7 @@ def test_counts_sizes_and_places() -> None:
 )
 def test_means_have_a_decimal_where_it_tells(amount: float, words: str) -> None:
     """A mean below 100 keeps one decimal, a larger one is said as a count is."""
-    assert mean(amount) == words
+    assert format_mean(amount) == words
 
 
 @pytest.mark.parametrize(
@@ -104,7 +113,7 @@ def test_means_have_a_decimal_where_it_tells(amount: float, words: str) -> None:
 )
 def test_short_durations_are_told_in_milliseconds(duration: float, words: str) -> None:
     """Below a second milliseconds tell more; what is no duration is a dash."""
-    assert fine_seconds(duration) == words
+    assert format_duration(duration) == words
 
 
 @pytest.mark.parametrize(
@@ -112,21 +121,21 @@ def test_short_durations_are_told_in_milliseconds(duration: float, words: str) -
 )
 def test_a_share_is_all_only_where_it_is(part: int, words: str) -> None:
     """99,999 of 100,000 are not shown as all, nor 1 as none."""
-    assert share(part, 100_000) == words
+    assert format_share(part, 100_000) == words
 
 
 def test_a_share_of_nothing_is_not_known() -> None:
     """Nothing has no share, and no difference to what was not expected."""
-    assert (share(0, 0), difference(3, 0)) == (DASH, DASH)
+    assert (format_share(0, 0), format_difference(3, 0)) == (DASH, DASH)
 
 
 @pytest.mark.parametrize(("actual", "words"), [(104, "+4 %"), (88, "−12 %"), (100.2, "0 %"), (9_100, "+9,000 %")])
 def test_a_difference_has_its_sign(actual: float, words: str) -> None:
     """More than expected is +, less is −, and what rounds to nothing has none."""
-    assert difference(actual, 100) == words
+    assert format_difference(actual, 100) == words
 
 
 def test_moments_are_utc() -> None:
     """A moment is said alike wherever the clock stands; one that no calendar has makes nothing fail."""
-    assert moment(1_795_348_800.0) == "2026-11-22 12:00"
-    assert moment(1e30) == moment(math.nan) == DASH
+    assert format_time(1_795_348_800.0) == "2026-11-22 12:00"
+    assert format_time(1e30) == format_time(math.nan) == DASH

@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from xscore.errors import XscoreError
     from xscore.pipeline.build import Pipeline, ask_sync
+    from xscore.platform.errors import XscoreError
     from xscore.records import Answer, Scope, Turn
     from xscore.settings import Settings
 
@@ -20,7 +20,7 @@ _HOMES = {
     "Scope": "xscore.records",
     "Settings": "xscore.settings",
     "Turn": "xscore.records",
-    "XscoreError": "xscore.errors",
+    "XscoreError": "xscore.platform.errors",
     "ask_sync": "xscore.pipeline.build",
 }
 

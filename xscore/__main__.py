@@ -1,5 +1,5 @@
 """`python -m xscore` is `xscore`."""
 
-from xscore.cli.main import run
+from xscore.cli.main import run_command_line
 
-run()
+run_command_line()

@@ -19,7 +19,7 @@ from typing import Any
 import candidates
 from aiohttp import web
 
-from xscore.providers.pack_reading import shown_memories
+from xscore.providers.scripted import shown_memories
 
 FIRST_TOKEN_S, A_JUDGMENT_S = 0.1, 0.02
 RETRY_AFTER_S = "1"

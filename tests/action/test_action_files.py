@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.action.fake_runner import ACTION, ROOT, STEPS
-from xscore.evaluation import qrels
+from xscore.extensions.evaluation import questions
 
 WORKFLOW = ROOT / ".github/workflows/xscore.yml"
 MANUAL = ROOT / "docs/ci.md"
@@ -162,7 +162,7 @@ def test_the_manual_names_every_input_and_output() -> None:
 
 def test_our_questions_have_answers() -> None:
     """Each gold entity of our own questions is in our source."""
-    for case in qrels.read(ROOT / ".github/questions.jsonl").cases:
+    for case in questions.read_qrels(ROOT / ".github/questions.jsonl").cases:
         for gold in case.gold:
             source = (ROOT / gold.path).read_text("utf-8")
             assert re.search(rf"(def|class) {re.escape(gold.name)}\b", source), (case.id, gold)

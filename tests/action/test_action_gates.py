@@ -11,7 +11,7 @@ from xscore.cost_reports import baseline
 def test_a_failed_gate_is_annotated_and_fails_the_job(runner: Runner) -> None:
     """Each failed gate is an error, the job ends with 5, and summary, page and store are kept all the same."""
     path = runner.temp / "baseline.json"
-    baseline.write(path, MEASURED)
+    baseline.write_baseline(path, MEASURED)
     ran = runner.use({**EVAL, "baseline": str(path)})
     assert (ran.code, ran.outputs["exit-code"]) == (5, "5"), ran.log
     failed = [one.message for one in ran.annotations if one.title == "xscore: gate failed"]

@@ -6,7 +6,7 @@ from sqlite3 import Connection
 
 import pytest
 
-from xscore import database
+from xscore.platform import database
 from xscore.records import JudgeIdentity, Judgment
 
 JUDGE = JudgeIdentity("openai", "api.openai.com", "m", "low", "judge-2", "memory_first", True)

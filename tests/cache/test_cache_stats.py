@@ -6,9 +6,9 @@ from sqlite3 import Connection
 
 from tests.cache.test_sweep import NOW, asked, job, judged, remembered
 from tests.memory.conftest import function
-from xscore import database
-from xscore.cache import hearsay
+from xscore.cache import judgments
 from xscore.cache.stats import CacheStats, HitRate, cache_stats
+from xscore.platform import database
 
 DAY = 86_400.0
 
@@ -37,7 +37,7 @@ def test_it_tells_what_can_be_used(connection: Connection, path: Path) -> None:
     asked(connection, "a", NOW - DAY)
     figures(connection, "t_aj1", 4, 0)
     with database.transaction(connection):
-        hearsay.keep(connection, ("a", "j3", 0), [("0" * 32, 0.5)])
+        judgments.keep_untrusted(connection, ("a", "j3", 0), [("0" * 32, 0.5)])
     found = look(connection, path)
     assert (found.judgments, found.turns, found.reasons, found.unreachable, found.hearsay) == (8, 3, 8, 1, 1)
     assert [
@@ -99,7 +99,7 @@ def test_a_damaged_page_costs_its_part_alone(connection: Connection, path: Path)
 def test_no_store_is_an_empty_one(tmp_path: Path) -> None:
     """Where there is no file there is nothing, and none is made."""
     place = tmp_path / "none.db"
-    nothing: sqlite3.Connection = database.nothing(place)
+    nothing: sqlite3.Connection = database.open_in_memory(place)
     found = look(nothing, place)
     assert (found.judgments, found.bytes, found.parts) == (0, 0, {})
     assert not place.exists()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from xscore.cache.capabilities import forget, remember, remember_limits, remembered
+from xscore.cache.capabilities import delete_capability, read_capability, write_capability, write_host_limits
 from xscore.records import Capability, RateLimits, ReplyForm
 
 NAMES = {"provider": "openai", "host": "127.0.0.1:11434", "model": "gpt-oss:20b"}
@@ -37,34 +37,34 @@ def body(connection: Connection) -> dict[str, Any]:
 
 def test_what_was_found_is_remembered(connection: Connection) -> None:
     """Every field comes back as it was, for exactly this host and model."""
-    remember(connection, FOUND, at=1.0)
-    assert remembered(connection, **NAMES) == FOUND
+    write_capability(connection, FOUND, at=1.0)
+    assert read_capability(connection, **NAMES) == FOUND
     for name in NAMES:
-        assert remembered(connection, **{**NAMES, name: "other"}) is None
+        assert read_capability(connection, **{**NAMES, name: "other"}) is None
 
 
 def test_the_latest_finding_holds(connection: Connection) -> None:
     """A host has one row, which is replaced, and can be forgotten."""
-    remember(connection, FOUND, at=1.0)
-    remember(connection, replace(FOUND, reply_form=ReplyForm.TEXT, context_tokens=None), at=2.0)
-    found = remembered(connection, **NAMES)
+    write_capability(connection, FOUND, at=1.0)
+    write_capability(connection, replace(FOUND, reply_form=ReplyForm.TEXT, context_tokens=None), at=2.0)
+    found = read_capability(connection, **NAMES)
     assert found is not None
     assert (found.reply_form, found.context_tokens) == (ReplyForm.TEXT, None)
     assert connection.execute("SELECT count(*), max(at) FROM capability").fetchone() == (1, 2.0)
-    forget(connection, **NAMES)
-    assert remembered(connection, **NAMES) is None
+    delete_capability(connection, **NAMES)
+    assert read_capability(connection, **NAMES) is None
 
 
 def test_limits_of_ordinary_replies_are_added(connection: Connection) -> None:
     """Limits learned while judging stand beside what a probe found, or alone as something never probed."""
     limits = RateLimits(50, 50_000)
-    remember_limits(connection, **NAMES, limits=limits, at=1.0)
-    alone = remembered(connection, **NAMES)
+    write_host_limits(connection, **NAMES, limits=limits, at=1.0)
+    alone = read_capability(connection, **NAMES)
     assert alone is not None
     assert (alone.probed_at, alone.limits, alone.reply_form) == (0.0, limits, ReplyForm.JSON_SCHEMA)
-    remember(connection, FOUND, at=2.0)
-    remember_limits(connection, **NAMES, limits=limits, at=3.0)
-    assert remembered(connection, **NAMES) == replace(FOUND, limits=limits)
+    write_capability(connection, FOUND, at=2.0)
+    write_host_limits(connection, **NAMES, limits=limits, at=3.0)
+    assert read_capability(connection, **NAMES) == replace(FOUND, limits=limits)
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_limits_of_ordinary_replies_are_added(connection: Connection) -> None:
 )
 def test_what_is_odd_is_not_remembered(connection: Connection, change: dict[str, Any]) -> None:
     """A row with one field that cannot be ours is no memory, and no error."""
-    remember(connection, FOUND, at=1.0)
+    write_capability(connection, FOUND, at=1.0)
     connection.execute("UPDATE capability SET body = ?", (json.dumps(body(connection) | change),))
-    assert remembered(connection, **NAMES) is None
+    assert read_capability(connection, **NAMES) is None
 
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -107,4 +107,4 @@ def test_any_json_is_survived(connection: Connection, odd: object) -> None:
         "INSERT OR REPLACE INTO capability (provider, host, model, body, at) VALUES (?, ?, ?, ?, 0)",
         (*NAMES.values(), text),
     )
-    assert remembered(connection, **NAMES) is None
+    assert read_capability(connection, **NAMES) is None

@@ -12,13 +12,12 @@ from sqlite3 import Connection
 import pytest
 
 from tests.cache.conftest import JUDGE, judgments
-from xscore.cache.claims import Claims
 from xscore.cache.group_commit import GroupCommit
+from xscore.cache.judgment_store import JudgmentWriter, StoredClaims
 from xscore.cache.judgments import Judgments
-from xscore.cache.writer import JudgmentWriter
-from xscore.errors import StoreDamaged
-from xscore.processes import is_alive, place
-from xscore.records import Claimed, Share
+from xscore.platform.errors import StoreDamaged
+from xscore.platform.processes import is_alive, process_place
+from xscore.records import ClaimResult, ClaimState
 
 FIRST, SECOND = [["aa", "bb"], ["cc", "dd"]]
 
@@ -41,12 +40,12 @@ async def commits(path: Path, connection: Connection) -> AsyncIterator[GroupComm
         yield opened
 
 
-async def claim(claims: Claims, *packs: Sequence[str], at_most: int = 9) -> list[Claimed]:
+async def claim(claims: StoredClaims, *packs: Sequence[str], at_most: int = 9) -> list[ClaimResult]:
     """Claim some packs."""
     return await claims.claim(packs, at_most=at_most)
 
 
-def shares(found: Sequence[Claimed]) -> list[Share]:
+def shares(found: Sequence[ClaimResult]) -> list[ClaimState]:
     """Whose the packs are."""
     return [one.share for one in found]
 
@@ -58,10 +57,13 @@ def rows(connection: Connection) -> list[str]:
 
 async def test_the_first_to_claim_pays(commits: GroupCommit, connection: Connection) -> None:
     """A pack with one claimed content is theirs as a whole; what nobody claimed can be had."""
-    async with Claims(commits, turn_key="t", judge=JUDGE) as one, Claims(commits, turn_key="t", judge=JUDGE) as two:
-        assert shares(await claim(one, FIRST)) == [Share.OURS]
-        assert shares(await claim(two, ["bb", "cc"], SECOND)) == [Share.THEIRS, Share.OURS]
-        assert shares(await claim(one, FIRST, SECOND)) == [Share.OURS, Share.THEIRS]
+    async with (
+        StoredClaims(commits, turn_key="t", judge=JUDGE) as one,
+        StoredClaims(commits, turn_key="t", judge=JUDGE) as two,
+    ):
+        assert shares(await claim(one, FIRST)) == [ClaimState.OURS]
+        assert shares(await claim(two, ["bb", "cc"], SECOND)) == [ClaimState.THEIRS, ClaimState.OURS]
+        assert shares(await claim(one, FIRST, SECOND)) == [ClaimState.OURS, ClaimState.THEIRS]
         assert rows(connection) == ["aa", "bb", "cc", "dd"]
     await commits.submit(lambda _: None)
     assert rows(connection) == []
@@ -70,23 +72,29 @@ async def test_the_first_to_claim_pays(commits: GroupCommit, connection: Connect
 
 async def test_turns_and_judges_do_not_meet(commits: GroupCommit) -> None:
     """Claims are filed as judgments are: another task asks for the same contents freely."""
-    async with Claims(commits, turn_key="t", judge=JUDGE) as one, Claims(commits, turn_key="u", judge=JUDGE) as two:
-        assert shares(await claim(one, FIRST)) == shares(await claim(two, FIRST)) == [Share.OURS]
+    async with (
+        StoredClaims(commits, turn_key="t", judge=JUDGE) as one,
+        StoredClaims(commits, turn_key="u", judge=JUDGE) as two,
+    ):
+        assert shares(await claim(one, FIRST)) == shares(await claim(two, FIRST)) == [ClaimState.OURS]
 
 
 async def test_what_was_judged_meanwhile_is_taken(commits: GroupCommit, connection: Connection) -> None:
     """Judgments that another runner wrote come with the claim, and their claims are gone with their commit."""
     found = judgments(0, 2)
     hashes = [one.content_hash for one in found]
-    async with Claims(commits, turn_key="t", judge=JUDGE) as one, Claims(commits, turn_key="t", judge=JUDGE) as two:
+    async with (
+        StoredClaims(commits, turn_key="t", judge=JUDGE) as one,
+        StoredClaims(commits, turn_key="t", judge=JUDGE) as two,
+    ):
         await claim(one, hashes)
         await JudgmentWriter(commits, turn_key="t", judge=JUDGE).write(found[:1])
         assert rows(connection) == [hashes[1]]
         (claimed,) = await claim(two, hashes)
-        assert (claimed.share, dict(claimed.known)) == (Share.THEIRS, {hashes[0]: found[0]})
+        assert (claimed.share, dict(claimed.known)) == (ClaimState.THEIRS, {hashes[0]: found[0]})
         await JudgmentWriter(commits, turn_key="t", judge=JUDGE).write(found[1:])
         (claimed,) = await claim(two, hashes, at_most=0)
-        assert claimed.share is Share.OURS and set(claimed.known) == set(hashes)
+        assert claimed.share is ClaimState.OURS and set(claimed.known) == set(hashes)
         assert rows(connection) == []
 
 
@@ -96,43 +104,46 @@ async def test_a_damaged_judgment_is_not_taken(path: Path, connection: Connectio
     connection.execute("UPDATE judgment SET score = 0.75")
     with pytest.raises(StoreDamaged):
         async with GroupCommit(path) as commits:
-            await claim(Claims(commits, turn_key="t", judge=JUDGE), [judgments(0, 1)[0].content_hash])
+            await claim(StoredClaims(commits, turn_key="t", judge=JUDGE), [judgments(0, 1)[0].content_hash])
 
 
 async def test_what_is_released_can_be_had(commits: GroupCommit) -> None:
     """Contents given up without a judgment go to whoever asks next, while the runner works on."""
-    async with Claims(commits, turn_key="t", judge=JUDGE) as one, Claims(commits, turn_key="t", judge=JUDGE) as two:
+    async with (
+        StoredClaims(commits, turn_key="t", judge=JUDGE) as one,
+        StoredClaims(commits, turn_key="t", judge=JUDGE) as two,
+    ):
         await claim(one, FIRST, SECOND)
         one.release(["aa", "bb"])
         two.release(["cc"])
-        assert shares(await claim(two, FIRST, SECOND)) == [Share.OURS, Share.THEIRS]
+        assert shares(await claim(two, FIRST, SECOND)) == [ClaimState.OURS, ClaimState.THEIRS]
 
 
 async def test_no_more_is_claimed_than_asked_for(commits: GroupCommit, connection: Connection) -> None:
     """Of several free packs so many are taken as there are workers; the others stay free for others."""
-    async with Claims(commits, turn_key="t", judge=JUDGE) as one:
-        assert shares(await claim(one, FIRST, SECOND, at_most=1)) == [Share.OURS, Share.FREE]
+    async with StoredClaims(commits, turn_key="t", judge=JUDGE) as one:
+        assert shares(await claim(one, FIRST, SECOND, at_most=1)) == [ClaimState.OURS, ClaimState.FREE]
         assert rows(connection) == FIRST
 
 
 async def test_a_stuck_runner_is_taken_over_after_its_lease(commits: GroupCommit) -> None:
     """A runner without a sign of life is gone after the lease; with signs of life it is not."""
     clock = Clock()
-    one = Claims(commits, turn_key="t", judge=JUDGE, clock=clock)
-    two = Claims(commits, turn_key="t", judge=JUDGE, clock=clock)
+    one = StoredClaims(commits, turn_key="t", judge=JUDGE, clock=clock)
+    two = StoredClaims(commits, turn_key="t", judge=JUDGE, clock=clock)
     await claim(one, FIRST)
     clock.now += 29
-    assert shares(await claim(two, FIRST)) == [Share.THEIRS]
+    assert shares(await claim(two, FIRST)) == [ClaimState.THEIRS]
     await claim(one, SECOND)
     clock.now += 29
-    assert shares(await claim(two, FIRST)) == [Share.THEIRS]
+    assert shares(await claim(two, FIRST)) == [ClaimState.THEIRS]
     clock.now += 2
-    assert shares(await claim(two, FIRST)) == [Share.OURS]
+    assert shares(await claim(two, FIRST)) == [ClaimState.OURS]
 
 
 async def test_signs_of_life_are_shown_while_working(commits: GroupCommit, connection: Connection) -> None:
     """A runner that waits long for one reply still lives."""
-    async with Claims(commits, turn_key="t", judge=JUDGE, sign_of_life_s=0.01) as one:
+    async with StoredClaims(commits, turn_key="t", judge=JUDGE, sign_of_life_s=0.01) as one:
         await claim(one, FIRST)
         first = connection.execute("SELECT seen_at FROM runner").fetchone()[0]
         await asyncio.sleep(0.2)
@@ -143,12 +154,12 @@ async def test_signs_of_life_are_shown_while_working(commits: GroupCommit, conne
 async def test_a_clock_that_jumps_frees_claims_at_worst(commits: GroupCommit, jump_s: float) -> None:
     """A wall clock set back or forth never leaves a claim that nobody can take."""
     clock = Clock()
-    one = Claims(commits, turn_key="t", judge=JUDGE, clock=clock)
-    two = Claims(commits, turn_key="t", judge=JUDGE, clock=clock)
+    one = StoredClaims(commits, turn_key="t", judge=JUDGE, clock=clock)
+    two = StoredClaims(commits, turn_key="t", judge=JUDGE, clock=clock)
     await claim(one, FIRST)
     clock.now += jump_s
-    assert shares(await claim(two, FIRST)) == [Share.OURS]
-    assert shares(await claim(one, SECOND)) == [Share.OURS]
+    assert shares(await claim(two, FIRST)) == [ClaimState.OURS]
+    assert shares(await claim(one, SECOND)) == [ClaimState.OURS]
 
 
 @pytest.fixture
@@ -172,29 +183,29 @@ async def test_a_dead_process_is_taken_over_at_once(
     commits: GroupCommit, connection: Connection, ended: subprocess.Popen[bytes]
 ) -> None:
     """The claims of a process of this place that is no longer there are free."""
-    one, two = (Claims(commits, turn_key="t", judge=JUDGE) for _ in "12")
+    one, two = (StoredClaims(commits, turn_key="t", judge=JUDGE) for _ in "12")
     await claim(one, FIRST)
     connection.execute("UPDATE runner SET pid = ?", (ended.pid,))
-    assert shares(await claim(two, FIRST)) == [Share.OURS]
+    assert shares(await claim(two, FIRST)) == [ClaimState.OURS]
 
 
 async def test_a_process_id_of_another_place_says_nothing(commits: GroupCommit, connection: Connection) -> None:
     """In another container or on another host only the lease tells; its process ids mean nothing here."""
-    one, two = (Claims(commits, turn_key="t", judge=JUDGE) for _ in "12")
+    one, two = (StoredClaims(commits, turn_key="t", judge=JUDGE) for _ in "12")
     await claim(one, FIRST)
-    connection.execute("UPDATE runner SET pid = ?, place = ?", (2**22 + 1, f"not {place()}"))
-    assert shares(await claim(two, FIRST)) == [Share.THEIRS]
+    connection.execute("UPDATE runner SET pid = ?, place = ?", (2**22 + 1, f"not {process_place()}"))
+    assert shares(await claim(two, FIRST)) == [ClaimState.THEIRS]
 
 
 async def test_one_that_could_not_say_goodbye_is_gone(path: Path, connection: Connection) -> None:
     """A runner whose end could not be written (a full disk) holds nothing in a process that lives on."""
     async with GroupCommit(path) as commits:
-        one = Claims(commits, turn_key="t", judge=JUDGE)
+        one = StoredClaims(commits, turn_key="t", judge=JUDGE)
         await claim(one, FIRST)
     async with GroupCommit(path) as commits:
-        two = Claims(commits, turn_key="t", judge=JUDGE)
-        assert shares(await claim(two, FIRST)) == [Share.THEIRS]
+        two = StoredClaims(commits, turn_key="t", judge=JUDGE)
+        assert shares(await claim(two, FIRST)) == [ClaimState.THEIRS]
         async with one:
             pass  # its own writer is closed, so nothing is written
         assert rows(connection) == FIRST
-        assert shares(await claim(two, FIRST)) == [Share.OURS]
+        assert shares(await claim(two, FIRST)) == [ClaimState.OURS]

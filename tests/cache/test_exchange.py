@@ -15,18 +15,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cache.conftest import JUDGE, judgments
-from xscore import database
-from xscore.cache import exchange_form, exchange_seal, hearsay
-from xscore.cache.exchange_form import Row
-from xscore.cache.exchange_key import ExchangeKey, key_of
-from xscore.cache.exchange_trial import environment, tried
-from xscore.cache.exporting import Exported, Wanted, export
-from xscore.cache.importing import Imported, import_cache, import_hearsay
-from xscore.cache.judgments import Judgments, insert_under
+from xscore.cache import judgments as hearsay
+from xscore.cache.judgments import Judgments, insert_judgments_under
 from xscore.cache.keys import judge_key
-from xscore.errors import NothingMatched, StoreUntrusted, UsageError
+from xscore.extensions.exchange import cache_parquet, cache_signature
+from xscore.extensions.exchange.cache_files import (
+    CacheExport,
+    CacheImport,
+    ExportFilter,
+    export_judgments,
+    import_judgments,
+    import_untrusted,
+)
+from xscore.extensions.exchange.cache_parquet import ExchangeRow, child_environment, try_in_child
+from xscore.extensions.exchange.cache_signature import ExchangeKey, parse_exchange_key
+from xscore.platform import database
+from xscore.platform.errors import NothingMatched, StoreUntrusted, UsageError
 from xscore.records import Judgment
-from xscore.scorer.scores_read import printable
+from xscore.scorer.replies import printable_reason
 
 KEY = ExchangeKey(bytes(range(32)))
 OTHER = ExchangeKey(bytes(range(1, 33)))
@@ -37,12 +43,12 @@ NAMES = (TURN, judge_key(JUDGE), 0)
 def filled(connection: Connection, found: Sequence[Judgment], names: tuple[str, str, int] = NAMES) -> None:
     """Keep judgments."""
     with database.transaction(connection):
-        insert_under(connection, found, names)
+        insert_judgments_under(connection, found, names)
 
 
-def take(connection: Connection, file: Path, key: ExchangeKey = KEY, **wishes: Any) -> Imported:
+def take(connection: Connection, file: Path, key: ExchangeKey = KEY, **wishes: Any) -> CacheImport:
     """Import what is signed."""
-    return import_cache(connection, file, key, folder=file.parent, reason=printable, **wishes)
+    return import_judgments(connection, file, key, folder=file.parent, reason=printable_reason, **wishes)
 
 
 def everything(connection: Connection) -> list[tuple[Any, ...]]:
@@ -59,7 +65,7 @@ def file(connection: Connection, tmp_path: Path) -> Path:
     """An export of three judgments."""
     filled(connection, [Judgment(f"{number:032x}", number / 4, f"says {number}") for number in range(3)])
     place = tmp_path / "cache.parquet"
-    export(connection, place, KEY, Wanted())
+    export_judgments(connection, place, KEY, ExportFilter())
     return place
 
 
@@ -71,7 +77,7 @@ def second(tmp_path: Path) -> Connection:
 
 HEX = st.text("0123456789abcdef", min_size=32, max_size=32)
 SHARE = st.floats(0, 1)
-WORDS = st.text(string.ascii_letters + " äß✓", max_size=60).map(printable)
+WORDS = st.text(string.ascii_letters + " äß✓", max_size=60).map(printable_reason)
 JUDGMENT = st.builds(Judgment, HEX, SHARE, WORDS, st.text("pxq_0123456789", max_size=20), st.integers(0, 59), SHARE)
 
 
@@ -87,7 +93,7 @@ def test_a_round_trip_changes_nothing(turns: dict[tuple[str, str, int], list[Jud
     first, other = database.connect(folder / "a.db"), database.connect(folder / "b.db")
     for names, found in turns.items():
         filled(first, found, names)
-    done = export(first, folder / "c.parquet", KEY, Wanted())
+    done = export_judgments(first, folder / "c.parquet", KEY, ExportFilter())
     taken = take(other, folder / "c.parquet")
     assert everything(other) == everything(first)
     assert (taken.added, taken.known, taken.turns) == (done.judgments, 0, len(turns))
@@ -99,11 +105,11 @@ def test_a_round_trip_changes_nothing(turns: dict[tuple[str, str, int], list[Jud
 def test_every_flipped_byte_is_noticed(file: Path) -> None:
     """Not one byte of the file can change without the signature telling, whatever it belongs to."""
     whole = bytearray(file.read_bytes())
-    exchange_seal.check(io.BytesIO(whole), KEY, name=file)
+    cache_signature.check_signature(io.BytesIO(whole), KEY, name=file)
     for at in range(len(whole)):
         whole[at] ^= 0x20
         with pytest.raises(StoreUntrusted):
-            exchange_seal.check(io.BytesIO(whole), KEY, name=file)
+            cache_signature.check_signature(io.BytesIO(whole), KEY, name=file)
         whole[at] ^= 0x20
 
 
@@ -126,25 +132,25 @@ def test_a_file_with_more_behind_it_is_refused(file: Path, second: Connection) -
 
 def rewritten(file: Path, frame: pl.DataFrame, key: ExchangeKey | None = None, **entries: str) -> None:
     """Write a table as a forger would, or, with the key, as a careless partner."""
-    signature = exchange_seal.unsigned(key) if key else ""
-    frame.write_parquet(file, metadata={exchange_seal.KEY: signature, **entries}, statistics=False)
+    signature = cache_signature.unsigned_entry(key) if key else ""
+    frame.write_parquet(file, metadata={cache_signature.SIGNATURE_ENTRY: signature, **entries}, statistics=False)
     if key:
         with file.open("r+b") as opened:
-            exchange_seal.sign(opened, key)
+            cache_signature.sign_file(opened, key)
 
 
 def test_swapped_rows_or_new_metadata_need_the_key(file: Path, second: Connection) -> None:
     """The same rows in another order, or under other metadata, are not what was signed."""
-    with exchange_seal.private_copy(file, beside=file.parent) as copy:
-        told = pl.read_parquet_metadata(copy)[exchange_seal.KEY]
+    with cache_signature.private_copy(file, beside=file.parent) as copy:
+        told = pl.read_parquet_metadata(copy)[cache_signature.SIGNATURE_ENTRY]
     frame = pl.read_parquet(file)
-    frame.reverse().write_parquet(file, metadata={exchange_seal.KEY: told})
+    frame.reverse().write_parquet(file, metadata={cache_signature.SIGNATURE_ENTRY: told})
     with pytest.raises(StoreUntrusted, match="altered"):
         take(second, file)
-    frame.write_parquet(file, metadata={exchange_seal.KEY: told, "note": "mine"})
+    frame.write_parquet(file, metadata={cache_signature.SIGNATURE_ENTRY: told, "note": "mine"})
     with pytest.raises(StoreUntrusted, match="altered"):
         take(second, file)
-    frame.write_parquet(file, metadata={exchange_seal.KEY: told, "again": told})
+    frame.write_parquet(file, metadata={cache_signature.SIGNATURE_ENTRY: told, "again": told})
     with pytest.raises(StoreUntrusted, match="not signed"):
         take(second, file)
 
@@ -159,13 +165,13 @@ def test_who_signed_it_is_told_apart(file: Path, second: Connection) -> None:
     with pytest.raises(StoreUntrusted, match="not signed"):
         take(second, file)
     with pytest.raises(UsageError, match="no key"):
-        import_cache(second, file, None, folder=file.parent, reason=printable)
+        import_judgments(second, file, None, folder=file.parent, reason=printable_reason)
     assert everything(second) == []
 
 
 def row(**changed: object) -> pl.DataFrame:
     """One judgment as it travels, with something changed."""
-    found = Row(TURN, "b" * 32, "openai:m", 0, "c" * 32, 0.5, 0.1, "p_1", 3, "calls it")._asdict() | changed
+    found = ExchangeRow(TURN, "b" * 32, "openai:m", 0, "c" * 32, 0.5, 0.1, "p_1", 3, "calls it")._asdict() | changed
     return pl.DataFrame([found])
 
 
@@ -225,8 +231,8 @@ def test_a_dry_run_changes_nothing(file: Path, second: Connection) -> None:
     """It says what would come in."""
     assert take(second, file, dry_run=True).added == 3
     assert everything(second) == []
-    assert import_hearsay(second, file, folder=file.parent, dry_run=True).added == 3
-    assert hearsay.count(second) == 0
+    assert import_untrusted(second, file, folder=file.parent, dry_run=True).added == 3
+    assert hearsay.count_untrusted(second) == 0
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "pipe", "device", "text"])
@@ -242,7 +248,7 @@ def test_what_is_no_file_of_ours_is_refused(kind: str, tmp_path: Path, second: C
     elif kind == "text":
         place.write_text("PAR1 not quite PAR1")
     with pytest.raises((UsageError, StoreUntrusted)):
-        take(second, place) if kind != "device" else import_hearsay(second, place, folder=tmp_path)
+        take(second, place) if kind != "device" else import_untrusted(second, place, folder=tmp_path)
 
 
 def test_a_link_leads_to_the_file(file: Path, second: Connection) -> None:
@@ -255,23 +261,23 @@ def test_a_link_leads_to_the_file(file: Path, second: Connection) -> None:
 def test_strangers_scores_stay_in_quarantine(file: Path, second: Connection) -> None:
     """They are no judgments, of contents that are judged they say nothing, and a real judgment ends them."""
     filled(second, [Judgment(f"{1:032x}", 0.9)])
-    done = import_hearsay(second, file, folder=file.parent)
+    done = import_untrusted(second, file, folder=file.parent)
     assert (done.added, done.known, done.believed) == (2, 1, False)
-    assert hearsay.heard(second, NAMES) == {f"{0:032x}": 0.0, f"{2:032x}": 0.5}
+    assert hearsay.untrusted_scores(second, NAMES) == {f"{0:032x}": 0.0, f"{2:032x}": 0.5}
     assert Judgments(second).known_under(TURN, NAMES[1]).keys() == {f"{1:032x}"}
     assert second.execute("SELECT count(*) FROM reason").fetchone() == (0,)
     filled(second, [Judgment(f"{2:032x}", 0.1)])
-    assert hearsay.heard(second, NAMES) == {f"{0:032x}": 0.0}
+    assert hearsay.untrusted_scores(second, NAMES) == {f"{0:032x}": 0.0}
 
 
 def test_a_bomb_is_refused_by_what_it_says_it_holds(tmp_path: Path, second: Connection) -> None:
     """A few kilobytes that unfold into more rows than are taken are not unfolded."""
     place = tmp_path / "bomb.parquet"
-    huge = pl.concat([row()]).select(pl.all().repeat_by(exchange_form.MAX_STRANGERS_ROWS + 1).explode())
+    huge = pl.concat([row()]).select(pl.all().repeat_by(cache_parquet.MAX_UNTRUSTED_ROWS + 1).explode())
     rewritten(place, huge)
     assert place.stat().st_size < 100_000
     with pytest.raises(UsageError, match="1,000,001 judgments"):
-        import_hearsay(second, place, folder=tmp_path)
+        import_untrusted(second, place, folder=tmp_path)
 
 
 def test_a_file_that_ends_its_reader_ends_a_child(file: Path, second: Connection) -> None:
@@ -282,23 +288,23 @@ def test_a_file_that_ends_its_reader_ends_a_child(file: Path, second: Connection
         flipped[at] ^= 0xFF
         file.write_bytes(flipped)
         try:
-            import_hearsay(second, file, folder=file.parent, dry_run=True)
+            import_untrusted(second, file, folder=file.parent, dry_run=True)
         except UsageError:
             refused += 1
     assert refused
-    assert hearsay.count(second) == 0
+    assert hearsay.count_untrusted(second) == 0
 
 
 def test_a_trial_that_does_not_end_is_ended(file: Path) -> None:
     """A reader that hangs without taking CPU is ended by the clock."""
     with file.open("rb") as opened, pytest.raises(UsageError, match=r"within 3 GB and 0\.01 s"):
-        tried(opened, name=file, at_most=1_000, time_s=0.01)
+        try_in_child(opened, name=file, at_most=1_000, time_s=0.01)
 
 
 def test_a_trial_is_told_no_secret() -> None:
     """What reads a stranger's file has nothing to give away."""
     ours = {"OPENAI_API_KEY": "sk-1", "XSCORE_CACHE_KEY": "k", "HTTPS_PROXY": "u:p@host", "PATH": "/bin"}
-    assert environment(ours) == {"PATH": "/bin", "POLARS_MAX_THREADS": "1"}
+    assert child_environment(ours) == {"PATH": "/bin", "POLARS_MAX_THREADS": "1"}
 
 
 def test_only_what_is_asked_for_travels(connection: Connection, tmp_path: Path) -> None:
@@ -311,14 +317,14 @@ def test_only_what_is_asked_for_travels(connection: Connection, tmp_path: Path) 
         " VALUES ('t_1', '', ?, ?, 'a task', 50.0, 'done')",
         NAMES[:2],
     )
-    assert export(connection, place, KEY, Wanted(judges=("cccccccc",))).judgments == 1
-    assert export(connection, place, KEY, Wanted(since=40.0, reasons=False)) == Exported(
+    assert export_judgments(connection, place, KEY, ExportFilter(judges=("cccccccc",))).judgments == 1
+    assert export_judgments(connection, place, KEY, ExportFilter(since=40.0, reasons=False)) == CacheExport(
         judgments=1, turns=1, reasons=0, bytes=place.stat().st_size, key=KEY.id
     )
     assert pl.read_parquet(place)["hash"].to_list() == [f"{1:032x}"]
     before = place.read_bytes()
     with pytest.raises(NothingMatched):
-        export(connection, place, KEY, Wanted(since=60.0))
+        export_judgments(connection, place, KEY, ExportFilter(since=60.0))
     assert place.read_bytes() == before and [each.name for each in tmp_path.glob(".*parquet*")] == []
     assert b"a task" not in before and place.stat().st_mode & 0o777 == 0o600
 
@@ -327,7 +333,7 @@ def test_a_damaged_judgment_stays_behind(connection: Connection, tmp_path: Path)
     """A score that does not fit its seal is not passed on as one."""
     filled(connection, judgments(0, 3))
     connection.execute("UPDATE judgment SET score = 0.75 WHERE content_id = 2")
-    done = export(connection, tmp_path / "c.parquet", KEY, Wanted())
+    done = export_judgments(connection, tmp_path / "c.parquet", KEY, ExportFilter())
     assert (done.judgments, done.damaged) == (2, 1)
 
 
@@ -335,17 +341,17 @@ def test_an_export_replaces_a_file_and_nothing_else(connection: Connection, file
     """A folder or a pipe of that name is left alone."""
     (tmp_path / "folder").mkdir()
     with pytest.raises(UsageError):
-        export(connection, tmp_path / "folder", KEY, Wanted())
+        export_judgments(connection, tmp_path / "folder", KEY, ExportFilter())
     with pytest.raises(UsageError):
-        export(connection, tmp_path / "nowhere" / "c.parquet", KEY, Wanted())
-    assert export(connection, file, KEY, Wanted()).judgments == 3
+        export_judgments(connection, tmp_path / "nowhere" / "c.parquet", KEY, ExportFilter())
+    assert export_judgments(connection, file, KEY, ExportFilter()).judgments == 3
 
 
 @pytest.mark.parametrize("text", ["", "abc", "00" * 32, "zz" * 32, "ab" * 31, "é" * 64, "c2VjcmV0"])
 def test_a_weak_key_is_none(text: str) -> None:
     """A key is 32 random bytes or more; the error never shows what was given."""
     with pytest.raises(UsageError) as refused:
-        key_of(text, where="it")
+        parse_exchange_key(text, where="it")
     assert not text or text not in refused.value.message + refused.value.hint
 
 
@@ -355,5 +361,5 @@ def test_a_key_is_read_from_hex_and_base64() -> None:
 
     raw = bytes(range(40))
     forms = [raw.hex(), base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode().rstrip("=") + "\n"]
-    assert {key_of(form, where="it").id for form in forms} == {ExchangeKey(raw).id}
-    assert raw.hex() not in repr(key_of(forms[0], where="it"))
+    assert {parse_exchange_key(form, where="it").id for form in forms} == {ExchangeKey(raw).id}
+    assert raw.hex() not in repr(parse_exchange_key(forms[0], where="it"))

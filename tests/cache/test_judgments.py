@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cache.conftest import JUDGE, judgments
-from xscore import database
 from xscore.cache.judgments import Judgments
 from xscore.cache.keys import judge_key
-from xscore.errors import StoreDamaged
+from xscore.platform import database
+from xscore.platform.errors import StoreDamaged
 from xscore.records import Judgment
 
 scores = st.floats(0, 1)

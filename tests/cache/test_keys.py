@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.cache.conftest import JUDGE
 from tests.cpu_time import assert_growth
-from xscore.cache.keys import judge_key, normalise, turn_key
+from xscore.cache.keys import judge_key, normalise_turn_text, turn_key
 
 TEMPLATE = """<turn>
 <task>Fix the crash in Store.write when the pack is empty</task>
@@ -58,7 +58,7 @@ def test_two_runs_of_one_command_share_a_key(one: dict[str, object], other: dict
 @given(st.text(), st.text())
 def test_different_tasks_have_different_keys(one: str, other: str) -> None:
     """Two turns share a key exactly when they are the same after normalisation."""
-    assert (turn_key(one) == turn_key(other)) is (normalise(one) == normalise(other))
+    assert (turn_key(one) == turn_key(other)) is (normalise_turn_text(one) == normalise_turn_text(other))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_the_failing_file_stays_in_the_key() -> None:
 @given(st.one_of(st.text(), st.text("/tmp:0123456789.xps()\n at<>-T pytest")))
 def test_normalising_twice_changes_nothing(text: str) -> None:
     """A normalised turn is its own normal form."""
-    assert normalise(normalise(text)) == normalise(text)
+    assert normalise_turn_text(normalise_turn_text(text)) == normalise_turn_text(text)
 
 
 @given(st.text("ab \t\n\r"))
@@ -127,4 +127,4 @@ def test_keys_do_not_drift() -> None:
 )
 def test_long_pastes_are_normalised_in_linear_time(unit: str) -> None:
     """Eight times the text takes about eight times the CPU, whatever it repeats: a paste cannot hang a turn."""
-    assert_growth(lambda times: normalise(unit * times + "x"), small=5_000, large=40_000, at_most=24)
+    assert_growth(lambda times: normalise_turn_text(unit * times + "x"), small=5_000, large=40_000, at_most=24)

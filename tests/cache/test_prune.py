@@ -4,31 +4,31 @@ from sqlite3 import Connection
 
 from tests.cache.conftest import JUDGE, judgments
 from tests.memory.conftest import function
-from xscore import database
 from xscore.cache.judgments import Judgments
-from xscore.cache.prune import Pruned, Sweep, prune
-from xscore.memory import door
+from xscore.cache.prune import PruneOptions, PruneResult, prune_judgments
+from xscore.platform import database
 from xscore.records import Judgment
+from xscore.store import memory_writer
 
 
 def test_only_unreachable_judgments_go(connection: Connection) -> None:
     """Judgments of contents that a memory shows stay; those of edited or removed memories go with their reasons."""
     memory = function()
     with database.transaction(connection):
-        door.put(connection, [memory])
+        memory_writer.put_memories(connection, [memory])
     cache = Judgments(connection)
     cache.write("turn", JUDGE, [Judgment(memory.content_hash, 0.9, "kept"), Judgment("gone", 0.5, "old")])
-    assert prune(connection) == Pruned(unreachable=1, over_cap=0, contents=1)
+    assert prune_judgments(connection) == PruneResult(unreachable=1, over_cap=0, contents=1)
     assert cache.known("turn", JUDGE).keys() == {memory.content_hash}
     assert connection.execute("SELECT text FROM reason").fetchall() == [("kept",)]
-    assert prune(connection) == Pruned(0, 0, 0)
+    assert prune_judgments(connection) == PruneResult(0, 0, 0)
 
 
 def test_over_the_cap_the_turns_longest_unused_go_first(connection: Connection) -> None:
     """Whole turns leave, oldest use first, until the cap holds."""
     memories = [function(f"f{number}") for number in range(10)]
     with database.transaction(connection):
-        door.put(connection, memories)
+        memory_writer.put_memories(connection, memories)
     cache = Judgments(connection)
     for turn in ("old", "older", "fresh"):
         cache.write(turn, JUDGE, [Judgment(memory.content_hash, 0.5) for memory in memories])
@@ -39,14 +39,14 @@ def test_over_the_cap_the_turns_longest_unused_go_first(connection: Connection) 
             " SELECT ?, '', turn_key, judge, '', ?, 'done' FROM query WHERE turn_key = ?",
             (turn, at, turn),
         )
-    assert prune(connection, Sweep(max_judgments=15)).over_cap == 20
+    assert prune_judgments(connection, PruneOptions(max_judgments=15)).over_cap == 20
     assert {turn: len(cache.known(turn, JUDGE)) for turn in used} == {"old": 0, "older": 0, "fresh": 10}
 
 
 def test_an_empty_store_is_swept_too(connection: Connection) -> None:
     """Nothing to sweep is no error, and turns left without judgments are cleared away."""
-    assert prune(connection) == Pruned(0, 0, 0)
+    assert prune_judgments(connection) == PruneResult(0, 0, 0)
     with database.transaction(connection):
-        door.put(connection, [function()])
+        memory_writer.put_memories(connection, [function()])
     Judgments(connection).write("turn", JUDGE, judgments(0, 5))
-    assert prune(connection, Sweep(max_judgments=0)) == Pruned(5, 0, 5)
+    assert prune_judgments(connection, PruneOptions(max_judgments=0)) == PruneResult(5, 0, 5)

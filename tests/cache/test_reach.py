@@ -7,13 +7,13 @@ import pytest
 
 from tests.cache.test_sweep import NOW, judged, remembered
 from tests.memory.conftest import function
-from xscore import database
-from xscore.cache.judgments import insert_under
-from xscore.cache.prune import Pruned, Sweep, preview, prune
+from xscore.cache.judgments import insert_judgments_under
+from xscore.cache.prune import PruneOptions, PruneResult, preview_prune, prune_judgments
 from xscore.cache.stats import cache_stats
-from xscore.errors import UsageError
-from xscore.memory import door
+from xscore.platform import database
+from xscore.platform.errors import UsageError
 from xscore.records import Judgment
+from xscore.store import memory_writer
 
 PARTS = [
     Judgment(f"{number:x}" * 32, 0.5, "", f"w_{str(number) * 16}{rung}") for number, rung in ((1, ""), (2, "/a.0"))
@@ -23,9 +23,9 @@ PARTS = [
 def test_what_was_imported_before_the_index_stays(connection: Connection, path: Path) -> None:
     """Where nothing is indexed a sweep is refused and removes nothing, and none counts as unreachable."""
     judged(connection, "a", [function("f"), function("g")])
-    for sweep in (preview, prune):
+    for sweep in (preview_prune, prune_judgments):
         with pytest.raises(UsageError) as refused:
-            sweep(connection, Sweep(), now=NOW)
+            sweep(connection, PruneOptions(), now=NOW)
         assert "xscore index" in refused.value.hint
     found = cache_stats(connection, path, judge=None, now=NOW)
     assert (found.judgments, found.unreachable, found.is_indexed) == (2, 0, False)
@@ -35,15 +35,15 @@ def test_parts_stay_until_their_memory_is_judged(connection: Connection, path: P
     """Then they are to spare; they are told apart from what was edited, before and after."""
     large = function("large", text="def large():\n" + "    total = total + 1\n" * 500)
     with database.transaction(connection):
-        door.put(connection, [large])
-        insert_under(connection, PARTS, ("a", "j1", 0))
+        memory_writer.put_memories(connection, [large])
+        insert_judgments_under(connection, PARTS, ("a", "j1", 0))
     judged(connection, "a", [*remembered(connection, 1), function("gone")])
     found = cache_stats(connection, path, judge=None, now=NOW)
     assert (found.unreachable, found.parts_needed, found.parts_spare) == (1, 2, 0)
-    assert prune(connection, now=NOW) == Pruned(unreachable=1, over_cap=0, contents=1)
+    assert prune_judgments(connection, now=NOW) == PruneResult(unreachable=1, over_cap=0, contents=1)
     judged(connection, "a", [large])
     found = cache_stats(connection, path, judge=None, now=NOW)
     assert (found.unreachable, found.parts_needed, found.parts_spare) == (0, 0, 2)
-    gone = Pruned(unreachable=0, over_cap=0, contents=2, parts=2)
-    assert (preview(connection, Sweep(), now=NOW).parts, prune(connection, now=NOW)) == (2, gone)
+    gone = PruneResult(unreachable=0, over_cap=0, contents=2, parts=2)
+    assert (preview_prune(connection, PruneOptions(), now=NOW).parts, prune_judgments(connection, now=NOW)) == (2, gone)
     assert gone.judgments == 2 and not gone.reachable

@@ -7,10 +7,10 @@ from sqlite3 import Connection
 import pytest
 
 from tests.cache.conftest import JUDGE, judgments
-from xscore import database
-from xscore.cache.judgments import Judgments, enter_query, known_among
+from xscore.cache.judgments import Judgments, find_or_add_query, known_judgments
 from xscore.cache.keys import judge_key
-from xscore.errors import StoreDamaged
+from xscore.platform import database
+from xscore.platform.errors import StoreDamaged
 from xscore.records import Judgment
 
 FIRST_STORE = Path(database.__file__).parent / "migrations" / "0001_initial.sql"
@@ -55,12 +55,12 @@ def test_some_judgments_are_read_as_carefully_as_all(connection: Connection) -> 
     """Looking a few contents up gives those that are judged, and looks at their seals."""
     Judgments(connection).write("turn", JUDGE, judgments(0, 5))
     names = ("turn", judge_key(JUDGE), 0)
-    query = enter_query(connection, names)
+    query = find_or_add_query(connection, names)
     asked = [one.content_hash for one in judgments(4, 7)]
-    assert known_among(connection, names, query, asked) == {asked[0]: judgments(4, 5)[0]}
+    assert known_judgments(connection, names, query, asked) == {asked[0]: judgments(4, 5)[0]}
     connection.execute("UPDATE judgment SET score = 0.9")
     with pytest.raises(StoreDamaged):
-        known_among(connection, names, query, asked)
+        known_judgments(connection, names, query, asked)
 
 
 def test_zero_has_one_seal(connection: Connection) -> None:

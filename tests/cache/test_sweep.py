@@ -7,14 +7,14 @@ from sqlite3 import Connection
 import pytest
 
 from tests.memory.conftest import function
-from xscore import database
-from xscore.cache import hearsay
-from xscore.cache.judgments import insert_under
-from xscore.cache.prune import Pruned, Sweep, preview, prune, shrink
-from xscore.errors import NothingMatched, UsageError
-from xscore.memory import door
-from xscore.processes import life
+from xscore.cache import judgments
+from xscore.cache.judgments import insert_judgments_under
+from xscore.cache.prune import PruneOptions, PruneResult, preview_prune, prune_judgments, vacuum_store
+from xscore.platform import database
+from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.processes import process_identity
 from xscore.records import Judgment, Memory
+from xscore.store import memory_writer
 
 NOW = 1_000_000_000.0
 DAY = 86_400.0
@@ -24,14 +24,14 @@ def remembered(connection: Connection, count: int) -> list[Memory]:
     """Put functions into the store."""
     memories = [function(f"f{number}") for number in range(count)]
     with database.transaction(connection):
-        door.put(connection, memories)
+        memory_writer.put_memories(connection, memories)
     return memories
 
 
 def judged(connection: Connection, turn_key: str, memories: Iterable[Memory], judge: str = "j1") -> None:
     """Judge memories for a turn."""
     with database.transaction(connection):
-        insert_under(
+        insert_judgments_under(
             connection, [Judgment(memory.content_hash, 0.5, "why") for memory in memories], (turn_key, judge, 0)
         )
 
@@ -41,7 +41,7 @@ def asked(connection: Connection, turn_key: str, at: float, *, judge: str = "j1"
     connection.execute(
         "INSERT INTO turn (id, thread, turn_key, judge, task, moment, started_at, state)"
         " VALUES (?, '', ?, ?, '', json_object('life', ?), ?, ?)",
-        (f"t_{turn_key}{judge}", turn_key, judge, life(), at, state),
+        (f"t_{turn_key}{judge}", turn_key, judge, process_identity(), at, state),
     )
 
 
@@ -76,8 +76,12 @@ def test_old_turns_go_and_those_of_unknown_age_stay(connection: Connection) -> N
         if at is not None:
             asked(connection, turn_key, at)
     asked(connection, "old", NOW - 90 * DAY, judge="j2")
-    sweep = Sweep(unused_since=NOW - 90 * DAY)
-    assert preview(connection, sweep, now=NOW) == prune(connection, sweep, now=NOW) == Pruned(0, 0, 0, unused=3)
+    sweep = PruneOptions(unused_since=NOW - 90 * DAY)
+    assert (
+        preview_prune(connection, sweep, now=NOW)
+        == prune_judgments(connection, sweep, now=NOW)
+        == PruneResult(0, 0, 0, unused=3)
+    )
     assert left(connection) == {("new", "j1"), ("imported", "j1")}
 
 
@@ -86,14 +90,14 @@ def test_a_judge_is_swept_by_name_or_key(connection: Connection) -> None:
     memories = remembered(connection, 2)
     for judge in ("aaaaaaaa11", "aaaaaaaa22", "bb33"):
         judged(connection, "turn", memories, judge)
-    assert prune(connection, Sweep(judges=["aaaaaaaa"]), now=NOW).of_judges == 4
+    assert prune_judgments(connection, PruneOptions(judges=["aaaaaaaa"]), now=NOW).of_judges == 4
     asked(connection, "turn", NOW, judge="bb33")
     connection.execute(
         "INSERT INTO turn_figures (turn_id, command, judge, is_model, candidates, judged, cached, carried, unjudged,"
         " unjudged_by_cause, kept, threshold, scores, index_s, pool_s, cache_s, judge_s, select_s, primary_s, total_s)"
         " VALUES ('t_turnbb33', 'ask', 'openai:m', 1, 2, 2, 0, 0, 0, '{}', 0, 0.7, '[]', 0, 0, 0, 0, 0, 0, 0)"
     )
-    assert prune(connection, Sweep(judges=["openai:m"]), now=NOW).of_judges == 2
+    assert prune_judgments(connection, PruneOptions(judges=["openai:m"]), now=NOW).of_judges == 2
     assert left(connection) == set()
 
 
@@ -104,7 +108,7 @@ def test_a_slip_of_the_hand_names_no_judge(connection: Connection, judge: str, e
     """Less than eight characters of a key would name many, and what names none is said; nothing goes."""
     judged(connection, "turn", remembered(connection, 1), "aaaaaaaa11")
     with pytest.raises(error):
-        prune(connection, Sweep(judges=[judge]), now=NOW)
+        prune_judgments(connection, PruneOptions(judges=[judge]), now=NOW)
     assert left(connection) == {("turn", "aaaaaaaa11")}
 
 
@@ -117,7 +121,7 @@ def test_what_begins_during_the_sweep_stays(connection: Connection) -> None:
     connection.execute(
         "CREATE TRIGGER another_process AFTER DELETE ON judgment BEGIN UPDATE turn SET state = 'running'; END"
     )
-    done = prune(connection, Sweep(max_judgments=0), now=NOW)
+    done = prune_judgments(connection, PruneOptions(max_judgments=0), now=NOW)
     assert (done.over_cap, done.needed_now) == (2, 2)
     assert left(connection) == {("second", "j1")}
 
@@ -130,9 +134,9 @@ def test_what_is_under_way_stays(connection: Connection) -> None:
     asked(connection, "running", NOW - 100 * DAY, state="running")
     job(connection, "job")
     job(connection, "ended", ended_at=6.0)
-    sweep = Sweep(max_judgments=0, unused_since=NOW, judges=["openai:m"])
-    foreseen = preview(connection, sweep, now=NOW)
-    assert foreseen == prune(connection, sweep, now=NOW)
+    sweep = PruneOptions(max_judgments=0, unused_since=NOW, judges=["openai:m"])
+    foreseen = preview_prune(connection, sweep, now=NOW)
+    assert foreseen == prune_judgments(connection, sweep, now=NOW)
     assert (foreseen.needed_now, foreseen.of_judges, foreseen.unreachable) == (6, 4, 2)
     assert left(connection) == {("running", "j1"), ("job", "j1")}
 
@@ -141,9 +145,9 @@ def test_a_turn_whose_process_is_gone_is_not_under_way(connection: Connection) -
     """A killed turn holds nothing back for ever."""
     judged(connection, "killed", remembered(connection, 1))
     asked(connection, "killed", NOW - DAY, state="running")
-    gone = life().replace(str(os.getpid()), "4194304", 1)
+    gone = process_identity().replace(str(os.getpid()), "4194304", 1)
     connection.execute("UPDATE turn SET moment = json_object('life', ?)", (gone,))
-    assert prune(connection, Sweep(max_judgments=0), now=NOW).over_cap == 1
+    assert prune_judgments(connection, PruneOptions(max_judgments=0), now=NOW).over_cap == 1
 
 
 def test_a_preview_removes_nothing_and_foresees_the_sweep(connection: Connection) -> None:
@@ -152,13 +156,13 @@ def test_a_preview_removes_nothing_and_foresees_the_sweep(connection: Connection
     for turn_key in ("a", "b", "c"):
         judged(connection, turn_key, [*memories, function("x"), function("y")])
     with database.transaction(connection):
-        hearsay.keep(connection, ("a", "j2", 0), [("0" * 32, 0.5)])
-    for sweep in (Sweep(max_judgments=100), Sweep(max_judgments=5)):
+        judgments.keep_untrusted(connection, ("a", "j2", 0), [("0" * 32, 0.5)])
+    for sweep in (PruneOptions(max_judgments=100), PruneOptions(max_judgments=5)):
         before = connection.total_changes
-        foreseen = preview(connection, sweep, now=NOW)
+        foreseen = preview_prune(connection, sweep, now=NOW)
         assert connection.total_changes == before
-        assert prune(connection, sweep, now=NOW) == foreseen
-    assert left(connection) == {("c", "j1")} and hearsay.count(connection) == 0
+        assert prune_judgments(connection, sweep, now=NOW) == foreseen
+    assert left(connection) == {("c", "j1")} and judgments.count_untrusted(connection) == 0
 
 
 def test_a_shrunk_file_is_smaller(connection: Connection) -> None:
@@ -167,13 +171,19 @@ def test_a_shrunk_file_is_smaller(connection: Connection) -> None:
     remembered(connection, 1)
     for turn in range(20):
         with database.transaction(connection):
-            insert_under(connection, [Judgment(f"{n:032x}", 0.5, "why " * 9) for n in range(500)], (f"{turn}", "j", 0))
-    prune(connection, now=NOW)
+            insert_judgments_under(
+                connection, [Judgment(f"{n:032x}", 0.5, "why " * 9) for n in range(500)], (f"{turn}", "j", 0)
+            )
+    prune_judgments(connection, now=NOW)
     before = connection.execute(pages).fetchone()[0]
-    shrink(connection)
+    vacuum_store(connection)
     assert connection.execute(pages).fetchone()[0] < before / 3
 
 
 def test_a_store_without_judgments_is_swept(connection: Connection) -> None:
     """Nothing to do is no error."""
-    assert preview(connection, Sweep(), now=NOW) == prune(connection, Sweep(), now=NOW) == Pruned(0, 0, 0)
+    assert (
+        preview_prune(connection, PruneOptions(), now=NOW)
+        == prune_judgments(connection, PruneOptions(), now=NOW)
+        == PruneResult(0, 0, 0)
+    )

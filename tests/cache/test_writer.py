@@ -15,16 +15,16 @@ from sqlite3 import Connection
 import pytest
 
 from tests.cache.conftest import JUDGE, judgments
-from xscore import database
 from xscore.cache.group_commit import GroupCommit
+from xscore.cache.judgment_store import JudgmentWriter
 from xscore.cache.judgments import Judgments
-from xscore.cache.writer import JudgmentWriter
-from xscore.errors import StoreError
+from xscore.platform import database
+from xscore.platform.errors import StoreError
 
 ACKNOWLEDGING = """
 import asyncio, pathlib, sys
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.writer import JudgmentWriter
+from xscore.cache.judgment_store import JudgmentWriter
 from xscore.records import JudgeIdentity, Judgment
 JUDGE = JudgeIdentity("openai", "api.openai.com", "m", "low", "judge-2", "memory_first", True)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from xscore.cli.failures import exit_code_of
-from xscore.cli.main import xscore as front_door
+from xscore.cli.failures import run_and_report
+from xscore.cli.main import xscore_command as front_door
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -55,7 +55,7 @@ def inside(own_home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captur
             patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8"))
             for name, value in (environ or {}).items():
                 patch.setenv(name, value)
-            code = exit_code_of(work, arguments)
+            code = run_and_report(work, arguments)
         out, err = capfd.readouterr()
         return subprocess.CompletedProcess(arguments, code, out, err)
 

@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from tests import receipts
-from xscore.cli import answer_page
+from xscore.cli import answer_text
 from xscore.records import (
     Boost,
     ConcurrencyStep,
@@ -61,21 +61,27 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_page(snapshot: SnapshotAssertion) -> None:
     """Score, place, name, reason and boosts of each; what came close; one cost line."""
-    parts = [answer_page.selection(ANSWER), answer_page.near_misses(ANSWER), answer_page.cost_line(ANSWER)]
+    parts = [
+        answer_text.render_selection(ANSWER),
+        answer_text.render_near_misses(ANSWER),
+        answer_text.render_cost_line(ANSWER),
+    ]
     assert "\n".join(parts) == snapshot
 
 
 def test_unpriced_is_not_free() -> None:
     """A call without a known price makes the turn unpriced; the lexical judge alone is $0 and says what it is."""
     unpriced = replace(ANSWER, judge_usage=replace(ANSWER.judge_usage, cost_usd=None))
-    assert "unpriced" in answer_page.cost_line(unpriced) and "$" not in answer_page.cost_line(unpriced)
+    assert "unpriced" in answer_text.render_cost_line(unpriced) and "$" not in answer_text.render_cost_line(unpriced)
     lexical = replace(ANSWER, judge=replace(ANSWER.judge, is_model=False), judge_usage=StageUsage())
-    assert "no model judged · $0 · 3.2 s" in answer_page.cost_line(lexical)
+    assert "no model judged · $0 · 3.2 s" in answer_text.render_cost_line(lexical)
 
 
 def line_of(**usage: Any) -> str:
     """Return the cost line of a turn whose judging is changed so."""
-    return click.unstyle(answer_page.cost_line(replace(ANSWER, judge_usage=replace(ANSWER.judge_usage, **usage))))
+    return click.unstyle(
+        answer_text.render_cost_line(replace(ANSWER, judge_usage=replace(ANSWER.judge_usage, **usage)))
+    )
 
 
 def test_the_line_of_a_turn_names_tokens_by_kind() -> None:
@@ -100,13 +106,13 @@ def test_only_what_no_host_counted_is_marked_as_an_estimate() -> None:
     assert " · $0.011 · " in line_of()
     assert " · ~$0.011 · " in line_of(estimated=True)
     probe = StageUsage(calls=1, attempts=1, cost_usd=Decimal("0.001"), estimated=True)
-    assert "~$0.012" in answer_page.cost_line(replace(ANSWER, probe_usage=probe))
+    assert "~$0.012" in answer_text.render_cost_line(replace(ANSWER, probe_usage=probe))
     assert " · $0 · " in line_of(cost_usd=Decimal(0), estimated=True)
 
 
 def test_nothing_chosen() -> None:
     """Nothing above the threshold is said plainly, with the nearest and with ways on."""
-    page = answer_page.selection(replace(ANSWER, selected=()))
+    page = answer_text.render_selection(replace(ANSWER, selected=()))
     assert page.startswith("Nothing was chosen: none of 812 judged memories reached 0.7.")
     assert "Judgments.known" in page and "--threshold" in page and "--file" in page
 
@@ -114,9 +120,9 @@ def test_nothing_chosen() -> None:
 def test_nothing_judged() -> None:
     """Nothing judged, and nothing there to judge, are said differently from nothing chosen."""
     stopped = replace(ANSWER, selected=(), near_misses=(), coverage=Coverage(812, 0, 0, 0, 812))
-    assert answer_page.selection(stopped) == "Nothing was chosen: nothing was judged."
+    assert answer_text.render_selection(stopped) == "Nothing was chosen: nothing was judged."
     empty = replace(stopped, coverage=Coverage(0, 0, 0, 0, 0))
-    assert "no memories here" in answer_page.selection(empty)
+    assert "no memories here" in answer_text.render_selection(empty)
 
 
 def test_unjudged_are_counted_by_cause() -> None:
@@ -124,9 +130,9 @@ def test_unjudged_are_counted_by_cause() -> None:
     partial = replace(
         ANSWER, coverage=Coverage(812, 31, 771, 0, 10), unjudged=UnjudgedAccount({"refused": 2, "budget": 8}, ())
     )
-    assert "10 candidates of 812 unjudged (8 budget, 2 refused)" in answer_page.unjudged(partial)
-    assert f"`xscore continue {partial.turn_id}` judges the rest" in answer_page.unjudged(partial)
-    assert answer_page.unjudged(ANSWER) == ""
+    assert "10 candidates of 812 unjudged (8 budget, 2 refused)" in answer_text.render_unjudged(partial)
+    assert f"`xscore continue {partial.turn_id}` judges the rest" in answer_text.render_unjudged(partial)
+    assert answer_text.render_unjudged(ANSWER) == ""
 
 
 def test_what_went_wrong_is_said_once() -> None:
@@ -134,7 +140,7 @@ def test_what_went_wrong_is_said_once() -> None:
     sample = tuple(
         UnjudgedSample(f"m_{n}", "a.py", "f", "provider", "host:1 answered 401:\x1b[1m no") for n in range(9)
     )
-    page = answer_page.unjudged(
+    page = answer_text.render_unjudged(
         replace(ANSWER, coverage=Coverage(9, 0, 0, 0, 9), unjudged=UnjudgedAccount({"provider": 9}, sample))
     )
     assert page.count("host:1 answered 401") == 1
@@ -144,7 +150,7 @@ def test_what_went_wrong_is_said_once() -> None:
 def test_beyond_k_is_another_hint() -> None:
     """A near miss that reached the threshold asks for a larger K, not for a lower threshold."""
     beyond = replace(ANSWER, near_misses=(replace(MISS, score=0.8),))
-    assert "raise --top-k" in answer_page.near_misses(beyond)
+    assert "raise --top-k" in answer_text.render_near_misses(beyond)
 
 
 def test_traffic_is_told_in_lines() -> None:
@@ -155,25 +161,25 @@ def test_traffic_is_told_in_lines() -> None:
         ConcurrencyStep(3.1, 25, "rate_limited"),
     )
     answer = replace(ANSWER, traffic=Traffic(RateLimits(500, None, 200_000), steps))
-    assert click.unstyle(answer_page.traffic(answer)) == (
+    assert click.unstyle(answer_text.render_traffic(answer)) == (
         "h allows 500 requests, 200,000 input tokens a minute\n"
         "calls in flight: 16 from 0.0 s (start), 32 from 1.2 s (doubled), 25 from 3.1 s (rate limited)"
     )
-    assert answer_page.traffic(ANSWER) == ""
+    assert answer_text.render_traffic(ANSWER) == ""
 
 
 def test_a_probe_is_in_the_sum() -> None:
     """What it took to find out about the host, and to embed, is in the calls and dollars of the turn."""
     probe = StageUsage(calls=1, attempts=1, usage=Usage(input_tokens=600, output_tokens=20), cost_usd=Decimal("0.5"))
-    with_probe = click.unstyle(answer_page.cost_line(replace(ANSWER, probe_usage=probe)))
+    with_probe = click.unstyle(answer_text.render_cost_line(replace(ANSWER, probe_usage=probe)))
     assert f"{ANSWER.judge_usage.calls + 1} calls" in with_probe and "$0.5" in with_probe
-    embedded = click.unstyle(answer_page.cost_line(replace(ANSWER, embed_usage=probe)))
+    embedded = click.unstyle(answer_text.render_cost_line(replace(ANSWER, embed_usage=probe)))
     assert embedded == with_probe
 
 
 def test_hostile_names_are_harmless() -> None:
     """A path, name or reason out of a repository cannot drive the terminal."""
     hostile = replace(WRITE, path="a\x1b[2J.py", entity="f\u202e", reason="x\ny\x07")
-    page = answer_page.selection(replace(ANSWER, selected=(hostile,), near_misses=(hostile,)))
+    page = answer_text.render_selection(replace(ANSWER, selected=(hostile,), near_misses=(hostile,)))
     assert "\x1b" not in page and "\u202e" not in page and "\x07" not in page
     assert len(page.splitlines()) == 2

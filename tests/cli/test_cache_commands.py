@@ -19,11 +19,11 @@ from tests.conftest import git
 from tests.pipeline.conftest import FILES
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore import database
-from xscore.cache.exchange_key import ExchangeKey
-from xscore.cache.exporting import Wanted, export
-from xscore.cache.judgments import insert_under
-from xscore.paths import STORE_DIR, STORE_FILE
+from xscore.cache.judgments import insert_judgments_under
+from xscore.extensions.exchange.cache_files import ExportFilter, export_judgments
+from xscore.extensions.exchange.cache_signature import ExchangeKey
+from xscore.platform import database
+from xscore.platform.paths import STORE_DIR, STORE_FILE
 from xscore.records import Judgment
 
 TASK = "the discount of total is taken twice"
@@ -120,8 +120,8 @@ def test_hearsay_orders_work_and_never_scores(
         favourite = connection.execute("SELECT content_hash FROM memory WHERE path = 'pyproject.toml'").fetchone()[0]
         connection.execute("DELETE FROM judgment")
         with database.transaction(connection):
-            insert_under(connection, [Judgment(favourite, 1.0)], (turn_key, judge, 0))
-        export(connection, Path(file), ExchangeKey(bytes(range(1, 33))), Wanted())
+            insert_judgments_under(connection, [Judgment(favourite, 1.0)], (turn_key, judge, 0))
+        export_judgments(connection, Path(file), ExchangeKey(bytes(range(1, 33))), ExportFilter())
     connection.close()
     refused = two.run("cache", "import", file, code=6)
     assert "another key" in refused.stderr and "--untrusted" in refused.stderr
@@ -234,8 +234,8 @@ def big_export(folder: Path, count: int) -> Path:
     for turn in range(10):
         found = [Judgment(f"{number:032x}", number % 101 / 100) for number in range(count // 10)]
         with database.transaction(connection):
-            insert_under(connection, found, (f"{turn:032x}", "b" * 32, 0))
-    export(connection, folder / "big.parquet", ExchangeKey(bytes.fromhex(KEY)), Wanted())
+            insert_judgments_under(connection, found, (f"{turn:032x}", "b" * 32, 0))
+    export_judgments(connection, folder / "big.parquet", ExchangeKey(bytes.fromhex(KEY)), ExportFilter())
     connection.close()
     return folder / "big.parquet"
 

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from tests.cli.conftest import Run
-from xscore.cli.config import masked
-from xscore.settings import all_names
+from xscore.cli.config import mask_key
+from xscore.settings import setting_names
 
 KEY = "sk-test-0123456789abcdef"
 
@@ -15,7 +15,7 @@ def test_origins(xscore: Run, tmp_path: Path) -> None:
     (tmp_path / ".xscore.toml").write_text("[selection]\ntop_k = 7\n")
     done = xscore("config", "show", "--origin", "--json", cwd=tmp_path, environ={"XSCORE_JUDGE_RPM": "50"})
     shown = {setting["name"]: setting for setting in json.loads(done.stdout)["settings"]}
-    assert set(shown) == set(all_names())
+    assert set(shown) == set(setting_names())
     assert shown["selection.top_k"] == {"name": "selection.top_k", "value": "7", "origin": ".xscore.toml"}
     assert shown["judge.rpm"]["origin"] == "environment XSCORE_JUDGE_RPM"
     assert shown["selection.threshold"]["origin"] == "default"
@@ -31,7 +31,7 @@ def test_a_key_is_masked(xscore: Run, tmp_path: Path) -> None:
 
 def test_short_keys_show_nothing() -> None:
     """A key so short that its end would give it away shows nothing of itself."""
-    assert (masked(""), masked("abcdef"), masked(KEY)) == ("", "…", "…cdef")
+    assert (mask_key(""), mask_key("abcdef"), mask_key(KEY)) == ("", "…", "…cdef")
 
 
 def test_what_a_repository_may_not_set(xscore: Run, tmp_path: Path) -> None:
@@ -54,5 +54,5 @@ def test_a_misspelt_setting_is_an_error(xscore: Run, tmp_path: Path) -> None:
 def test_plain_text_has_no_control_characters(xscore: Run, tmp_path: Path) -> None:
     """Through a pipe the listing is plain, one setting a line."""
     lines = xscore("config", "show", cwd=tmp_path).stdout.splitlines()
-    assert len(lines) == len(all_names())
+    assert len(lines) == len(setting_names())
     assert not any("\x1b" in line for line in lines)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from xscore.cli.failures import EXIT_CODES
-from xscore.cli.main import xscore as front_door
+from xscore.cli.main import xscore_command as front_door
 
 NAMES = [
     ("memory", "show", "m_nope"),

@@ -9,9 +9,9 @@ import click
 import pytest
 
 from tests.cli.conftest import Run
-from xscore.cli.failures import EXIT_CODES, exit_code_of
-from xscore.cli.reference import errors
-from xscore.errors import BudgetExhausted, StoreDamaged, XscoreError
+from xscore.cli.failures import EXIT_CODES, run_and_report
+from xscore.cli.reference import all_errors
+from xscore.platform.errors import BudgetExhausted, StoreDamaged, XscoreError
 
 
 def raising(error: BaseException) -> Callable[[], object]:
@@ -23,17 +23,17 @@ def raising(error: BaseException) -> Callable[[], object]:
     return work
 
 
-@pytest.mark.parametrize("kind", errors(), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", all_errors(), ids=lambda kind: kind.__name__)
 def test_every_error_ends_with_its_own_code(kind: type[XscoreError], capsys: pytest.CaptureFixture[str]) -> None:
     """An error of the tree ends the process with its exit code, which the table knows."""
-    assert exit_code_of(raising(kind("it broke", hint="mend it")), []) == kind.exit_code
+    assert run_and_report(raising(kind("it broke", hint="mend it")), []) == kind.exit_code
     assert kind.exit_code in EXIT_CODES
     assert "it broke" in capsys.readouterr().err
 
 
 def test_error_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     """Under --json an error is one object on stdout and nothing on stderr."""
-    code = exit_code_of(raising(StoreDamaged("page 3 is torn", hint="rebuild it")), ["ask", "x", "--json"])
+    code = run_and_report(raising(StoreDamaged("page 3 is torn", hint="rebuild it")), ["ask", "x", "--json"])
     out, err = capsys.readouterr()
     assert json.loads(out) == {
         "schema": 1,
@@ -45,28 +45,28 @@ def test_error_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_error_inside_a_group_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     """An error that a task group wrapped still speaks for itself."""
     group = ExceptionGroup("tasks", [ExceptionGroup("inner", [BudgetExhausted("the cap is near")])])
-    assert exit_code_of(raising(group), []) == 4
+    assert run_and_report(raising(group), []) == 4
     assert "the cap is near" in capsys.readouterr().err
 
 
 def test_a_bug_is_one_line_without_verbose(capsys: pytest.CaptureFixture[str]) -> None:
     """An unknown exception ends with 70, is called a bug, and shows its traceback only under --verbose."""
-    assert exit_code_of(raising(KeyError("x")), []) == 70
+    assert run_and_report(raising(KeyError("x")), []) == 70
     assert "Traceback" not in (quiet := capsys.readouterr().err) and "--verbose" in quiet
-    assert exit_code_of(raising(KeyError("x")), ["--verbose"]) == 70
+    assert run_and_report(raising(KeyError("x")), ["--verbose"]) == 70
     assert "Traceback" in capsys.readouterr().err
 
 
 def test_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
     """Ctrl-C ends with 130 and says how to go on."""
-    assert exit_code_of(raising(KeyboardInterrupt()), []) == 130
-    assert exit_code_of(raising(click.exceptions.Abort()), []) == 130
+    assert run_and_report(raising(KeyboardInterrupt()), []) == 130
+    assert run_and_report(raising(click.exceptions.Abort()), []) == 130
     assert "run the same command again" in capsys.readouterr().err
 
 
 def test_a_message_cannot_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """Escape sequences inside a message (a path out of a repository) are shown, not obeyed."""
-    exit_code_of(raising(StoreDamaged("bad \x1b[2Jname")), [])
+    run_and_report(raising(StoreDamaged("bad \x1b[2Jname")), [])
     assert "bad \\x1b[2Jname" in capsys.readouterr().err
 
 

@@ -57,11 +57,12 @@ def test_graph_without_an_index_says_so(make_repo: MakeRepo, xscore: Run) -> Non
 
 def test_audit_ends_with_one_where_something_needs_doing(make_repo: MakeRepo, xscore: Run) -> None:
     """Clean is 0; a stale memory is named with its citation, and the exit code is 1."""
-    from xscore import database
-    from xscore.memory import door, evidence
-    from xscore.memory.store import Store
-    from xscore.paths import find_root, user_data_dir
-    from xscore.records import Kind, Layer, Source
+    from xscore.platform import database
+    from xscore.platform.paths import find_root, user_data_dir
+    from xscore.records import Kind, Layer, MemorySource
+    from xscore.store import evidence, memory_writer
+    from xscore.store.citations import parse_citation
+    from xscore.store.store import Store
 
     root = indexed(make_repo, xscore)
     clean = xscore("memory", "audit", "--json", cwd=root)
@@ -70,18 +71,18 @@ def test_audit_ends_with_one_where_something_needs_doing(make_repo: MakeRepo, xs
         {"schema": 1, "findings": [], "looked_at": 0, "is_clean": True},
     )
     with Store.open(find_root(root), user_data_dir=user_data_dir(None)) as store:
-        made, _ = door.make(
+        made, _ = memory_writer.make_memory(
             layer=Layer.GOVERNANCE,
             kind=Kind.DECISION,
             title="Sum \x1b[31mplainly",
             text="We sum plainly.",
             entity="Sum plainly",
-            source=Source.EXPLICIT,
+            source=MemorySource.EXPLICIT,
             updated_at=2e9,
         )
         with database.transaction(store.connection):
-            door.put(store.connection, [made])
-            evidence.attach(store.connection, made.id, [evidence.cite(store.root, "shop/prices.py:1-2")])
+            memory_writer.put_memories(store.connection, [made])
+            evidence.attach_citations(store.connection, made.id, [parse_citation(store.root, "shop/prices.py:1-2")])
     (root / "shop/prices.py").write_text("def total(lines):\n    return 0\n")
     done = xscore("memory", "audit", cwd=root)
     assert done.returncode == 1

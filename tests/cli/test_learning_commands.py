@@ -8,11 +8,11 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.learning.conftest import made, preference
-from xscore import database
-from xscore.memory import door, observations
-from xscore.memory.store import Store
-from xscore.paths import find_root, user_data_dir
+from xscore.platform import database
+from xscore.platform.paths import find_root, user_data_dir
 from xscore.records import Kind, Memory, Observation
+from xscore.store import lookup, memory_writer
+from xscore.store.store import Store
 
 DAY = 86_400.0
 
@@ -29,7 +29,7 @@ def put(here: Path, *memories: Memory) -> None:
     with Store.open(find_root(here), user_data_dir=user_data_dir(None)) as store:
         for memory in memories:
             with database.transaction(store.home_of(memory.layer)) as connection:
-                door.put(connection, [memory])
+                memory_writer.put_memories(connection, [memory])
 
 
 def fresh(text: str, **more: object) -> Memory:
@@ -117,9 +117,9 @@ def test_a_suggestion_counts_projects_and_no_clicks(xscore: Run, here: Path) -> 
         user = store.home_of(orm.layer)
         with database.transaction(user):
             for project in ("a", "b"):
-                observations.see_project(user, project, now=1.0)
+                lookup.record_project(user, project, now=1.0)
                 seen = [Observation(project, key, "tech_stack", "prisma", 1.0) for key in ("orm", "stack.orm")]
-                observations.observe(user, seen)
+                lookup.record_observations(user, seen)
     for _ in range(3):
         xscore("memory", "feedback", orm.id, "accept", cwd=here)
     assert "in 2 projects" in xscore("memory", "suggest", cwd=here).stdout

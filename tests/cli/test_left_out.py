@@ -7,9 +7,9 @@ import pytest
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
 from tests.sessions.session_writers import ClaudeLog
-from xscore.cli.left_out import left_out
-from xscore.memory import door
-from xscore.records import Kind, Layer, Source
+from xscore.cli.memory_text import describe_redactions
+from xscore.records import Kind, Layer, MemorySource
+from xscore.store import memory_writer
 
 KEY = "ghp_" + "aB3dE5gH7jK9mN1pQ2sT4vW6xY8zC0eF5hJ7"
 MAIL = "jo.smith@acme-corp.io"
@@ -39,17 +39,17 @@ def test_each_place_counts_once_and_has_its_name(
 
 def test_a_title_made_of_the_text_is_no_other_place() -> None:
     """P01: what is redacted in both is counted in the text; it is redacted in both."""
-    memory, count = door.make(
+    memory, count = memory_writer.make_memory(
         layer=Layer.PROJECT,
         kind=Kind.CONTEXT,
         title=f"mail {MAIL}",
         text=f"Task: mail {MAIL}",
-        source=Source.IMPORT,
+        source=MemorySource.IMPORT,
         updated_at=1.0,
     )
     assert count == 1
     assert memory.title == "mail <PII:email>" and MAIL not in memory.text
-    assert left_out(count, of=memory) == "1 e-mail address left out"
+    assert describe_redactions(count, of=memory) == "1 e-mail address left out"
 
 
 def test_an_imported_question_counts_once(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:

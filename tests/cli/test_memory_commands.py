@@ -8,10 +8,10 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
-from xscore.memory.remembering import remember
-from xscore.memory.store import Store
-from xscore.paths import find_root, user_data_dir
+from xscore.platform.paths import find_root, user_data_dir
 from xscore.records import Kind, Statement
+from xscore.store.remembering import remember
+from xscore.store.store import Store
 
 WEIGHED = (Kind.DECISION, Kind.TODO, Kind.CONTEXT)
 SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"

@@ -13,11 +13,11 @@ from tests.cli.conftest import Run
 from tests.memory.conftest import function
 from tests.memory.test_erasure import put, raw, said
 from tests.memory.test_erasure_proof import reading
-from xscore.memory.observations import noted_in, observe, see_project
-from xscore.memory.store import Store
-from xscore.memory.user_store import path_in
-from xscore.paths import find_root, user_data_dir
+from xscore.platform.paths import find_root, user_data_dir
 from xscore.records import Kind, Layer, Memory, Observation
+from xscore.store.lookup import count_observations, record_observations, record_project
+from xscore.store.opening import user_store_path
+from xscore.store.store import Store
 
 TEXT = "The heron keeps the ochre ledger of everyone"
 
@@ -105,7 +105,7 @@ def test_several_options_never_widen_a_wipe(
 
 def test_a_user_store_that_cannot_be_read_is_no_empty_one(inside: Run, tmp_path: Path, kept: list[Memory]) -> None:
     """P06: where the user's own memories may be meant and cannot be read, wipe and list say so (exit 6)."""
-    path_in(user_data_dir(None)).write_bytes(b"no database" * 1000)
+    user_store_path(user_data_dir(None)).write_bytes(b"no database" * 1000)
     for command in (("wipe", "--layer", "user", "--yes"), ("wipe", "--kind", "preference", "--yes")):
         assert inside("memory", *command, cwd=tmp_path).returncode == 6
     assert inside("memory", "list", "--layer", "user", cwd=tmp_path).returncode == 6
@@ -160,9 +160,9 @@ def test_wiping_ones_own_layer_takes_what_projects_noted(inside: Run, tmp_path: 
         user = store.user_connection(make=True)
         assert user is not None
         for project in ("gone", "here"):
-            see_project(user, project, now=1.0)
-            observe(user, [Observation(project, "indent", "preference", value, 1.0)])
-    own = path_in(user_data_dir(None))
+            record_project(user, project, now=1.0)
+            record_observations(user, [Observation(project, "indent", "preference", value, 1.0)])
+    own = user_store_path(user_data_dir(None))
     looked = inside("memory", "wipe", "--scope", "user", "--dry-run", "--json", cwd=tmp_path)
     assert (looked.returncode, json.loads(looked.stdout)["observations"]) == (0, 2)
     assert b"crimson otter" in raw(own.parent)
@@ -171,7 +171,7 @@ def test_wiping_ones_own_layer_takes_what_projects_noted(inside: Run, tmp_path: 
     assert b"crimson otter" not in raw(own.parent)
     with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
         user = store.user_connection()
-        assert user is not None and noted_in(user) == 0
+        assert user is not None and count_observations(user) == 0
     assert inside("memory", "wipe", "--scope", "user", "--yes", cwd=tmp_path).returncode == 1
 
 
@@ -182,9 +182,9 @@ def test_wiping_a_part_of_ones_own_layer_leaves_what_projects_noted(
     with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
         user = store.user_connection()
         assert user is not None
-        see_project(user, "p", now=1.0)
-        observe(user, [Observation("p", "other", "preference", "quite another thing", 1.0)])
+        record_project(user, "p", now=1.0)
+        record_observations(user, [Observation("p", "other", "preference", "quite another thing", 1.0)])
     assert inside("memory", "wipe", "--scope", "user", "--kind", "convention", "--yes", cwd=tmp_path).returncode == 0
     with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
         user = store.user_connection()
-        assert user is not None and noted_in(user) == 1
+        assert user is not None and count_observations(user) == 1

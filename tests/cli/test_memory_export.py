@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from xscore.cli.private_file import write_private
-from xscore.errors import UsageError
+from xscore.extensions.exchange.commands import write_private
+from xscore.platform.errors import UsageError
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
-from xscore.memory.remembering import remember
-from xscore.memory.store import Store
-from xscore.paths import find_root, user_data_dir
+from xscore.platform.paths import find_root, user_data_dir
 from xscore.records import Kind, Statement
+from xscore.store.remembering import remember
+from xscore.store.store import Store
 
 
 def full(make_repo: MakeRepo, count: int) -> Path:

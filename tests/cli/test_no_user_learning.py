@@ -10,11 +10,11 @@ from tests.cli.test_commands import FILES, SCRIPT, TASK, script_flags
 from tests.conftest import MakeRepo
 from tests.memory.test_erasure import raw
 from xscore.cli import reference
-from xscore.memory.remembering import remember
-from xscore.memory.store import Store
-from xscore.memory.user_store import path_in
-from xscore.paths import find_root, user_data_dir
+from xscore.platform.paths import find_root, user_data_dir
 from xscore.records import Kind, Statement
+from xscore.store.opening import user_store_path
+from xscore.store.remembering import remember
+from xscore.store.store import Store
 
 OPENED: list[str] = []
 """Every file that this process opened; a store that cannot be read is passed over by some, and would not show."""
@@ -25,7 +25,7 @@ POISON = b"this is no database, and to open it would be an error" * 100
 @pytest.fixture
 def poisoned(own_home: Path) -> Path:
     """Put a file that no store can be into the place of the user's."""
-    path = path_in(user_data_dir(None))
+    path = user_store_path(user_data_dir(None))
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.write_bytes(POISON)
     return path
@@ -64,7 +64,7 @@ def commands() -> list[str]:
     """Name every command of the catalogue that takes the flag."""
     offered = (
         (name.removeprefix("xscore "), {option for parameter in command.params for option in parameter.opts})
-        for name, command in reference.commands()
+        for name, command in reference.all_commands()
     )
     return [name for name, options in offered if "--no-user-learning" in options]
 

@@ -152,8 +152,8 @@ def test_the_job_for_ci_judges_and_keeps_its_store(machine: Machine, server: Ope
 
 def test_the_list_in_the_manual_is_a_list(machine: Machine, tmp_path: Path) -> None:
     """Its lines are taken as they stand."""
-    from xscore.offline.questions_file import parse
+    from xscore.pipeline.question_list import parse_questions_file
 
-    found = parse(block("json").encode(), "docs/offline.md")
+    found = parse_questions_file(block("json").encode(), "docs/offline.md")
     assert [one.id for one in found.all] == ["money", "login"]
     assert json.loads(block("json").splitlines()[1])["file"] == found.all[1].file

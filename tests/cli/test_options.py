@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from click import BadParameter
 
-from xscore.cli.options import KEEPING, OVERRIDES, Flags
-from xscore.cli.spans import Stretch
-from xscore.errors import UsageError
-from xscore.settings import all_names, load
+from xscore.cli.options import OVERRIDES, SELECTION, Flags, PeriodType
+from xscore.platform.errors import UsageError
+from xscore.settings import load_settings, setting_names
 
 BARE: dict[str, object] = {"file": None, "errors": None, "recent": (), "path": (), "kind": (), "layer": ()}
 
@@ -22,19 +21,21 @@ def flags(**given: object) -> Flags:
 
 def test_every_override_names_a_setting() -> None:
     """Each flag that overrides names settings that exist."""
-    assert {name for names in OVERRIDES.values() for name in names} <= set(all_names())
+    assert {name for names in OVERRIDES.values() for name in names} <= set(setting_names())
 
 
 def test_threshold_speaks_of_whichever_judge() -> None:
     """`--threshold` sets the threshold of the model and of the lexical judge."""
-    loaded = load(repo_root=None, user_file=None, environ={}, flags=flags(threshold=0.25).overrides)
+    loaded = load_settings(repo_root=None, user_file=None, environ={}, flags=flags(threshold=0.25).overrides)
     assert (loaded.settings.selection.threshold, loaded.settings.selection.lexical_threshold) == (0.25, 0.25)
     assert loaded.origins["selection.threshold"] == "flag"
 
 
 def test_flags_not_given_change_nothing() -> None:
     """Without flags every setting keeps its default."""
-    loaded = load(repo_root=None, user_file=None, environ={}, flags=flags(**dict.fromkeys(KEEPING)).overrides)
+    loaded = load_settings(
+        repo_root=None, user_file=None, environ={}, flags=flags(**dict.fromkeys(SELECTION)).overrides
+    )
     assert set(loaded.origins.values()) == {"default"}
 
 
@@ -44,14 +45,14 @@ def test_flags_not_given_change_nothing() -> None:
 )
 def test_a_stretch_of_time(given: str, seconds: int) -> None:
     """Whole numbers of seconds, minutes, hours, days, weeks."""
-    assert Stretch().convert(given, None, None) == seconds
+    assert PeriodType().convert(given, None, None) == seconds
 
 
 @pytest.mark.parametrize("given", ["", "7", "d", "0d", "-1d", "1.5h", "1y", "9999999s", "٣d", "1h30m"])
 def test_no_stretch_of_time(given: str) -> None:
     """Nothing, no unit, zero, fractions and other units are refused with examples."""
     with pytest.raises(BadParameter, match="Write 30s, 90m, 24h, 7d or 2w"):
-        Stretch().convert(given, None, None)
+        PeriodType().convert(given, None, None)
 
 
 def test_no_git() -> None:

@@ -12,13 +12,14 @@ from tests.memory.planted import Forge, provider_keys
 from tests.memory.test_erasure import raw
 from tests.servers.openai_server import OpenAIServer
 from tests.sessions.session_writers import ClaudeLog, CodexLog, cline_task, say
-from xscore.memory import checkpoints, failures
-from xscore.memory.remembering import remember
-from xscore.memory.store import Store
-from xscore.memory.working_session import take_up
-from xscore.paths import find_root, user_data_dir
+from xscore.extensions.exchange import checkpoints
+from xscore.platform.paths import find_root, user_data_dir
 from xscore.records import Kind, Statement
-from xscore.records.said import LAYERS_OF
+from xscore.records.statement import LAYERS_BY_KIND
+from xscore.store import failures
+from xscore.store.remembering import remember
+from xscore.store.store import Store
+from xscore.store.working_session import resume_session
 
 PREFIXES = ("AccountKey=", "sk_live_", "rk_live_", "dop_v1_")
 """Parts of a key that say whose it is, and stay."""
@@ -86,7 +87,7 @@ def _plant_files(root: Path, planting: Planting) -> None:
 
 def _say(root: Path, planting: Planting) -> None:
     with Store.open(find_root(root), user_data_dir=user_data_dir(None)) as store:
-        for kind in LAYERS_OF:
+        for kind in LAYERS_BY_KIND:
             statement = Statement(
                 text=f"About the {kind}:\n{planting.at(f'a {kind}')}",
                 kind=kind,
@@ -99,15 +100,15 @@ def _say(root: Path, planting: Planting) -> None:
                 links=(planting.one("a link"),),
             )
             remember(store, statement, now=1.0)
-        failures.record(
+        failures.record_failure(
             store,
             text=planting.at("a failure"),
             because=planting.at("its cause"),
             resolution=planting.at("its mending"),
         )
-        thread = take_up(store.connection, branch="main", now=1.0).thread
+        thread = resume_session(store.connection, branch="main", now=1.0).thread
         note, goal = planting.at("a checkpoint's note"), planting.one("a goal")
-        checkpoints.save(
+        checkpoints.save_checkpoint(
             store.connection, planting.one("a name"), thread=thread, notes=[note[:900]], goals=[goal], now=2.0
         )
 

@@ -9,8 +9,8 @@ from decimal import Decimal
 
 import pytest
 
-from xscore.cli.judging_words import best_so_far, standing
-from xscore.cli.progress import Watch
+from xscore.cli.phrases import render_leaders, render_progress
+from xscore.cli.progress import TurnObserver
 from xscore.cli.terminal import Terminal
 from xscore.records import Leader, Progress
 
@@ -75,19 +75,19 @@ def on_a_terminal(*, quiet: bool = False, environ: dict[str, str] | None = None)
 
 def test_standing() -> None:
     """Judged, cached, unjudged, rate, dollars and time left, in one line."""
-    assert standing(HALF) == "522 of 812 · 120 judged · 400 cached · 2 unjudged · 12/s · ~$0.0042 · 24 s left"
+    assert render_progress(HALF) == "522 of 812 · 120 judged · 400 cached · 2 unjudged · 12/s · ~$0.0042 · 24 s left"
 
 
 @pytest.mark.parametrize("early", [replace(HALF, judged=1), replace(HALF, judged=400, calls=0)], ids=["first", "free"])
 def test_no_rate_is_told_that_means_nothing(early: Progress) -> None:
     """After the first result, or where no call is made (the lexical judge), neither a rate nor a time left is told."""
-    assert "/s" not in standing(early) and "left" not in standing(early)
-    assert standing(early).startswith(f"{early.judged + 402} of 812")
+    assert "/s" not in render_progress(early) and "left" not in render_progress(early)
+    assert render_progress(early).startswith(f"{early.judged + 402} of 812")
 
 
 def test_leaders_are_harmless() -> None:
     """The provisional best cannot drive the terminal."""
-    assert best_so_far(HALF) == ["0.93  a.py  f", "0.71  b\\x1b[2J.py  g"]
+    assert render_leaders(HALF) == ["0.93  a.py  f", "0.71  b\\x1b[2J.py  g"]
 
 
 def test_live_on_a_terminal() -> None:
@@ -118,25 +118,25 @@ def test_a_dumb_terminal_is_not_drawn_on() -> None:
 
 def test_elsewhere_a_plain_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
     """Not on a terminal, progress is a plain line every ten seconds, and a note is a line, said once."""
-    watch = Watch(Terminal())
+    watch = TurnObserver(Terminal())
     watch.progress(HALF)
     watch._last_line -= 11
     watch.progress(HALF)
     watch.progress(HALF)
     watch.note("once")
     watch.note("once")
-    assert capsys.readouterr().err == f"{standing(HALF)}\nonce\n"
+    assert capsys.readouterr().err == f"{render_progress(HALF)}\nonce\n"
 
 
 @pytest.mark.parametrize("verbose", [False, True])
 @pytest.mark.parametrize("hurries", [False, True])
 def test_whoever_waits_reads_the_best_so_far(capsys: pytest.CaptureFixture[str], verbose: bool, hurries: bool) -> None:
     """Not on a terminal, the provisional best stand below the line under a deadline, or where more is to be said."""
-    watch = Watch(Terminal(verbose=verbose), hurries=hurries)
+    watch = TurnObserver(Terminal(verbose=verbose), hurries=hurries)
     watch._last_line -= 11
     watch.progress(HALF)
-    best = [f"  {line}" for line in best_so_far(HALF)] if verbose or hurries else []
-    assert capsys.readouterr().err.splitlines() == [standing(HALF), *best]
+    best = [f"  {line}" for line in render_leaders(HALF)] if verbose or hurries else []
+    assert capsys.readouterr().err.splitlines() == [render_progress(HALF), *best]
 
 
 def test_rich_is_for_terminals() -> None:

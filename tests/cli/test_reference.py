@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from xscore.cli import reference
-from xscore.settings import all_names
+from xscore.settings import setting_names
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -13,13 +13,13 @@ FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 @pytest.mark.parametrize("name", ["cli.md", "settings.md", "errors.md"])
 def test_no_drift(name: str) -> None:
     """The pages are what the program says now; `make docs` mends them."""
-    assert (FOLDER / name).read_text("utf-8") == reference.pages()[name], "run `make docs`"
+    assert (FOLDER / name).read_text("utf-8") == reference.reference_pages()[name], "run `make docs`"
 
 
 def test_every_command_and_option_is_documented() -> None:
     """Each command has its heading and each option its row."""
     page = reference.cli_page()
-    for path, command in reference.commands():
+    for path, command in reference.all_commands():
         assert f"\n## {path}\n" in page
         own = page.split(f"\n## {path}\n")[1].split("\n## ")[0]
         for parameter in command.params:
@@ -29,13 +29,15 @@ def test_every_command_and_option_is_documented() -> None:
 def test_every_setting_is_documented() -> None:
     """Each setting has its heading and a sentence."""
     page = reference.settings_page()
-    for name, (part, field) in all_names().items():
+    for name, (part, field) in setting_names().items():
         assert f"\n### {name}\n\n{part.model_fields[field].description}\n" in page
 
 
 def test_every_error_is_documented() -> None:
     """Each error of the tree has its row, and the drawing in the docstring names it."""
     page = reference.errors_page()
-    for error in reference.errors():
+    for error in reference.all_errors():
         assert f"| `{error.__name__}` | `{error.kind}` | {error.exit_code} |" in page
-        assert error.__name__ in page.split("```")[1], f"draw {error.__name__} in the docstring of xscore.errors"
+        assert error.__name__ in page.split("```")[1], (
+            f"draw {error.__name__} in the docstring of xscore.platform.errors"
+        )

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
 from tests.cost_reports.ledger_rows import DAY, add_call, add_figures, add_turn
-from xscore import database
+from xscore.platform import database
 
 HOSTILE = '=HYPERLINK("http://x") | <script>alert(1)</script> `x` [a](b)\n# b'
 

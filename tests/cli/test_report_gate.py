@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.cost_reports.gate_reports import COVERAGE, EVALUATION, MEASURED, SPENT, TIMING, USAGE, made
-from xscore.cli.report_gate import as_markdown, checked, figure, tell, update_baseline
 from xscore.cli.terminal import Terminal
 from xscore.cost_reports import baseline
-from xscore.errors import UsageError
-from xscore.pipeline.receipt import plain
+from xscore.cost_reports.report_markdown import check_report, format_figure, gate_markdown, print_gate, update_baseline
+from xscore.pipeline.json_form import record_json
+from xscore.platform.errors import UsageError
 from xscore.records import Coverage
 from xscore.records.cost_report import CostReport
 from xscore.settings import GateSettings
@@ -25,7 +25,7 @@ DEARER = replace(SPENT, calls=120, attempts=122, cost_usd=Decimal("0.0302"), usa
 def place(tmp_path: Path) -> Path:
     """Where the baseline of the ordinary report stands."""
     path = tmp_path / "baseline.json"
-    baseline.write(path, MEASURED)
+    baseline.write_baseline(path, MEASURED)
     return path
 
 
@@ -33,7 +33,7 @@ def gated(report: CostReport, place: Path, *, terminal: Terminal | None = None, 
     """Run the gate as `xscore report` does."""
     if update:
         return update_baseline(report, baseline=place, terminal=terminal or Terminal())
-    return tell(checked(report, baseline=place, gates=GATES), terminal or Terminal())
+    return print_gate(check_report(report, baseline=place, gates=GATES), terminal or Terminal())
 
 
 def test_what_holds_is_one_line(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -140,7 +140,7 @@ def test_nothing_is_no_baseline(place: Path) -> None:
     empty = made(turns_by_state={"running": 1}, coverage=Coverage(0, 0, 0, 0, 0))
     with pytest.raises(UsageError, match="no finished turn"):
         gated(empty, place, update=True)
-    assert baseline.read(place) == MEASURED
+    assert baseline.read_baseline(place) == MEASURED
     assert gated(empty, place) == 5
 
 
@@ -150,7 +150,7 @@ def test_a_damaged_ledger_is_no_baseline(place: Path, capfd: pytest.CaptureFixtu
     with pytest.raises(UsageError, match=r"damaged ledger: 11 rows left out") as caught:
         gated(torn, place, update=True)
     assert "xscore trust --rebuild" in caught.value.hint
-    assert baseline.read(place) == MEASURED
+    assert baseline.read_baseline(place) == MEASURED
     assert gated(torn, place) == 5
     failure, summary = capfd.readouterr().err.splitlines()
     assert failure.startswith(
@@ -161,7 +161,7 @@ def test_a_damaged_ledger_is_no_baseline(place: Path, capfd: pytest.CaptureFixtu
 
 def test_the_check_as_json(place: Path) -> None:
     """Lines with figures as numbers, dollars as a decimal string, and the verdict of each."""
-    found = plain(checked(made(spent=DEARER), baseline=place, gates=GATES))
+    found = record_json(check_report(made(spent=DEARER), baseline=place, gates=GATES))
     text = json.dumps(found, allow_nan=False)
     lines = {line["what"]: line for line in json.loads(text)["lines"]}
     assert lines["dollars"] == {
@@ -186,8 +186,8 @@ def test_the_check_as_json(place: Path) -> None:
 
 def test_the_check_as_markdown(place: Path) -> None:
     """A table whose first rows are what failed, in a form that a step summary shows."""
-    found = checked(made(spent=replace(DEARER, usage=USAGE), coverage=COVERAGE), baseline=place, gates=GATES)
-    head, rule, first, *rest = as_markdown(found).splitlines()
+    found = check_report(made(spent=replace(DEARER, usage=USAGE), coverage=COVERAGE), baseline=place, gates=GATES)
+    head, rule, first, *rest = gate_markdown(found).splitlines()
     assert head == "| gate | baseline | now | allowed | |"
     assert rule == "|---|---:|---:|---:|---|"
     assert first == "| dollars | \\$0.021300 | \\$0.030200 | \\$0.022365 | **failed** |"
@@ -197,11 +197,11 @@ def test_the_check_as_markdown(place: Path) -> None:
 
 def test_figures_in_their_units() -> None:
     """Dollars to a millionth, small ones in full, shares in percent, seconds to a millisecond, counts in thousands."""
-    assert figure(Decimal("0.0213456789"), "usd") == "$0.021346"
-    assert figure(Decimal("12345.6"), "usd") == "$12,345.600000"
-    assert figure(Decimal("0.000000000001"), "usd") == "$0.000000000001"
-    assert figure(Decimal(0), "usd") == "$0.000000"
-    assert figure(0.9901, "share") == "99.0 %"
-    assert figure(0.1234, "s") == "0.123 s"
-    assert figure(1_234_567, "count") == "1,234,567"
-    assert figure(None, "s") == "–"
+    assert format_figure(Decimal("0.0213456789"), "usd") == "$0.021346"
+    assert format_figure(Decimal("12345.6"), "usd") == "$12,345.600000"
+    assert format_figure(Decimal("0.000000000001"), "usd") == "$0.000000000001"
+    assert format_figure(Decimal(0), "usd") == "$0.000000"
+    assert format_figure(0.9901, "share") == "99.0 %"
+    assert format_figure(0.1234, "s") == "0.123 s"
+    assert format_figure(1_234_567, "count") == "1,234,567"
+    assert format_figure(None, "s") == "–"

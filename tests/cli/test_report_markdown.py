@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from tests.cost_reports.gate_reports import EVALUATION, made
-from xscore.cli.report_markdown import escaped, markdown
+from xscore.cost_reports.report_markdown import escape_markdown, render_markdown
+from xscore.platform.text import one_line
 from xscore.records.cost_report import Group, Spent
-from xscore.safe_text import one_line
 
 NO_WIDTH = "\u200b"
 MADE_OF_PLAIN_TEXT = re.compile(
@@ -48,7 +48,7 @@ def shown(page: str) -> str:
 @given(TEXTS)
 def test_any_text_is_shown_as_it_is_and_nothing_comes_of_it(text: str) -> None:
     """In a cell of a table it is one cell without a tag, holds the same characters, and mentions nobody."""
-    page = rendered(f"| a | b |\n|---|---|\n| x{escaped(text)}x | end |")
+    page = rendered(f"| a | b |\n|---|---|\n| x{escape_markdown(text)}x | end |")
     (cell, _) = re.findall(r"<td>(.*?)</td>", page, re.DOTALL)
     assert "<" not in cell
     assert shown(cell).replace(NO_WIDTH, "") == f"x{one_line(text)}x"
@@ -61,7 +61,7 @@ def test_any_text_is_shown_as_it_is_and_nothing_comes_of_it(text: str) -> None:
 def test_what_would_mention_or_link_does_so_without_the_escape(text: str) -> None:
     """The check above would notice: plain, each of these is a mention, a reference or a link."""
     assert MADE_OF_PLAIN_TEXT.search(text)
-    assert MADE_OF_PLAIN_TEXT.search(escaped(text).replace("\\", "")) is None
+    assert MADE_OF_PLAIN_TEXT.search(escape_markdown(text).replace("\\", "")) is None
 
 
 def test_a_report_of_hostile_names_is_a_report() -> None:
@@ -74,7 +74,7 @@ def test_a_report_of_hostile_names_is_a_report() -> None:
         warnings=(f"{name}\n# head",),
         evaluations=(replace(EVALUATION, judge=name),),
     )
-    page = rendered(markdown(report))
+    page = rendered(render_markdown(report))
     tags = set(re.findall(r"<([a-z0-9]+)", page))
     assert tags <= {"h2", "table", "thead", "tbody", "tr", "th", "td", "p", "blockquote"}
     assert MADE_OF_PLAIN_TEXT.search(shown(page)) is None
@@ -83,4 +83,4 @@ def test_a_report_of_hostile_names_is_a_report() -> None:
 
 def test_a_long_name_is_cut() -> None:
     """Whatever a name holds, it does not fill the page."""
-    assert len(escaped("a" * 10_000)) == 481
+    assert len(escape_markdown("a" * 10_000)) == 481

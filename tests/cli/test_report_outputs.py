@@ -10,8 +10,8 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
-from xscore.cli.report_outputs import check, write_whole
-from xscore.errors import UsageError
+from xscore.cost_reports.report_files import check_outputs, write_output
+from xscore.platform.errors import UsageError
 
 SOURCE = "def total(lines):\n    return sum(lines)\n"
 
@@ -99,10 +99,10 @@ def test_a_table_cannot_move_the_cursor(shop: Path, inside: Run, own_home: Path)
 
 def test_a_pipe_or_device_is_no_earlier_output(tmp_path: Path) -> None:
     """What has no second name is written to as it is."""
-    check({"--html": Path("/dev/null")}, writes_baseline=False)
-    write_whole(Path("/dev/null"), b"x")
+    check_outputs({"--html": Path("/dev/null")}, writes_baseline=False)
+    write_output(Path("/dev/null"), b"x")
     with pytest.raises(UsageError, match="cannot be written"):
-        write_whole(tmp_path / "none" / "x", b"x")
+        write_output(tmp_path / "none" / "x", b"x")
 
 
 def test_a_turn_is_named_as_for_turn_show(shop: Path, inside: Run) -> None:

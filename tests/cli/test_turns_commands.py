@@ -105,9 +105,9 @@ def test_a_turn_whose_process_is_gone_is_unfinished(inside: Run, repo: Path, mod
     """Killed turns are told from running ones, in the list and by `--state`; showing one says how to go on."""
     for task in ("killed", "at work"):
         inside("ask", task, *models, cwd=repo)
-    from xscore.processes import life
+    from xscore.platform.processes import process_identity
 
-    for task, who in (("killed", "999999999 1 aaaaaaaa nowhere"), ("at work", life())):
+    for task, who in (("killed", "999999999 1 aaaaaaaa nowhere"), ("at work", process_identity())):
         change(repo, "UPDATE turn SET state = 'running', started_at = ? WHERE task = ?", time.time() - 7_200, task)
         change(repo, "UPDATE turn SET moment = json_set(moment, '$.life', ?) WHERE task = ?", who, task)
     change(repo, "DELETE FROM receipt")

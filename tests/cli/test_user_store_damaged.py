@@ -8,11 +8,11 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.memory.test_erasure import put, said
-from xscore.memory.observations import observations, observe, see_project
-from xscore.memory.store import Store
-from xscore.memory.user_store import path_in
-from xscore.paths import find_root, user_data_dir
+from xscore.platform.paths import find_root, user_data_dir
 from xscore.records import Kind, Layer, Observation
+from xscore.store.lookup import list_observations, record_observations, record_project
+from xscore.store.opening import user_store_path
+from xscore.store.store import Store
 
 TEXT = "prefers the ochre ledger to every other"
 COMMANDS = (
@@ -33,10 +33,10 @@ def own(tmp_path: Path, own_home: Path) -> Path:
         user = store.user_connection(make=True)
         assert user is not None
         put(user, said(TEXT, layer=Layer.USER, kind=Kind.PREFERENCE, key="k"))
-        see_project(user, "p", now=1.0)
-        observe(user, [Observation("p", "k", "preference", TEXT, 1.0)])
+        record_project(user, "p", now=1.0)
+        record_observations(user, [Observation("p", "k", "preference", TEXT, 1.0)])
         user.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return path_in(user_data_dir(None))
+    return user_store_path(user_data_dir(None))
 
 
 def tear(path: Path) -> None:
@@ -81,7 +81,7 @@ def test_ones_own_store_is_built_anew_alone(inside: Run, tmp_path: Path, own: Pa
     assert project.read_bytes() == before and (own.parent / "aside-1" / "user.db").read_bytes() == bytes(data)
     assert TEXT in inside("memory", "export", "--layer", "user", cwd=tmp_path).stdout
     with closing(sqlite3.connect(own)) as connection:
-        assert [each.value for each in observations(connection)] == [TEXT]
+        assert [each.value for each in list_observations(connection)] == [TEXT]
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 

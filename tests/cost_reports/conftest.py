@@ -10,11 +10,11 @@ from sqlite3 import Connection
 
 import pytest
 
-from xscore import database
 from xscore.cache.group_commit import GroupCommit
-from xscore.cost_reports.budget import TurnBudget
-from xscore.cost_reports.caps import Caps
-from xscore.processes import life
+from xscore.costs.caps import Caps
+from xscore.costs.reservation import ReservationLedger
+from xscore.platform import database
+from xscore.platform.processes import process_identity
 
 
 @pytest.fixture
@@ -34,16 +34,16 @@ def reader(path: Path) -> Iterator[Connection]:
 @pytest.fixture
 def dead() -> str:
     """Give the name (`processes.life`) of a process that has ended."""
-    program = "from xscore.processes import life; print(life())"
+    program = "from xscore.platform.processes import life; print(life())"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def alive() -> str:
     """Give the name of a process that is there beside this one: the one that started it."""
-    return f"{os.getppid()} {life().partition(' ')[2]}"
+    return f"{os.getppid()} {process_identity().partition(' ')[2]}"
 
 
-def budget_of(commits: GroupCommit, cap: str | None = "1.00", **more: float) -> TurnBudget:
+def budget_of(commits: GroupCommit, cap: str | None = "1.00", **more: float) -> ReservationLedger:
     """Make the budget of turn `t`."""
     clock = (lambda: more["now"]) if "now" in more else (lambda: 1000.0)
-    return TurnBudget(commits, turn_id="t", caps=Caps(turn=None if cap is None else Decimal(cap)), clock=clock)
+    return ReservationLedger(commits, turn_id="t", caps=Caps(turn=None if cap is None else Decimal(cap)), clock=clock)

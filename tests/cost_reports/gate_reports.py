@@ -5,8 +5,16 @@ from decimal import Decimal
 from typing import Any
 
 from xscore.records import Coverage, Usage
-from xscore.records.cost_report import Comparison, CostReport, EvaluationLine, Spent, Timing
-from xscore.records.gate import Measured, Recalled, Sampled
+from xscore.records.cost_report import (
+    Comparison,
+    CostReport,
+    EvaluationLine,
+    EvaluationRecall,
+    GateFigures,
+    Spent,
+    StageP95,
+    Timing,
+)
 
 USAGE = Usage(
     input_tokens=100_000, cached_input_tokens=40_000, cache_write_tokens=2_000, output_tokens=5_000, reasoning_tokens=10
@@ -29,7 +37,7 @@ EVALUATION = EvaluationLine(
     unjudged=0,
 )
 TIMING = Timing(of="call", stage="judge", kind="live", count=58, p50_s=0.1, p95_s=0.2, p99_s=0.3)
-MEASURED = Measured(
+MEASURED = GateFigures(
     turns=4,
     coverage=COVERAGE,
     calls=60,
@@ -37,8 +45,8 @@ MEASURED = Measured(
     usage=USAGE,
     cost_usd=Decimal("0.0213"),
     unpriced=0,
-    recall=Recalled(questions="q1", judge="openai:gpt-6-luna", cases=5, k=15, recall=0.9),
-    timings=(Sampled(of="call", stage="judge", kind="live", count=58, p95_s=0.2),),
+    recall=EvaluationRecall(questions="q1", judge="openai:gpt-6-luna", cases=5, k=15, recall=0.9),
+    timings=(StageP95(of="call", stage="judge", kind="live", count=58, p95_s=0.2),),
 )
 
 

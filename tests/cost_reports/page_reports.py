@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from xscore.records import Boost, Coverage, Latency, Otherwise, Usage
+from xscore.records import Boost, CounterfactualCost, Coverage, Latency, Usage
 from xscore.records.cost_report import (
     NOTHING_JUDGED,
     Accuracy,
@@ -18,8 +18,7 @@ from xscore.records.cost_report import (
     TurnDetail,
     TurnLine,
 )
-from xscore.records.receipt import Selected
-from xscore.records.turn_figures import Expected
+from xscore.records.receipt import Expected, Selected
 
 NOON = 1_795_348_800.0
 """22 November 2026, 12:00 UTC."""
@@ -52,7 +51,7 @@ SPOKEN = (
 )
 PATHS = (
     "xscore/providers/limits.py",
-    "xscore/cost_reports/budget.py",
+    "xscore/costs/reservation.py",
     "tests/providers/test_gate_storms.py",
     "docs/providers.md",
 )
@@ -116,7 +115,7 @@ def with_turns(lines: Sequence[TurnLine], details: Sequence[TurnDetail] = ()) ->
         calls=sum(line.spent.calls for line in lines), attempts=sum(line.spent.attempts for line in lines),
         rate_limited=sum(line.spent.rate_limited for line in lines), failed=sum(line.spent.failed for line in lines),
         usage=usage, cost_usd=total, unpriced=2, estimated=7,
-        otherwise=Otherwise(without_prefix_cache=total * 2, without_packs=total * 4, by_batch=total / 2),
+        otherwise=CounterfactualCost(without_prefix_cache=total * 2, without_packs=total * 4, by_batch=total / 2),
     )  # fmt: skip
     known = [line.coverage for line in lines if line.coverage]
     coverage = Coverage(

@@ -3,12 +3,12 @@
 from sqlite3 import Connection
 
 from tests.cost_reports.ledger_rows import DAY
-from xscore.cost_reports.report import LedgerOf, report
-from xscore.records.cost_report import Asked, CostReport
+from xscore.cost_reports.report import RepositoryLedger, build_report
+from xscore.records.cost_report import CostReport, ReportQuery
 
 NOW = DAY + 10 * 86_400
 
 
 def reported(connection: Connection, **asked: object) -> CostReport:
     """Report over one ledger."""
-    return report([LedgerOf("/shop", connection)], Asked(**asked), now=NOW)  # type: ignore[arg-type]  # by name
+    return build_report([RepositoryLedger("/shop", connection)], ReportQuery(**asked), now=NOW)  # type: ignore[arg-type]  # by name

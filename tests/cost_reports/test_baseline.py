@@ -11,9 +11,9 @@ import pytest
 
 from tests.cost_reports.gate_reports import MEASURED
 from xscore.cost_reports import baseline
-from xscore.errors import UsageError
+from xscore.platform.errors import UsageError
 from xscore.records import Latency, Stage
-from xscore.records.gate import Sampled
+from xscore.records.cost_report import StageP95
 from xscore.settings import GateSettings
 
 
@@ -21,7 +21,7 @@ from xscore.settings import GateSettings
 def path(tmp_path: Path) -> Path:
     """Where a baseline stands."""
     place = tmp_path / "baseline.json"
-    baseline.write(place, MEASURED)
+    baseline.write_baseline(place, MEASURED)
     return place
 
 
@@ -32,10 +32,10 @@ def put(path: Path, **changes: Any) -> None:
 
 def test_what_is_written_is_read_back(path: Path) -> None:
     """Every figure survives the file, dollars to the last picodollar."""
-    assert baseline.read(path) == MEASURED
+    assert baseline.read_baseline(path) == MEASURED
     precise = replace(MEASURED, cost_usd=Decimal("0.021300000001"), recall=None, timings=())
-    baseline.write(path, precise)
-    assert baseline.read(path) == precise
+    baseline.write_baseline(path, precise)
+    assert baseline.read_baseline(path) == precise
 
 
 def test_the_file_is_made_for_diffs(path: Path) -> None:
@@ -46,36 +46,36 @@ def test_the_file_is_made_for_diffs(path: Path) -> None:
     assert '  "cost_usd": "0.0213",\n' in text
     other = replace(MEASURED, timings=(*MEASURED.timings, replace(MEASURED.timings[0], stage="probe")))
     turned = replace(other, timings=tuple(reversed(other.timings)))
-    assert baseline.text_of(other) == baseline.text_of(turned)
+    assert baseline.baseline_json(other) == baseline.baseline_json(turned)
 
 
 def test_seconds_are_rounded(path: Path) -> None:
     """A p95 keeps a tenth of a millisecond: what is finer changes with every run."""
-    baseline.write(
-        path, replace(MEASURED, timings=(Sampled(of="call", stage="judge", kind="live", count=9, p95_s=1 / 3),))
+    baseline.write_baseline(
+        path, replace(MEASURED, timings=(StageP95(of="call", stage="judge", kind="live", count=9, p95_s=1 / 3),))
     )
-    assert baseline.read(path).timings[0].p95_s == 0.3333
+    assert baseline.read_baseline(path).timings[0].p95_s == 0.3333
 
 
 def test_every_stage_that_is_timed_can_be_read_back(path: Path) -> None:
     """A stage that is added to turns or calls is one that a baseline may hold."""
     of_turns, of_calls = [field.name for field in fields(Latency)], list(map(str, Stage))
     timings = tuple(
-        Sampled(of=of, stage=stage, kind=kind, count=9, p95_s=0.5)
+        StageP95(of=of, stage=stage, kind=kind, count=9, p95_s=0.5)
         for of, stages in (("call", sorted(of_calls)), ("turn", sorted(of_turns)))
         for stage in stages
         for kind in ("cached", "live")
     )
-    baseline.write(path, replace(MEASURED, timings=timings))
-    assert baseline.read(path).timings == timings
+    baseline.write_baseline(path, replace(MEASURED, timings=timings))
+    assert baseline.read_baseline(path).timings == timings
 
 
 def test_a_missing_file_names_the_way_to_write_one(tmp_path: Path) -> None:
     """Nothing there: exit 2, with the flag that writes it."""
     with pytest.raises(UsageError, match="there is no baseline at") as caught:
-        baseline.read(tmp_path / "none.json")
+        baseline.read_baseline(tmp_path / "none.json")
     assert "--update-baseline" in caught.value.hint
-    assert baseline.read_if_there(tmp_path / "none.json") is None
+    assert baseline.read_baseline_if_present(tmp_path / "none.json") is None
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_what_is_no_baseline_is_refused(path: Path, data: bytes, says: str) -> N
     """Not JSON, not UTF-8, too deep, too long, of another or a newer schema: each a message of its own."""
     path.write_bytes(data)
     with pytest.raises(UsageError, match=says) as caught:
-        baseline.read(path)
+        baseline.read_baseline(path)
     assert str(path) in caught.value.message
     assert caught.value.hint
 
@@ -135,7 +135,7 @@ def test_a_figure_that_makes_no_sense_is_refused(path: Path, changes: dict[str, 
     """Negative, broken, boolean, worded, endless or unknown: named, and never compared."""
     put(path, **changes)
     with pytest.raises(UsageError, match=r"cannot be understood|does not add up|is not JSON"):
-        baseline.read(path)
+        baseline.read_baseline(path)
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path, path: Path) -> None:
@@ -151,10 +151,10 @@ def test_what_is_no_file_is_refused(tmp_path: Path, path: Path) -> None:
         (path / "below.json", "cannot be read: Not a directory"),
     ):
         with pytest.raises(UsageError, match=says):
-            baseline.read(place)
+            baseline.read_baseline(place)
         with pytest.raises(UsageError, match=says):
-            baseline.write(place, MEASURED)
-    assert baseline.read(path) == MEASURED
+            baseline.write_baseline(place, MEASURED)
+    assert baseline.read_baseline(path) == MEASURED
 
 
 def test_another_file_is_not_written_over(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_another_file_is_not_written_over(tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text("# Shop\n")
     with pytest.raises(UsageError, match="is not JSON"):
-        baseline.write(readme, MEASURED)
+        baseline.write_baseline(readme, MEASURED)
     assert readme.read_text() == "# Shop\n"
     assert [entry.name for entry in tmp_path.iterdir()] == ["README.md"]
 
@@ -171,19 +171,19 @@ def test_what_cannot_be_written_is_said(path: Path) -> None:
     """A name that no file system takes: exit 2, and what stood there stays."""
     place = path.with_name("b" * 250 + ".json")
     with pytest.raises(UsageError, match="cannot be written: File name too long"):
-        baseline.write(place, MEASURED)
+        baseline.write_baseline(place, MEASURED)
     assert [entry.name for entry in path.parent.iterdir()] == ["baseline.json"]
 
 
 def test_folders_on_the_way_are_made(tmp_path: Path) -> None:
     """The first baseline makes its folder."""
-    baseline.write(tmp_path / "cost_reports" / "baseline.json", MEASURED)
-    assert baseline.read(tmp_path / "cost_reports" / "baseline.json") == MEASURED
+    baseline.write_baseline(tmp_path / "cost_reports" / "baseline.json", MEASURED)
+    assert baseline.read_baseline(tmp_path / "cost_reports" / "baseline.json") == MEASURED
 
 
 def test_our_own_baseline_can_be_held() -> None:
     """What is committed is a baseline: priced calls, an evaluation, and enough of them for a p95."""
-    found = baseline.read(Path(__file__).parents[2] / "cost_reports" / "baseline.json")
+    found = baseline.read_baseline(Path(__file__).parents[2] / "cost_reports" / "baseline.json")
     assert found.cost_usd > 0 == found.unpriced
     assert found.recall is not None and 0 < found.recall.recall < 1
     judged = [timing.count for timing in found.timings if (timing.of, timing.stage) == ("call", "judge")]

@@ -9,10 +9,10 @@ import pytest
 
 from tests.cost_reports.conftest import alive, budget_of
 from xscore.cache.group_commit import GroupCommit
-from xscore.cost_reports.budget import TurnBudget
-from xscore.cost_reports.caps import Caps, charged
-from xscore.errors import BudgetExhausted, StoreDamaged
-from xscore.processes import life
+from xscore.costs.caps import Caps, spent_in_period
+from xscore.costs.reservation import ReservationLedger
+from xscore.platform.errors import BudgetExhausted, StoreDamaged
+from xscore.platform.processes import process_identity
 
 
 async def test_what_would_pass_the_cap_is_refused_before_it_is_sent(path: Path) -> None:
@@ -51,7 +51,7 @@ async def test_settling_gives_back_what_was_not_used(path: Path, reader: Connect
         await budget.reserve(Decimal("0.7"))
         with pytest.raises(BudgetExhausted):
             await budget_of(commits).reserve(Decimal("0.01"))
-    assert charged(reader, "t") == Decimal("0.3")
+    assert spent_in_period(reader, "t") == Decimal("0.3")
 
 
 async def test_a_call_that_does_not_tell_stays_charged(path: Path, reader: Connection) -> None:
@@ -61,7 +61,7 @@ async def test_a_call_that_does_not_tell_stays_charged(path: Path, reader: Conne
         await budget.settle(await budget.reserve(Decimal("0.6")), None)
         with pytest.raises(BudgetExhausted):
             await budget.reserve(Decimal("0.5"))
-    assert charged(reader, "t") == Decimal("0.6")
+    assert spent_in_period(reader, "t") == Decimal("0.6")
 
 
 async def test_what_was_charged_beyond_the_cap_is_no_negative_rest(path: Path) -> None:
@@ -83,7 +83,7 @@ async def test_a_charge_beyond_the_bound_is_counted_once(path: Path, reader: Con
         with pytest.raises(BudgetExhausted, match=r"\$0.00 of the turn's"):
             await budget_of(commits).reserve(Decimal("0.01"))
         await budget.settle(waiting, None)
-    assert charged(reader, "t") == 1
+    assert spent_in_period(reader, "t") == 1
     assert not reader.execute("SELECT 1 FROM reservation").fetchall()
 
 
@@ -91,21 +91,21 @@ async def test_turns_have_budgets_of_their_own(path: Path) -> None:
     """The cap is per turn."""
     async with GroupCommit(path) as commits:
         await budget_of(commits).reserve(Decimal(1))
-        other = TurnBudget(commits, turn_id="t2", caps=Caps(turn=Decimal(1)))
+        other = ReservationLedger(commits, turn_id="t2", caps=Caps(turn=Decimal(1)))
         assert await other.reserve(Decimal(1))
 
 
 async def test_no_cap_and_no_price(path: Path, reader: Connection) -> None:
     """Without a cap nothing is refused; an unpriced call counts as nothing, as loopback does; a cap of 0 allows it."""
     async with GroupCommit(path) as commits:
-        free = TurnBudget(commits, turn_id="free", caps=Caps())
+        free = ReservationLedger(commits, turn_id="free", caps=Caps())
         await free.settle(await free.reserve(Decimal(10**6)), Decimal(10**6))
         strict = budget_of(commits, "0")
         await strict.settle(await strict.reserve(None), None)
         await strict.settle(await strict.reserve(Decimal(0)), Decimal(0))
         with pytest.raises(BudgetExhausted):
             await strict.reserve(Decimal("0.01"))
-    assert charged(reader, "t") == 0
+    assert spent_in_period(reader, "t") == 0
 
 
 async def test_reservations_of_the_dead_are_taken_back(path: Path, reader: Connection, dead: str) -> None:
@@ -133,7 +133,7 @@ async def test_a_lease_taken_back_is_still_charged_when_it_settles(path: Path, r
         reservation = await budget.reserve(Decimal("0.5"))
         await commits.submit(lambda connection: connection.execute("DELETE FROM reservation").rowcount)
         await budget.settle(reservation, Decimal("0.4"))
-    assert charged(reader, "t") == Decimal("0.4")
+    assert spent_in_period(reader, "t") == Decimal("0.4")
 
 
 @pytest.mark.parametrize("amount", ["abc", 0.5, -5, float("inf")])
@@ -144,7 +144,7 @@ async def test_an_amount_that_makes_no_sense_is_damage(
     path: Path, reader: Connection, entry: str, amount: object
 ) -> None:
     """Where the store does not tell what a turn has cost or set aside, nothing more is spent."""
-    reader.execute(f"INSERT INTO {entry.format(life=life())}", (amount,))
+    reader.execute(f"INSERT INTO {entry.format(life=process_identity())}", (amount,))
     with pytest.raises(StoreDamaged, match="makes no sense"):
         async with GroupCommit(path) as commits:
             await budget_of(commits).reserve(Decimal("0.01"))
@@ -159,7 +159,7 @@ async def test_a_cancelled_reservation_is_given_back(path: Path, reader: Connect
         with pytest.raises(asyncio.CancelledError):
             await waiting
     assert not reader.execute("SELECT * FROM reservation").fetchall()
-    assert charged(reader, "t") == 0
+    assert spent_in_period(reader, "t") == 0
 
 
 async def test_sixty_four_in_flight_never_pass_the_cap(path: Path) -> None:

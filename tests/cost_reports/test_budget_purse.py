@@ -10,19 +10,19 @@ from sqlite3 import Connection
 import pytest
 
 from tests.cost_reports.conftest import budget_of
-from xscore import database
 from xscore.cache.group_commit import GroupCommit
-from xscore.cost_reports.budget import TurnBudget
-from xscore.cost_reports.caps import Caps, charged
-from xscore.errors import BudgetExhausted
-from xscore.money import dollars
+from xscore.costs.caps import Caps, spent_in_period
+from xscore.costs.reservation import ReservationLedger
+from xscore.platform import database
+from xscore.platform.errors import BudgetExhausted
+from xscore.platform.money import dollars_of_picodollars
 
 SPENDING = """
 import asyncio, decimal, pathlib, sys
 from xscore.cache.group_commit import GroupCommit
-from xscore.cost_reports.budget import TurnBudget
-from xscore.cost_reports.caps import Caps
-from xscore.errors import BudgetExhausted
+from xscore.costs.reservation import TurnBudget
+from xscore.costs.caps import Caps
+from xscore.platform.errors import BudgetExhausted
 
 async def main():
     sent = 0
@@ -52,12 +52,12 @@ async def test_far_from_the_cap_some_calls_worth_is_set_aside_at_once(path: Path
         reservations = [await budget.reserve(Decimal("0.001")) for _ in range(40)]
         assert commits.commits <= 3
         (held,) = reader.execute("SELECT amount FROM reservation").fetchall()
-        assert Decimal("0.040") <= dollars(held[0]) <= Decimal("0.060")
+        assert Decimal("0.040") <= dollars_of_picodollars(held[0]) <= Decimal("0.060")
         for reservation in reservations:
             await budget.settle(reservation, Decimal("0.0004"))
         await commits.caught_up()
         assert not reader.execute("SELECT * FROM reservation").fetchall()
-    assert charged(reader, "t") == Decimal("0.0160")
+    assert spent_in_period(reader, "t") == Decimal("0.0160")
 
 
 async def test_what_was_taken_back_is_not_lent(path: Path, reader: Connection) -> None:
@@ -74,7 +74,7 @@ async def test_what_was_taken_back_is_not_lent(path: Path, reader: Connection) -
         await budget.settle(third, Decimal("0.00"))
         with pytest.raises(BudgetExhausted, match=r"\$0\.01 of the"):
             await budget.reserve(Decimal("0.02"))
-    assert charged(reader, "t") == Decimal("0.99")
+    assert spent_in_period(reader, "t") == Decimal("0.99")
     assert not reader.execute("SELECT * FROM reservation").fetchall()
 
 
@@ -82,7 +82,7 @@ async def test_a_purse_is_renewed_long_before_its_lease_ends(path: Path, reader:
     """A call is lent only what stays set aside for longer than the call may take."""
     now = [1000.0]
     async with GroupCommit(path) as commits:
-        budget = TurnBudget(commits, turn_id="t", caps=Caps(turn=Decimal(1)), clock=lambda: now[0], lease_s=100)
+        budget = ReservationLedger(commits, turn_id="t", caps=Caps(turn=Decimal(1)), clock=lambda: now[0], lease_s=100)
         first = await budget.reserve(Decimal("0.001"))
         now[0] += 60
         second = await budget.reserve(Decimal("0.001"))
@@ -101,8 +101,8 @@ def test_two_processes_share_one_cap(path: Path, reader: Connection) -> None:
     done = [process.communicate(timeout=60) for process in running]
     assert all(process.returncode == 0 for process in running), done
     sent = sum(int(out) for out, _ in done)
-    assert charged(reader, "t") == sent * Decimal("0.009") <= 1
-    assert charged(reader, "t") > Decimal("0.2")
+    assert spent_in_period(reader, "t") == sent * Decimal("0.009") <= 1
+    assert spent_in_period(reader, "t") > Decimal("0.2")
 
 
 async def test_the_event_loop_goes_on_while_the_store_is_locked(path: Path, reader: Connection) -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from tests.cost_reports.conftest import alive
 from xscore.cache.group_commit import GroupCommit
-from xscore.cost_reports.budget import TurnBudget
-from xscore.cost_reports.caps import REPOSITORY, Caps, charged, standing
-from xscore.errors import BudgetExhausted, StoreDamaged
-from xscore.money import dollars
-from xscore.processes import life
-from xscore.utc_days import DAY_S, day_of
+from xscore.costs.caps import REPOSITORY_PERIOD, Caps, cap_status, spent_in_period
+from xscore.costs.reservation import ReservationLedger
+from xscore.platform.clock import DAY_S, day_of
+from xscore.platform.errors import BudgetExhausted, StoreDamaged
+from xscore.platform.money import dollars_of_picodollars
+from xscore.platform.processes import process_identity
 
 NOON = 1_795_348_800.0
 """2026-11-22 12:00 UTC."""
@@ -39,12 +39,12 @@ def clock() -> Clock:
     return Clock()
 
 
-def turn(commits: GroupCommit, name: str, caps: Caps, clock: Clock) -> TurnBudget:
+def turn(commits: GroupCommit, name: str, caps: Caps, clock: Clock) -> ReservationLedger:
     """Make the budget of a turn."""
-    return TurnBudget(commits, turn_id=name, caps=caps, clock=clock)
+    return ReservationLedger(commits, turn_id=name, caps=caps, clock=clock)
 
 
-async def spend(budget: TurnBudget, usd: str) -> None:
+async def spend(budget: ReservationLedger, usd: str) -> None:
     """Reserve so much, and have it cost as much."""
     await budget.settle(await budget.reserve(Decimal(usd)), Decimal(usd))
 
@@ -58,8 +58,8 @@ async def test_two_turns_one_after_the_other_share_the_day(path: Path, reader: C
         with pytest.raises(BudgetExhausted, match=rf"\$0\.\d* of the day's \$1\.50 \({TODAY}, UTC\) are left") as found:
             await second.reserve(Decimal("0.01"))
     assert "budget.max_usd_day" in found.value.hint and "xscore continue" in found.value.hint
-    assert charged(reader, TODAY) == charged(reader, REPOSITORY) == Decimal("1.5")
-    assert (charged(reader, "t1"), charged(reader, "t2")) == (Decimal(1), Decimal("0.5"))
+    assert spent_in_period(reader, TODAY) == spent_in_period(reader, REPOSITORY_PERIOD) == Decimal("1.5")
+    assert (spent_in_period(reader, "t1"), spent_in_period(reader, "t2")) == (Decimal(1), Decimal("0.5"))
 
 
 async def test_the_next_day_has_room_again(path: Path, reader: Connection, clock: Clock) -> None:
@@ -75,7 +75,11 @@ async def test_the_next_day_has_room_again(path: Path, reader: Connection, clock
         with pytest.raises(BudgetExhausted, match=r"\$0\.3\d* of the repository's \$1\.80 are left") as found:
             await budget.reserve(Decimal("0.50"))
     assert "budget.max_usd_repository" in found.value.hint
-    assert [charged(reader, span) for span in (TODAY, TOMORROW, REPOSITORY)] == [1, Decimal("0.5"), Decimal("1.5")]
+    assert [spent_in_period(reader, span) for span in (TODAY, TOMORROW, REPOSITORY_PERIOD)] == [
+        1,
+        Decimal("0.5"),
+        Decimal("1.5"),
+    ]
 
 
 async def test_a_call_over_midnight_counts_on_the_day_it_was_reserved(
@@ -88,13 +92,13 @@ async def test_a_call_over_midnight_counts_on_the_day_it_was_reserved(
         clock.now += DAY_S / 2
         early = await budget.reserve(Decimal("0.90"))
         days = dict(reader.execute("SELECT day, amount FROM reservation").fetchall())
-        assert {day: dollars(amount) for day, amount in days.items()} == {
+        assert {day: dollars_of_picodollars(amount) for day, amount in days.items()} == {
             TODAY: Decimal("0.9"),
             TOMORROW: Decimal("0.9"),
         }
         await budget.settle(late, Decimal("0.80"))
         await budget.settle(early, Decimal("0.70"))
-    assert (charged(reader, TODAY), charged(reader, TOMORROW)) == (Decimal("0.8"), Decimal("0.7"))
+    assert (spent_in_period(reader, TODAY), spent_in_period(reader, TOMORROW)) == (Decimal("0.8"), Decimal("0.7"))
     assert not reader.execute("SELECT * FROM reservation").fetchall()
 
 
@@ -109,12 +113,12 @@ async def test_a_clock_set_back_opens_nothing(path: Path, reader: Connection, cl
             await budget.settle(held, Decimal("0.05"))
         with pytest.raises(BudgetExhausted, match=r"\$0\.05 of the day's"):
             await budget.reserve(Decimal("0.10"))
-    assert [charged(reader, day) for day in (YESTERDAY, TODAY, TOMORROW)] == [
+    assert [spent_in_period(reader, day) for day in (YESTERDAY, TODAY, TOMORROW)] == [
         Decimal("0.05"),
         Decimal("0.95"),
         Decimal("0.05"),
     ]
-    assert charged(reader, REPOSITORY) == Decimal("1.05")
+    assert spent_in_period(reader, REPOSITORY_PERIOD) == Decimal("1.05")
     assert not reader.execute("SELECT * FROM reservation").fetchall()
 
 
@@ -132,7 +136,7 @@ async def test_what_was_spent_without_a_cap_counts_under_a_later_one(
         await commits.caught_up()
         with pytest.raises(BudgetExhausted, match=r"\$0\.20* of the repository's"):
             await turn(commits, "t2", Caps(repository=Decimal(1)), clock).reserve(Decimal("0.21"))
-    assert charged(reader, TODAY) == Decimal("0.8")
+    assert spent_in_period(reader, TODAY) == Decimal("0.8")
 
 
 async def test_the_tightest_cap_is_named(path: Path, clock: Clock) -> None:
@@ -164,7 +168,7 @@ async def test_the_dead_hold_nothing_of_the_day(path: Path, reader: Connection, 
     ]
     reader.executemany("INSERT INTO reservation VALUES (?, ?, ?, ?, ?, ?)", rows)
     caps = Caps(day=Decimal(1), repository=Decimal(1))
-    assert [cap.left_usd for cap in standing(reader, caps, now=NOON)] == [Decimal("0.9")] * 2
+    assert [cap.left_usd for cap in cap_status(reader, caps, now=NOON)] == [Decimal("0.9")] * 2
     async with GroupCommit(path) as commits:
         budget = turn(commits, "t2", caps, clock)
         with pytest.raises(BudgetExhausted):
@@ -186,7 +190,7 @@ async def test_who_runs_elsewhere_holds_what_it_set_aside(
     elsewhere = place.format(pid=pid, boot=boot, host=where.split()[0])
     reader.execute("INSERT INTO reservation VALUES ('r', 't0', ?, ?, ?, ?)", (TODAY, elsewhere, NOON + 99, 9 * 10**11))
     caps = Caps(day=Decimal(1))
-    assert [cap.left_usd for cap in standing(reader, caps, now=NOON)] == [Decimal("0.1")]
+    assert [cap.left_usd for cap in cap_status(reader, caps, now=NOON)] == [Decimal("0.1")]
     async with GroupCommit(path) as commits:
         with pytest.raises(BudgetExhausted):
             await turn(commits, "t1", caps, clock).reserve(Decimal("0.11"))
@@ -199,14 +203,14 @@ async def test_what_is_set_aside_tells_whose_it_is(path: Path, reader: Connectio
     """The row names this process and where its id means anything, so that others know whether they can see it."""
     async with GroupCommit(path) as commits:
         await turn(commits, "t", Caps(day=Decimal(1)), clock).reserve(Decimal("0.10"))
-        assert reader.execute("SELECT life FROM reservation").fetchall() == [(life(),)]
+        assert reader.execute("SELECT life FROM reservation").fetchall() == [(process_identity(),)]
 
 
 @pytest.mark.parametrize(("day", "left"), [(TODAY, "0.7"), ("", "0.7"), (YESTERDAY, "1")])
 def test_dollars_of_an_unknown_day_count_within_every_day(reader: Connection, day: str, left: str) -> None:
     """What a store from before had set aside may be of today; what is known to be of another day is not."""
     reader.execute("INSERT INTO reservation VALUES ('r', 't0', ?, ?, ?, ?)", (day, alive(), NOON + 99, 3 * 10**11))
-    assert [cap.left_usd for cap in standing(reader, Caps(day=Decimal(1)), now=NOON)] == [Decimal(left)]
+    assert [cap.left_usd for cap in cap_status(reader, Caps(day=Decimal(1)), now=NOON)] == [Decimal(left)]
 
 
 @pytest.mark.parametrize(("lease", "left"), [(0.0, "0.7"), (-1.0, "1")])
@@ -215,7 +219,7 @@ def test_a_lease_that_has_run_out_holds_nothing(reader: Connection, lease: float
     row = ("r", "t0", TODAY, "7 1 boot another-host", NOON + lease, 3 * 10**11)
     reader.execute("INSERT INTO reservation VALUES (?, ?, ?, ?, ?, ?)", row)
     caps = Caps(day=Decimal(1), repository=Decimal(1))
-    assert [cap.left_usd for cap in standing(reader, caps, now=NOON)] == [Decimal(left)] * 2
+    assert [cap.left_usd for cap in cap_status(reader, caps, now=NOON)] == [Decimal(left)] * 2
 
 
 def test_a_clock_set_forth_frees_nothing_of_the_living(reader: Connection) -> None:
@@ -223,7 +227,7 @@ def test_a_clock_set_forth_frees_nothing_of_the_living(reader: Connection) -> No
     row = ("r", "t0", TODAY, alive(), NOON, 3 * 10**11)
     reader.execute("INSERT INTO reservation VALUES (?, ?, ?, ?, ?, ?)", row)
     caps = Caps(day=Decimal(1), repository=Decimal(1))
-    assert [cap.left_usd for cap in standing(reader, caps, now=NOON + 7_200)] == [Decimal("0.7")] * 2
+    assert [cap.left_usd for cap in cap_status(reader, caps, now=NOON + 7_200)] == [Decimal("0.7")] * 2
 
 
 async def test_a_small_amount_is_said_in_plain_figures(path: Path, reader: Connection, clock: Clock) -> None:
@@ -242,11 +246,11 @@ async def test_a_small_amount_is_said_in_plain_figures(path: Path, reader: Conne
 
 async def test_a_damaged_span_stops_only_where_it_is_capped(path: Path, reader: Connection, clock: Clock) -> None:
     """What a repository has cost makes no sense: under a cap nothing is spent, without one all goes on."""
-    reader.execute("INSERT INTO spending VALUES (?, 'abc')", (REPOSITORY,))
+    reader.execute("INSERT INTO spending VALUES (?, 'abc')", (REPOSITORY_PERIOD,))
     async with GroupCommit(path) as commits:
         await spend(turn(commits, "t1", Caps(turn=Decimal(1)), clock), "0.50")
         await commits.caught_up()
-    assert charged(reader, "t1") == Decimal("0.5")
+    assert spent_in_period(reader, "t1") == Decimal("0.5")
     with pytest.raises(StoreDamaged, match="makes no sense"):
         async with GroupCommit(path) as commits:
             await turn(commits, "t2", Caps(repository=Decimal(1)), clock).reserve(Decimal("0.01"))
@@ -259,7 +263,7 @@ async def test_more_than_a_column_holds_is_as_much_as_it_holds(path: Path, reade
         for _ in range(4):
             await budget.settle(await budget.reserve(Decimal("0.01")), Decimal(5_000_000))
             await commits.caught_up()
-    assert charged(reader, REPOSITORY) == dollars(2**63 - 1)
+    assert spent_in_period(reader, REPOSITORY_PERIOD) == dollars_of_picodollars(2**63 - 1)
 
 
 async def test_many_turns_at_once_never_pass_the_day(path: Path, reader: Connection, clock: Clock) -> None:
@@ -289,6 +293,6 @@ async def test_many_turns_at_once_never_pass_the_day(path: Path, reader: Connect
             await asyncio.gather(*(work(number) for number in range(64)))
             clock.now += DAY_S
     assert Decimal("0.9") < worst <= 1
-    assert charged(reader, REPOSITORY) == sum(spent.values()) <= Decimal("2.60")
-    assert charged(reader, REPOSITORY) > Decimal("2.5")
+    assert spent_in_period(reader, REPOSITORY_PERIOD) == sum(spent.values()) <= Decimal("2.60")
+    assert spent_in_period(reader, REPOSITORY_PERIOD) > Decimal("2.5")
     assert not reader.execute("SELECT * FROM reservation").fetchall()

@@ -5,10 +5,17 @@ from sqlite3 import Connection
 import pytest
 
 from tests.cost_reports.ledger_rows import DAY, add_call
-from xscore.cost_reports.duration import ASSUMED_LATENCY_S, LATEST_CALLS, SAMPLES, Work, duration, typical_latency_s
+from xscore.costs.call_history import (
+    ASSUMED_LATENCY_S,
+    LATENCY_CALLS,
+    LATENCY_SAMPLES,
+    Workload,
+    expected_duration,
+    typical_latency_s,
+)
 from xscore.records import RateLimits, Stage
 
-REPOSITORY = Work(calls=150, input_tokens=450_000, output_tokens=30_000)
+REPOSITORY = Workload(calls=150, input_tokens=450_000, output_tokens=30_000)
 """About three thousand functions in packs of twenty."""
 
 
@@ -26,22 +33,22 @@ REPOSITORY = Work(calls=150, input_tokens=450_000, output_tokens=30_000)
 )
 def test_the_slowest_clock_binds(limits: RateLimits, seconds: float, binding: str) -> None:
     """Calls, tokens, input and output each have a clock; the slowest is the minutes, and is named."""
-    took = duration(REPOSITORY, limits, latency_s=2.0, concurrency=32)
+    took = expected_duration(REPOSITORY, limits, latency_s=2.0, concurrency=32)
     assert took.binding_limit == binding
     assert took.seconds == pytest.approx(seconds)
 
 
 def test_nothing_to_judge_takes_no_time() -> None:
     """Without calls nothing binds, whatever the limits."""
-    took = duration(Work(0, 0, 0), RateLimits(1, 1), latency_s=2.0, concurrency=1)
+    took = expected_duration(Workload(0, 0, 0), RateLimits(1, 1), latency_s=2.0, concurrency=1)
     assert (took.seconds, took.binding_limit) == (0.0, "none")
 
 
 def test_the_median_of_the_latest_calls_of_this_model_here(reader: Connection) -> None:
     """Older calls, those that failed, other hosts, models and stages say nothing of how long one takes today."""
-    for number in range(SAMPLES):
+    for number in range(LATENCY_SAMPLES):
         add_call(reader, f"old{number}", "t", DAY - 1_000 + number, duration_s=99.0)
-    for number in range(SAMPLES):
+    for number in range(LATENCY_SAMPLES):
         add_call(reader, f"new{number}", "t", DAY + number, duration_s=(1.0, 3.0, 4.0)[number % 3])
     for name, changes in enumerate(({"host": "x"}, {"model": "x"}, {"stage": "primary"}, {"outcome": "timeout"})):
         add_call(reader, f"other{name}", "t", DAY + 999, duration_s=77.0, **changes)
@@ -74,11 +81,11 @@ def test_a_model_that_is_new_costs_no_walk_through_the_ledger(reader: Connection
         reader.set_progress_handler(None, 0)
         return count
 
-    for number in range(LATEST_CALLS):
+    for number in range(LATENCY_CALLS):
         add_call(reader, f"a{number}", "t", DAY + number)
     short = steps()
     reader.execute("BEGIN")
-    for number in range(20 * LATEST_CALLS):
+    for number in range(20 * LATENCY_CALLS):
         add_call(reader, f"b{number}", "t", DAY + number)
     reader.execute("COMMIT")
     assert steps() < 1.5 * short

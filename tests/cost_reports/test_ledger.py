@@ -9,12 +9,19 @@ from typing import Any
 
 import pytest
 
-from xscore import database
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.writer import JudgmentWriter
-from xscore.cost_reports.ledger import Ledger, chars_per_token, is_estimated, spent, stage_usage, total
-from xscore.errors import StoreDamaged
-from xscore.pipeline.tab import Tab
+from xscore.cache.judgment_store import JudgmentWriter
+from xscore.costs.ledger import (
+    Ledger,
+    is_estimated,
+    learned_chars_per_token,
+    stage_usage_of,
+    sum_picodollars,
+    total_spent,
+)
+from xscore.costs.usage_totals import UsageTotals
+from xscore.platform import database
+from xscore.platform.errors import StoreDamaged
 from xscore.records import CallRecord, JudgeIdentity, Judgment, Stage, StageUsage, Usage
 
 JUDGE = JudgeIdentity("openai", "h", "m", "", "judge-2", "memory_first", True)
@@ -58,7 +65,7 @@ def call(number: int, **more: Any) -> CallRecord:
 
 def learned(reader: Connection, *, host: str = "h") -> float | None:
     """Look up what the calls of `call` have taught."""
-    return chars_per_token(reader, provider="openai", host=host, model="m")
+    return learned_chars_per_token(reader, provider="openai", host=host, model="m")
 
 
 async def committed(commits: GroupCommit) -> None:
@@ -70,7 +77,7 @@ async def test_a_stage_adds_up_exactly(path: Path, reader: Connection) -> None:
     """Tokens and decimals are summed exactly; retries are attempts and not calls; stages and turns do not mix."""
     async with GroupCommit(path) as commits:
         ledger = Ledger(commits)
-        tab = Tab(ledger.record)
+        tab = UsageTotals(ledger.record)
         for number in range(10):
             tab.add(call(number, cost_usd=Decimal("0.1")))
         tab.add(call(10, outcome="rate_limited", usage=Usage(), cost_usd=Decimal(0)))
@@ -80,21 +87,21 @@ async def test_a_stage_adds_up_exactly(path: Path, reader: Connection) -> None:
         input_tokens=1000, cached_input_tokens=400, cache_write_tokens=50, output_tokens=100, reasoning_tokens=20
     )
     expected = StageUsage(calls=10, attempts=11, usage=usage, cost_usd=Decimal("1.0"), estimated=False)
-    assert stage_usage(reader, "t_1", Stage.JUDGE) == expected == tab.spent(Stage.JUDGE)
-    assert stage_usage(reader, "t_none", Stage.JUDGE) == StageUsage()
-    assert spent(reader) == Decimal("1.002")
+    assert stage_usage_of(reader, "t_1", Stage.JUDGE) == expected == tab.spent(Stage.JUDGE)
+    assert stage_usage_of(reader, "t_none", Stage.JUDGE) == StageUsage()
+    assert total_spent(reader) == Decimal("1.002")
 
 
 async def test_one_unpriced_call_makes_the_sum_unpriced(path: Path, reader: Connection) -> None:
     """An unknown price is never counted as nothing; an estimate marks the sum as one."""
     async with GroupCommit(path) as commits:
-        tab = Tab(Ledger(commits).record)
+        tab = UsageTotals(Ledger(commits).record)
         tab.add(call(1))
         tab.add(call(2, cost_usd=None, estimated=True))
         assert tab.spent(Stage.JUDGE).cost_usd is None
-    found = stage_usage(reader, "t_1", Stage.JUDGE)
+    found = stage_usage_of(reader, "t_1", Stage.JUDGE)
     assert (found.cost_usd, found.estimated) == (None, True)
-    assert spent(reader) is None
+    assert total_spent(reader) is None
 
 
 async def test_a_judgment_never_comes_before_its_call(path: Path, reader: Connection) -> None:
@@ -113,7 +120,7 @@ async def test_records_are_flushed_on_close(path: Path, reader: Connection) -> N
     async with GroupCommit(path) as commits:
         for number in range(200):
             Ledger(commits).record(call(number))
-    assert stage_usage(reader, "t_1", Stage.JUDGE).attempts == 200
+    assert stage_usage_of(reader, "t_1", Stage.JUDGE).attempts == 200
 
 
 async def test_characters_a_token_are_learned_and_old_ones_fade(path: Path, reader: Connection) -> None:
@@ -177,7 +184,7 @@ async def test_calls_that_come_together_are_written_together(path: Path, reader:
         await commits.submit(lambda connection: changes.append(connection.total_changes))
         assert commits.commits <= 50
     assert changes[1] - changes[0] - 500 <= commits.commits
-    assert stage_usage(reader, "t_1", Stage.JUDGE).calls == 500
+    assert stage_usage_of(reader, "t_1", Stage.JUDGE).calls == 500
 
 
 async def test_ratios_learned_together_are_those_learned_one_by_one(path: Path, tmp_path: Path) -> None:
@@ -200,20 +207,20 @@ async def test_ratios_learned_together_are_those_learned_one_by_one(path: Path, 
 def test_a_cost_that_is_no_amount_is_damage(cost: Any) -> None:
     """A sum of money is exact, or not given at all."""
     with pytest.raises(StoreDamaged, match="a cost makes no sense"):
-        total([1, cost])
+        sum_picodollars([1, cost])
 
 
 async def test_the_whole_store_is_added_up_in_one_question(path: Path, reader: Connection) -> None:
     """Nothing spent is $0; many large amounts overflow nothing; an estimate among them is told."""
-    assert (spent(reader), is_estimated(reader)) == (Decimal(0), False)
+    assert (total_spent(reader), is_estimated(reader)) == (Decimal(0), False)
     async with GroupCommit(path) as commits:
         ledger = Ledger(commits)
         for number in range(3):
             ledger.record(call(number, cost_usd=Decimal("9000000.000000000001")))
         await committed(commits)
-        assert (spent(reader), is_estimated(reader)) == (Decimal("27000000.000000000003"), False)
+        assert (total_spent(reader), is_estimated(reader)) == (Decimal("27000000.000000000003"), False)
         ledger.record(call(3, cost_usd=Decimal(0), estimated=True))
-    assert (spent(reader), is_estimated(reader)) == (Decimal("27000000.000000000003"), True)
+    assert (total_spent(reader), is_estimated(reader)) == (Decimal("27000000.000000000003"), True)
 
 
 @pytest.mark.parametrize("cost", ["lost", "", -1, 0.5, b"1"])
@@ -224,4 +231,4 @@ async def test_a_damaged_cost_is_not_added_up(path: Path, reader: Connection, co
         Ledger(commits).record(call(2))
     reader.execute("UPDATE call SET cost = ? WHERE id = 'c_2'", (cost,))
     with pytest.raises(StoreDamaged, match="a cost makes no sense"):
-        spent(reader)
+        total_spent(reader)

@@ -8,7 +8,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from xscore import database
+from xscore.platform import database
 
 KILLS = 6
 IN_FLIGHT = 16
@@ -17,14 +17,14 @@ import asyncio, sys, uuid
 from decimal import Decimal
 from pathlib import Path
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.writer import JudgmentWriter
-from xscore.cost_reports.budget import TurnBudget
-from xscore.cost_reports.caps import Caps
-from xscore.cost_reports.ledger import Ledger
-from xscore.pipeline.tab import Tab
+from xscore.cache.judgment_store import JudgmentWriter
+from xscore.costs.reservation import TurnBudget
+from xscore.costs.caps import Caps
+from xscore.costs.ledger import Ledger
+from xscore.costs.usage_totals import Tab
 from xscore.providers.limits import Limited
-from xscore.providers.metered import Metered
-from xscore.providers.script import Script
+from xscore.providers.attempts import Metered
+from xscore.providers.scripted import Script
 from xscore.providers.scripted import ScriptedProvider
 from xscore.records import JudgeIdentity, Judgment, Request, Stage
 
@@ -69,7 +69,7 @@ def test_after_every_kill_each_judgment_has_its_call_and_its_bill(tmp_path: Path
             assert child.stdout.readline() == "ready\n"
             time.sleep(dice.uniform(0.02, 0.3))
             child.send_signal(signal.SIGKILL)
-        with closing(database.connect(path)) as store, database.snapshot(store):
+        with closing(database.connect(path)) as store, database.read_snapshot(store):
             counted = store.execute(
                 "SELECT (SELECT count(*) FROM judgment), (SELECT count(*) FROM call), (SELECT sum(cost) FROM call),"
                 " coalesce((SELECT spent FROM spending WHERE span = 'repository'), 0),"

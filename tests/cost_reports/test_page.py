@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cost_reports.page_reports import NASTY, empty, hostile, memory, report_of
-from xscore.cost_reports.page import render
+from xscore.cost_reports.page import render_page
 from xscore.records import Boost
 from xscore.records.cost_report import TurnDetail
 
@@ -63,7 +63,7 @@ class Reader(HTMLParser):
 
 def test_a_thousand_turns_fit_in_a_megabyte() -> None:
     """A report of 1,000 turns with the choices of 50 is a page of less than 1 MB, in UTF-8."""
-    page = render(report_of(1_000, 50))
+    page = render_page(report_of(1_000, 50))
 
     assert len(page.encode()) < MEGABYTE
     assert page.count('class="turn"') == 50
@@ -71,7 +71,7 @@ def test_a_thousand_turns_fit_in_a_megabyte() -> None:
 
 def test_every_turn_stands_in_the_table() -> None:
     """Figures are shown of all turns, also of those whose choice is not told."""
-    page = render(report_of(300, 50))
+    page = render_page(report_of(300, 50))
 
     body = page[page.index('class="sortable turns"') :].split("</table>")[0]
     assert body.count("<tr>") == 301
@@ -80,12 +80,12 @@ def test_every_turn_stands_in_the_table() -> None:
 
 def test_the_page_is_the_same_each_time() -> None:
     """The same report gives the same bytes."""
-    assert render(report_of(40, 5)) == render(report_of(40, 5))
+    assert render_page(report_of(40, 5)) == render_page(report_of(40, 5))
 
 
 def test_the_policy_lets_in_this_style_and_this_script_alone() -> None:
     """The policy forbids everything but the style and the script within, which it names by their hashes."""
-    page = render(report_of(3, 3))
+    page = render_page(report_of(3, 3))
     style = page.split("<style>")[1].split("</style>")[0]
     script = page.split("<script>")[1].split("</script>")[0]
     hashes = [b64encode(sha256(part.encode()).digest()).decode() for part in (style, script)]
@@ -100,7 +100,7 @@ def test_the_policy_lets_in_this_style_and_this_script_alone() -> None:
 
 def test_nothing_on_the_page_points_outside() -> None:
     """Links lead to places of the page itself; nothing is loaded."""
-    reader = Reader(render(report_of(60, 10)))
+    reader = Reader(render_page(report_of(60, 10)))
 
     assert all((value or "").startswith("#") for name, value in reader.attributes if name == "href")
     assert not {"src", "srcset", "style", "action"} & {name for name, _ in reader.attributes}
@@ -108,9 +108,9 @@ def test_nothing_on_the_page_points_outside() -> None:
 
 def test_nasty_texts_stay_text() -> None:
     """Whatever a memory, a task, a path or a model is called, the page has no element or attribute because of it."""
-    plain = [Reader(render(hostile(words))) for words in ("plain", "plain\nlines")]
+    plain = [Reader(render_page(hostile(words))) for words in ("plain", "plain\nlines")]
     for words in NASTY:
-        reader = Reader(render(hostile(words)))
+        reader = Reader(render_page(hostile(words)))
         assert reader.tags in [one.tags for one in plain]
         assert [name for name, _ in reader.attributes] in [[name for name, _ in one.attributes] for one in plain]
         assert "window.ran" not in words or words in reader.text
@@ -120,7 +120,7 @@ def test_nasty_texts_stay_text() -> None:
 @settings(max_examples=60, deadline=None)
 def test_no_text_makes_an_element(texts: tuple[str, str, str]) -> None:
     """Any text leaves a page of known elements and attributes, with one script and one style, that can be written."""
-    page = render(hostile(*texts))
+    page = render_page(hostile(*texts))
     reader = Reader(page)
 
     assert set(reader.tags) <= TAGS
@@ -131,7 +131,7 @@ def test_no_text_makes_an_element(texts: tuple[str, str, str]) -> None:
 
 def test_control_and_bidirectional_characters_are_shown() -> None:
     """A character that would reorder or hide what is read is shown as an escape."""
-    page = render(hostile("a\u202eb\x1bc\ud800d\x00e\u2028f"))
+    page = render_page(hostile("a\u202eb\x1bc\ud800d\x00e\u2028f"))
 
     assert "a\\u202eb\\x1bc\\ud800d\\x00e" in page
     assert not set("\u202e\x1b\x00\u2028") & set(page)
@@ -145,7 +145,7 @@ def test_a_memory_is_told_with_its_score_boosts_and_reason() -> None:
     )  # fmt: skip
     base = report_of(1, 0)
     page = Reader(
-        render(replace(base, details=(TurnDetail(turn_id=base.turns[0].id, selected=(told,), near_misses=()),)))
+        render_page(replace(base, details=(TurnDetail(turn_id=base.turns[0].id, selected=(told,), near_misses=()),)))
     )
 
     for words in (
@@ -157,7 +157,7 @@ def test_a_memory_is_told_with_its_score_boosts_and_reason() -> None:
 
 def test_an_empty_ledger_has_a_page() -> None:
     """Of nothing, each plot and table says that there is nothing; no figure is made up."""
-    page = Reader(render(empty()).split("</style>")[1].split("<script>")[0]).text
+    page = Reader(render_page(empty()).split("</style>")[1].split("<script>")[0]).text
 
     assert "No turn lies in this stretch of the ledger." in page
     assert "No call was made." in page
@@ -170,7 +170,7 @@ def test_what_is_not_known_of_a_turn_is_a_dash() -> None:
     killed = replace(
         base.turns[0], state="interrupted", coverage=None, kept=None, near=None, threshold=None, latency=None
     )
-    page = render(replace(base, turns=(killed, base.turns[1]), near=None, threshold=None))
+    page = render_page(replace(base, turns=(killed, base.turns[1]), near=None, threshold=None))
     row = page[page.index("interrupted") :]
     assert row[: row.index("<tr")].count("<td>–") == 7
     assert "threshold 0.00" not in page
@@ -181,13 +181,13 @@ def test_a_part_of_the_turns_is_called_one() -> None:
     """Where only the newest turns are listed the page says so; where all are it does not."""
     whole = report_of(20, 0)
 
-    assert "show the newest 5 of 20" in Reader(render(replace(whole, turns=whole.turns[:5]))).text
-    assert "show the newest" not in Reader(render(whole)).text
+    assert "show the newest 5 of 20" in Reader(render_page(replace(whole, turns=whole.turns[:5]))).text
+    assert "show the newest" not in Reader(render_page(whole)).text
 
 
 def test_names_in_tables_are_short() -> None:
     """A repository, judge or model with an endless name makes no endless column."""
-    page = render(hostile("w" * 5_000)).split('id="models"')[1].split('id="choices"')[0]
+    page = render_page(hostile("w" * 5_000)).split('id="models"')[1].split('id="choices"')[0]
 
     assert "w" * 89 + "…" in page
     assert "w" * 91 not in page
@@ -198,7 +198,7 @@ def test_unpriced_is_not_free() -> None:
     base = report_of(1, 1)
     spent = replace(base.spent, cost_usd=Decimal(0), unpriced=9)
     line = replace(base.turns[0], spent=spent, cost_by_model={})
-    page = Reader(render(replace(base, spent=spent, turns=(line,)))).text
+    page = Reader(render_page(replace(base, spent=spent, turns=(line,)))).text
 
     assert "unpriced" in page
     assert "No call of these turns has a price." in page
@@ -211,7 +211,7 @@ def test_a_line_says_what_is_not_in_its_dollars() -> None:
     one = replace(line.spent, cost_usd=Decimal("0.456"), unpriced=2, estimated=1)
     other = replace(group.spent, cost_usd=Decimal("1.27"), unpriced=3, estimated=0)
     report = replace(base, turns=(replace(line, spent=one),), by_model=(replace(group, spent=other),), groups=())
-    page = render(report)
+    page = render_page(report)
 
     assert '<td data-v="0.456">~$0.456+?' in page
     assert '<td data-v="1.27">$1.27+?' in page
@@ -223,7 +223,7 @@ def test_one_is_not_many() -> None:
     base = report_of(1, 0)
     detail = TurnDetail(turn_id=base.turns[0].id, selected=(memory(),), near_misses=())
     spent = replace(base.spent, attempts=1, estimated=1)
-    page = Reader(render(replace(base, details=(detail,), near=1, spent=spent))).text
+    page = Reader(render_page(replace(base, details=(detail,), near=1, spent=spent))).text
 
     for words in ("1 memory chosen", "1 score near the threshold", "in 1 attempt", "tokens of 1 attempt estimated"):
         assert words in page
@@ -233,7 +233,7 @@ def test_one_is_not_many() -> None:
 def test_words_like_a_cell_are_words() -> None:
     """A name that reads like the markup of a cell makes no cell."""
     said = '<td data-v="9">9'
-    page = render(hostile(said))
+    page = render_page(hostile(said))
 
     assert said not in page
     assert said in Reader(page).text
@@ -241,7 +241,7 @@ def test_words_like_a_cell_are_words() -> None:
 
 def test_headings_go_down_by_one() -> None:
     """The first heading is an h1, and none skips a level."""
-    levels = [int(tag[1]) for tag in Reader(render(report_of(5, 3))).tags if tag in {"h1", "h2", "h3", "h4"}]
+    levels = [int(tag[1]) for tag in Reader(render_page(report_of(5, 3))).tags if tag in {"h1", "h2", "h3", "h4"}]
 
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
@@ -249,7 +249,7 @@ def test_headings_go_down_by_one() -> None:
 
 def test_every_table_has_a_caption_and_scoped_heads() -> None:
     """A screen reader is told what a table is, and which head a figure belongs to."""
-    page = render(report_of(5, 3))
+    page = render_page(report_of(5, 3))
 
     assert page.count("<table") == page.count("<caption")
     assert page.count("<th") - page.count("<thead") == page.count('scope="col"') + page.count('scope="row"')

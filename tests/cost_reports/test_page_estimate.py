@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from tests.cost_reports.page_reports import report_of
-from xscore.cost_reports.page.estimate import estimate
+from xscore.cost_reports.page.tables import estimate_table
 
 
 def test_an_estimate_stands_beside_what_was_taken() -> None:
     """Calls, tokens and dollars have their estimate, actual and difference, in that order."""
-    table = estimate(report_of(5, 0).accuracy)
+    table = estimate_table(report_of(5, 0).accuracy)
 
     for row in (
         ("Calls", "900", "931", "+3 %"),
@@ -28,10 +28,10 @@ def test_dollars_that_are_not_known_are_not_estimated() -> None:
         replace(known, expected=replace(known.expected, cost_usd=None)),
         replace(known, actual=replace(known.actual, cost_usd=None)),
     ):
-        assert "Dollars" not in estimate(unpriced)
+        assert "Dollars" not in estimate_table(unpriced)
 
 
 def test_no_estimate_is_said_to_be_none() -> None:
     """Of turns that none was made for, there is a sentence and no table."""
-    assert "has an estimate to be held against" in estimate(None)
-    assert "<table" not in estimate(None)
+    assert "has an estimate to be held against" in estimate_table(None)
+    assert "<table" not in estimate_table(None)

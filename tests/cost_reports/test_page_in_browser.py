@@ -9,7 +9,7 @@ import pytest
 
 from tests.cost_reports.page_reports import NASTY, empty, hostile, report_of
 from tests.servers import browser
-from xscore.cost_reports.page import render
+from xscore.cost_reports.page import render_page
 from xscore.records.cost_report import CostReport
 
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -51,7 +51,7 @@ async def tab(devtools: str) -> AsyncIterator[browser.Tab]:
 async def show(tab: browser.Tab, report: CostReport, folder: Path) -> Path:
     """Write the page and open it."""
     path = folder / "report.html"
-    path.write_text(render(report), encoding="utf-8")
+    path.write_text(render_page(report), encoding="utf-8")
     await tab.open(path)
     return path
 
@@ -83,7 +83,7 @@ async def test_no_foreign_text_runs(tab: browser.Tab, tmp_path: Path, words: str
 async def test_the_policy_holds_against_what_would_slip_through(tab: browser.Tab, tmp_path: Path) -> None:
     """Were foreign markup to enter the page, the policy alone would keep its scripts, styles and images out."""
     slipped = "<script>window.ran = 1</script><img src='http://127.0.0.1:9/x.png' onerror='window.ran = 2'>"
-    page = render(report_of(1, 1)).replace("<main>", f"<main>{slipped}<style>body {{ display: none }}</style>")
+    page = render_page(report_of(1, 1)).replace("<main>", f"<main>{slipped}<style>body {{ display: none }}</style>")
     path = tmp_path / "slipped.html"
     path.write_text(page, encoding="utf-8")
     await tab.open(path)

@@ -12,12 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.cost_reports.page_reports import MODELS, NOON, report_of, timings
-from xscore.cost_reports.page import axes
-from xscore.cost_reports.page.latency import latency
-from xscore.cost_reports.page.otherwise import otherwise
-from xscore.cost_reports.page.over_turns import calls, cost, hit_rate
-from xscore.cost_reports.page.scores import scores
-from xscore.cost_reports.page.steps import MOST, steps
+from xscore.cost_reports.page import plot as axes
+from xscore.cost_reports.page.figures import counterfactual_plot, latency_plot, score_plot
+from xscore.cost_reports.page.turn_plots import MAX_BUCKETS, bucket_turns, calls_plot, cost_plot, hit_rate_plot
 from xscore.records.cost_report import Spent, TurnLine
 
 BAR = re.compile(r'<rect x="[^"]*" y="([^"]*)" width="[^"]*" height="([^"]*)"')
@@ -120,14 +117,14 @@ FEW = st.integers(min_value=0, max_value=9)
 USD = st.decimals(min_value=0, max_value=9, places=12)
 
 
-@given(st.lists(st.builds(turn_of, FEW, FEW, FEW, USD), min_size=1, max_size=2 * MOST))
+@given(st.lists(st.builds(turn_of, FEW, FEW, FEW, USD), min_size=1, max_size=2 * MAX_BUCKETS))
 @settings(deadline=None, max_examples=60)
 @example([turn_of(1, 0, 0, Decimal(1)), turn_of(1, 1, 0, Decimal(1)), turn_of(2, 1, 1, Decimal("1.3"))] * 30)
 def test_no_bar_leaves_its_frame(turns: list[TurnLine]) -> None:
     """However many calls and dollars a turn has on the mean, each bar begins below the top of its drawing's frame."""
-    gathered = steps(turns)
+    gathered = bucket_turns(turns)
 
-    for drawing, tops in ((cost(gathered), {160.0: 20}), (calls(gathered), {110.0: 20, 200.0: 146})):
+    for drawing, tops in ((cost_plot(gathered), {160.0: 20}), (calls_plot(gathered), {110.0: 20, 200.0: 146})):
         for stack in re.findall(r"<g><title>.*?</g>", drawing):
             bars = [[float(one) for one in found] for found in BAR.findall(stack)]
             if bars:
@@ -150,9 +147,9 @@ def test_decades_hold_what_is_between(low: float, times: float) -> None:
 def test_turns_are_gathered_without_loss(count: int) -> None:
     """However many turns there are, a plot has few steps, and each turn is in one."""
     line = report_of(1, 0).turns[0]
-    gathered = steps([replace(line, at=NOON - at) for at in range(count)])
+    gathered = bucket_turns([replace(line, at=NOON - at) for at in range(count)])
 
-    assert len(gathered) <= MOST
+    assert len(gathered) <= MAX_BUCKETS
     assert sum(len(step.turns) for step in gathered) == count
     times = [turn.at for step in gathered for turn in step.turns]
     assert times == sorted(times)
@@ -160,16 +157,16 @@ def test_turns_are_gathered_without_loss(count: int) -> None:
 
 def test_a_plot_of_a_thousand_turns_is_small() -> None:
     """A drawing over 1,000 turns has as many bars as one of 50, and takes less than 25 kB with its numbers."""
-    gathered = steps(report_of(1_000, 0).turns)
+    gathered = bucket_turns(report_of(1_000, 0).turns)
 
-    assert all(len(plot(gathered)) < 25_000 for plot in (cost, hit_rate, calls))
-    assert cost(gathered).count("<title>") == MOST
+    assert all(len(plot(gathered)) < 25_000 for plot in (cost_plot, hit_rate_plot, calls_plot))
+    assert cost_plot(gathered).count("<title>") == MAX_BUCKETS
 
 
 def test_dollars_of_a_plot_are_those_of_the_turns() -> None:
     """The parts of all bars come to what the turns cost."""
     report = report_of(73, 0)
-    gathered = steps(report.turns)
+    gathered = bucket_turns(report.turns)
 
     whole = sum((step.cost(frozenset({model})) * len(step.turns) for step in gathered for model in MODELS), Decimal(0))
     assert abs(whole - report.spent.cost_usd) < Decimal("1e-20"), "no float has touched it"
@@ -179,14 +176,14 @@ def test_what_was_free_is_not_drawn_as_an_empty_axis() -> None:
     """Turns at a host of one's own cost $0, and the plot says that in words."""
     line = report_of(1, 0).turns[0]
 
-    assert "cost nothing" in cost(steps([replace(line, cost_by_model={"openai:local": Decimal(0)})]))
+    assert "cost nothing" in cost_plot(bucket_turns([replace(line, cost_by_model={"openai:local": Decimal(0)})]))
 
 
 def test_many_models_share_a_colour() -> None:
     """The five dearest models have a colour each; the others are named together and lose no dollar."""
     line = report_of(1, 0).turns[0]
     bill = {f"vendor:model-{at}": Decimal(at + 1) for at in range(9)}
-    page = cost(steps([replace(line, cost_by_model=bill)]))
+    page = cost_plot(bucket_turns([replace(line, cost_by_model=bill)]))
 
     assert "4 others" in page and "vendor:model-8" in page and "vendor:model-0" not in page
     assert "<td>$10.00" in page  # 1 + 2 + 3 + 4
@@ -194,7 +191,7 @@ def test_many_models_share_a_colour() -> None:
 
 def test_a_stage_without_time_stands_in_the_table_alone() -> None:
     """Cached turns judge nothing: that is no mark at the edge of the plot."""
-    page = latency(timings())
+    page = latency_plot(timings())
 
     assert "turn: judge, cached" not in page
     assert page.count("turn: judge") == 3  # its mark, and two lines of the table
@@ -202,7 +199,7 @@ def test_a_stage_without_time_stands_in_the_table_alone() -> None:
 
 def test_the_threshold_is_drawn_where_it_is() -> None:
     """Bins at or above the threshold have the other colour, and the line is named."""
-    page = scores((5,) * 20, 0.35)
+    page = score_plot((5,) * 20, 0.35)
 
     assert page.count('class="c1"') == 13
     assert page.count('class="quiet"') == 7
@@ -212,7 +209,7 @@ def test_the_threshold_is_drawn_where_it_is() -> None:
 @pytest.mark.parametrize(("counts", "said"), [((4, 0, 90), "by powers of ten"), ((50, 40, 45), ">candidates<")])
 def test_a_bent_scale_says_so(counts: tuple[int, ...], said: str) -> None:
     """Where few scores would vanish beside many, the scale bends, and the axis says it."""
-    page = scores((counts * 7)[:20] if counts[1] else (900, *counts, *(0,) * 16), 0.7)
+    page = score_plot((counts * 7)[:20] if counts[1] else (900, *counts, *(0,) * 16), 0.7)
 
     assert said in page
 
@@ -220,7 +217,7 @@ def test_a_bent_scale_says_so(counts: tuple[int, ...], said: str) -> None:
 def test_what_is_not_known_has_no_bar() -> None:
     """A way whose dollars are not known is said to be so, not drawn as nothing."""
     comparison = report_of(3, 0).comparison
-    page = otherwise(comparison)
+    page = counterfactual_plot(comparison)
 
     assert page.count("<rect") == 4
     assert "not known" in page

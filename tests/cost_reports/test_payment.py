@@ -5,10 +5,18 @@ from decimal import Decimal
 import pytest
 
 from tests.cost_reports.page_reports import report_of
-from xscore.cli.report_markdown import markdown
-from xscore.cli.report_page import page
-from xscore.cost_reports.page import render
-from xscore.cost_reports.payment import Way, actual, otherwise, paid, paid_in_short, priced, rest
+from xscore.cost_reports.page import render_page
+from xscore.cost_reports.report_markdown import render_markdown
+from xscore.cost_reports.report_text import (
+    CostAlternative,
+    actual_cost,
+    counterfactual_costs,
+    format_priced,
+    format_spent,
+    format_spent_short,
+    format_unpriced,
+    render_report,
+)
 from xscore.records.cost_report import Spent
 
 
@@ -26,12 +34,16 @@ from xscore.records.cost_report import Spent
 )
 def test_what_was_paid_hides_nothing(spent: Spent, said: str, short: str) -> None:
     """Estimated tokens are marked, attempts without a price are counted, and no price at all is never $0."""
-    assert (paid(spent), paid_in_short(spent)) == (said, short)
+    assert (format_spent(spent), format_spent_short(spent)) == (said, short)
 
 
 def test_a_way_that_is_not_known_is_not_free() -> None:
     """What the ledger cannot tell has words of its own."""
-    assert (Way("a", None).words, Way("a", Decimal(0)).words, Way("a", Decimal("0.456")).words) == (
+    assert (
+        CostAlternative("a", None).words,
+        CostAlternative("a", Decimal(0)).words,
+        CostAlternative("a", Decimal("0.456")).words,
+    ) == (
         "not known",
         "$0",
         "$0.456",
@@ -41,11 +53,15 @@ def test_a_way_that_is_not_known_is_not_free() -> None:
 def test_terminal_markdown_and_page_say_the_same() -> None:
     """The dollars of a report, and the names and dollars of the other ways, are the same words wherever they stand."""
     report = report_of(12, 0)
-    everywhere = (" ".join(page(report).split()), markdown(report).replace("\\", ""), render(report))
+    everywhere = (
+        " ".join(render_report(report).split()),
+        render_markdown(report).replace("\\", ""),
+        render_page(report),
+    )
 
-    assert all(paid(report.spent) in seen for seen in everywhere[:2])
-    assert all(f">{words}<" in everywhere[-1] for words in (priced(report.spent), rest(report.spent)))
+    assert all(format_spent(report.spent) in seen for seen in everywhere[:2])
+    assert all(f">{words}<" in everywhere[-1] for words in (format_priced(report.spent), format_unpriced(report.spent)))
     for seen in everywhere:
-        for way in otherwise(report.comparison):
+        for way in counterfactual_costs(report.comparison):
             assert way.name in seen and way.words in seen
-    assert actual(report.comparison).name in everywhere[-1]
+    assert actual_cost(report.comparison).name in everywhere[-1]

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore import database
-from xscore.cost_reports.prefix_economy import TURNS_LOOKED_AT, observed_gaps, ttl_that_pays, within_share
-from xscore.providers.catalog import CacheWrite, declared
+from xscore.costs.call_history import TURNS_LOOKED_AT, best_cache_ttl_s, expected_hit_share, gaps_between_turns_s
+from xscore.platform import database
+from xscore.providers.catalog import CacheWrite, model_settings
 
-CLAUDE = declared("anthropic", "claude-haiku-5-5").cache_writes
-GPT = declared("openai", "gpt-6-luna").cache_writes
+CLAUDE = model_settings("anthropic", "claude-haiku-5-5").cache_writes
+GPT = model_settings("openai", "gpt-6-luna").cache_writes
 NOW = 1_800_000_000.0
 
 
@@ -32,7 +32,7 @@ NOW = 1_800_000_000.0
 )
 def test_the_time_that_pays(gaps_s: list[float], ttl_s: int) -> None:
     """Short gaps are worth five minutes, medium ones an hour, long ones nothing; a quarter of short gaps is enough."""
-    assert ttl_that_pays(gaps_s, CLAUDE, read_factor=0.1) == ttl_s
+    assert best_cache_ttl_s(gaps_s, CLAUDE, read_factor=0.1) == ttl_s
 
 
 @pytest.mark.parametrize(("write", "from_share"), [(CLAUDE[0], 0.217), (CLAUDE[1], 0.526)], ids=["5m", "1h"])
@@ -41,8 +41,8 @@ def test_the_break_even_is_where_the_prices_put_it(write: CacheWrite, from_share
     gaps = 2_000
     for within in range(gaps + 1):
         gaps_s = [1.0] * within + [1e9] * (gaps - within)
-        if ttl_that_pays(gaps_s, (write,), read_factor=0.1):
-            assert within_share(gaps_s, write.ttl_s) == pytest.approx(from_share, abs=0.001)
+        if best_cache_ttl_s(gaps_s, (write,), read_factor=0.1):
+            assert expected_hit_share(gaps_s, write.ttl_s) == pytest.approx(from_share, abs=0.001)
             return
     raise AssertionError("it never pays")
 
@@ -56,13 +56,13 @@ def test_marks_never_cost_more_than_none(gaps_s: list[float], read_factor: float
         return share * read_factor + (1 - share) * write.price_factor
 
     prices = {write.ttl_s: price(write) for write in CLAUDE} | {0: 1.0}
-    assert prices[ttl_that_pays(gaps_s, CLAUDE, read_factor=read_factor)] == min(prices.values())
+    assert prices[best_cache_ttl_s(gaps_s, CLAUDE, read_factor=read_factor)] == min(prices.values())
 
 
 def test_a_host_without_writes_is_asked_nothing() -> None:
     """Where the host caches by itself there is nothing to pay; where it offers half an hour, that is weighed."""
-    assert ttl_that_pays([1.0] * 20, (), read_factor=0.1) == 0
-    assert ttl_that_pays([1_500.0] * 20, GPT, read_factor=0.1) == 1_800
+    assert best_cache_ttl_s([1.0] * 20, (), read_factor=0.1) == 0
+    assert best_cache_ttl_s([1_500.0] * 20, GPT, read_factor=0.1) == 1_800
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def add_turn(connection: sqlite3.Connection, number: int, at: float, calls: int 
 
 def gaps(connection: sqlite3.Connection, *, now: float = NOW, limit: int = 20) -> tuple[float, ...]:
     """Ask for the gaps of the judge that `add_turn` adds."""
-    return observed_gaps(connection, provider="anthropic", host="h", model="m", now=now, limit=limit)
+    return gaps_between_turns_s(connection, provider="anthropic", host="h", model="m", now=now, limit=limit)
 
 
 def test_gaps_are_between_turns_that_sent_something(connection: sqlite3.Connection) -> None:
@@ -129,6 +129,6 @@ def test_a_large_ledger_is_asked_by_its_indexes(connection: sqlite3.Connection) 
 
 
 def _query() -> str:
-    from xscore.cost_reports import prefix_economy
+    from xscore.costs import call_history
 
-    return prefix_economy._TURNS
+    return call_history._JUDGED_TURNS

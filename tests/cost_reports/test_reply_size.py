@@ -7,12 +7,12 @@ from sqlite3 import Connection
 
 import pytest
 
-from xscore import database
 from xscore.cache.group_commit import GroupCommit
-from xscore.cost_reports.ledger import Ledger
-from xscore.cost_reports.reply_size import LATEST_CALLS, tokens_a_memory
+from xscore.costs.call_history import REPLY_CALLS, output_tokens_per_memory
+from xscore.costs.ledger import Ledger
+from xscore.platform import database
+from xscore.platform.tokens import REPLY_FRAME
 from xscore.records import CallRecord, Stage, Usage
-from xscore.tokens import REPLY_FRAME
 
 CALL = CallRecord(
     id="c",
@@ -42,7 +42,7 @@ async def entered(path: Path, calls: Iterable[CallRecord]) -> Connection:
 
 async def test_tokens_a_memory_beside_the_frame(path: Path) -> None:
     """What the replies had beside their braces, for each memory they judged."""
-    found = tokens_a_memory(await entered(path, [CALL, CALL]), host="h", model="m")
+    found = output_tokens_per_memory(await entered(path, [CALL, CALL]), host="h", model="m")
     assert found == pytest.approx(9.0)
 
 
@@ -62,14 +62,14 @@ async def test_tokens_a_memory_beside_the_frame(path: Path) -> None:
 )
 async def test_what_teaches_nothing(path: Path, call: CallRecord) -> None:
     """Other hosts and models, calls that failed or did not tell, and counts that no reply can have, teach nothing."""
-    assert tokens_a_memory(await entered(path, [call]), host="h", model="m") is None
+    assert output_tokens_per_memory(await entered(path, [call]), host="h", model="m") is None
 
 
 async def test_only_the_latest_calls_count(path: Path) -> None:
     """A judge that has learned to be brief is estimated as brief."""
     brief = replace(CALL, usage=Usage(output_tokens=REPLY_FRAME + 40))
-    ledger = await entered(path, [*[CALL] * 50, *[brief] * LATEST_CALLS])
-    assert tokens_a_memory(ledger, host="h", model="m") == pytest.approx(4.0)
+    ledger = await entered(path, [*[CALL] * 50, *[brief] * REPLY_CALLS])
+    assert output_tokens_per_memory(ledger, host="h", model="m") == pytest.approx(4.0)
 
 
 @pytest.mark.parametrize("column", ["output_tokens", "candidates"])
@@ -78,4 +78,4 @@ async def test_a_row_that_makes_no_sense_is_passed_over(path: Path, column: str,
     """One damaged row of the ledger neither ends an estimate nor changes it."""
     ledger = await entered(path, [CALL, CALL, CALL])
     ledger.execute(f"UPDATE call SET {column} = ? WHERE id IN ('c0', 'c1')", (value,))
-    assert tokens_a_memory(ledger, host="h", model="m") == pytest.approx(9.0)
+    assert output_tokens_per_memory(ledger, host="h", model="m") == pytest.approx(9.0)

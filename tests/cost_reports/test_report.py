@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from tests.cost_reports.ledger_rows import ADOLLAR, DAY, add_call, add_figures, add_turn
 from tests.cost_reports.reported import NOW, reported
-from xscore import database
-from xscore.cost_reports.ledger_sums import called
-from xscore.cost_reports.report import LedgerOf, report
-from xscore.cost_reports.tables import placed_calls
-from xscore.cost_reports.timings import rank
+from xscore.cost_reports.ledger_sums import read_call_sums
+from xscore.cost_reports.report import RepositoryLedger, build_report
+from xscore.cost_reports.tables import join_calls_to_turns, nearest_rank
+from xscore.platform import database
 from xscore.records import Coverage
-from xscore.records.cost_report import Asked, CostReport, Timing
+from xscore.records.cost_report import CostReport, ReportQuery, Timing
 
 
 def timing(found: CostReport, of: str, stage: str, kind: str) -> Timing | None:
@@ -169,7 +168,7 @@ def test_live_and_cached_are_kept_apart(reader: Connection) -> None:
 @given(st.floats(0.01, 1), st.integers(1, 10_000))
 def test_the_rank_is_the_nearest(quantile: float, count: int) -> None:
     """At the rank and before it lie at least that share of the samples, and fewer before it."""
-    place = rank(quantile, count)
+    place = nearest_rank(quantile, count)
     assert 0 <= place < count
     assert (place + 1) / count >= quantile - 1e-6
     assert place / count < quantile + 1e-6
@@ -181,10 +180,10 @@ def test_the_end_of_a_stretch_is_not_in_it(reader: Connection) -> None:
     add_figures(reader, "t_1")
     add_call(reader, "a", "t_1")
     add_call(reader, "b", "e_1", stage="embed")
-    assert called(reader, Asked(until=DAY)).sums.height == 0
-    everything = called(reader, Asked()).sums
-    assert placed_calls(everything, [], number=0, asked=Asked(until=DAY)).height == 0
-    assert placed_calls(everything, [], number=0, asked=Asked(until=DAY + 1, since=DAY)).height == 2
+    assert read_call_sums(reader, ReportQuery(until=DAY)).sums.height == 0
+    everything = read_call_sums(reader, ReportQuery()).sums
+    assert join_calls_to_turns(everything, [], number=0, asked=ReportQuery(until=DAY)).height == 0
+    assert join_calls_to_turns(everything, [], number=0, asked=ReportQuery(until=DAY + 1, since=DAY)).height == 2
     assert reported(reader, until=DAY).turns == ()
 
 
@@ -204,7 +203,9 @@ def test_several_ledgers_are_one_report(reader: Connection, tmp_path: Path) -> N
         add_turn(connection, "t_1", DAY)
         add_figures(connection, "t_1")
         add_call(connection, "a", "t_1", cost=cost * ADOLLAR)
-    found = report([LedgerOf("/a", reader), LedgerOf("/b", other)], Asked(by="repo"), now=NOW)
+    found = build_report(
+        [RepositoryLedger("/a", reader), RepositoryLedger("/b", other)], ReportQuery(by="repo"), now=NOW
+    )
     other.close()
     assert {group.name: group.spent.cost_usd for group in found.groups} == {"/a": 1, "/b": 2}
     assert {line.repository: line.spent.cost_usd for line in found.turns} == {"/a": 1, "/b": 2}

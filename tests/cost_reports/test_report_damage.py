@@ -6,13 +6,13 @@ from sqlite3 import Connection
 import pytest
 
 from tests.cost_reports.ledger_rows import DAY, add_call, add_figures, add_turn
-from xscore.cost_reports.report import LedgerOf, report
-from xscore.records.cost_report import Asked, CostReport
+from xscore.cost_reports.report import RepositoryLedger, build_report
+from xscore.records.cost_report import CostReport, ReportQuery
 
 
 def reported(connection: Connection, *, details: int = 0) -> CostReport:
     """Report over one ledger."""
-    return report([LedgerOf("/shop", connection)], Asked(details=details), now=DAY + 86_400)
+    return build_report([RepositoryLedger("/shop", connection)], ReportQuery(details=details), now=DAY + 86_400)
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cost_reports.gate_reports import COVERAGE, EVALUATION, MEASURED, SPENT, TIMING, USAGE, made
-from xscore.cost_reports.gate import SUMS, check, measure
-from xscore.errors import UsageError
+from xscore.cost_reports.gate import COUNT_GATES, check_gates, measure_report
+from xscore.platform.errors import UsageError
 from xscore.records import Coverage, Usage
-from xscore.records.gate import GateLine, GateReport, Measured, Recalled, Sampled, Verdict
+from xscore.records.cost_report import EvaluationRecall, GateFigures, GateLine, GateReport, GateVerdict, StageP95
 from xscore.settings import GateSettings
 
 GATES = GateSettings()
-RECALLED = Recalled(questions="q1", judge="openai:gpt-6-luna", cases=5, k=15, recall=0.9)
+RECALLED = EvaluationRecall(questions="q1", judge="openai:gpt-6-luna", cases=5, k=15, recall=0.9)
 
 
 def line(report: GateReport, what: str) -> GateLine:
@@ -25,20 +25,20 @@ def line(report: GateReport, what: str) -> GateLine:
     return found
 
 
-def failed(now: Measured, baseline: Measured = MEASURED, gates: GateSettings = GATES) -> set[str]:
+def failed(now: GateFigures, baseline: GateFigures = MEASURED, gates: GateSettings = GATES) -> set[str]:
     """Names of the gates that fail."""
-    return {line.what for line in check(now, baseline, gates).failed}
+    return {line.what for line in check_gates(now, baseline, gates).failed}
 
 
-def with_usage(**changes: int) -> Measured:
+def with_usage(**changes: int) -> GateFigures:
     """The figures with other tokens."""
     return replace(MEASURED, usage=replace(USAGE, **changes))
 
 
 def test_the_figures_of_a_report_are_measured() -> None:
     """Counters, tokens, dollars, the newest whole recall, every p95 are taken over; a running turn is not counted."""
-    assert measure(made()) == MEASURED
-    assert measure(made(evaluations=())).recall is None
+    assert measure_report(made()) == MEASURED
+    assert measure_report(made(evaluations=())).recall is None
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_the_figures_of_a_report_are_measured() -> None:
 def test_a_figure_that_is_no_number_is_refused(changes: dict[str, object]) -> None:
     """NaN, infinity and what is negative never pass a gate in silence."""
     with pytest.raises(UsageError, match=r"no figure that can be measured|recall lies in"):
-        measure(made(**changes))
+        measure_report(made(**changes))
 
 
 def test_the_same_figures_hold() -> None:
     """A baseline against itself: every figure holds."""
-    assert {line.verdict for line in check(MEASURED, MEASURED, GATES).lines} == {Verdict.HELD}
+    assert {line.verdict for line in check_gates(MEASURED, MEASURED, GATES).lines} == {GateVerdict.HELD}
 
 
 def test_a_rise_within_the_tolerance_holds_and_one_beyond_fails() -> None:
@@ -93,8 +93,8 @@ def test_anything_above_a_baseline_of_zero_is_a_rise() -> None:
 
 def test_an_improvement_is_told_and_passes() -> None:
     """Less of anything passes and is named as better, so that the baseline can be tightened."""
-    found = check(replace(MEASURED, calls=10, cost_usd=Decimal("0.001")), MEASURED, GATES)
-    assert {line.what for line in found.with_verdict(Verdict.BETTER)} == {"calls", "dollars"}
+    found = check_gates(replace(MEASURED, calls=10, cost_usd=Decimal("0.001")), MEASURED, GATES)
+    assert {line.what for line in found.with_verdict(GateVerdict.BETTER)} == {"calls", "dollars"}
     assert found.failed == ()
 
 
@@ -108,12 +108,12 @@ def test_coverage_may_not_fall() -> None:
 def test_recall_may_fall_by_its_tolerance_only() -> None:
     """0.88 of 0.90 holds at 0.02, 0.87 fails."""
 
-    def recalled(recall: float) -> Measured:
+    def recalled(recall: float) -> GateFigures:
         return replace(MEASURED, recall=replace(RECALLED, recall=recall))
 
     assert failed(recalled(0.88)) == set()
     assert failed(recalled(0.87)) == {"recall"}
-    assert line(check(recalled(0.95), MEASURED, GATES), "recall").verdict is Verdict.BETTER
+    assert line(check_gates(recalled(0.95), MEASURED, GATES), "recall").verdict is GateVerdict.BETTER
 
 
 @pytest.mark.parametrize(
@@ -125,37 +125,37 @@ def test_recall_may_fall_by_its_tolerance_only() -> None:
         replace(RECALLED, judge="lexical", recall=0.1),
     ],
 )
-def test_recall_of_another_evaluation_is_not_compared(recall: Recalled | None) -> None:
+def test_recall_of_another_evaluation_is_not_compared(recall: EvaluationRecall | None) -> None:
     """No evaluation, other questions, another k or another judge: inconclusive, and named so."""
-    found = line(check(replace(MEASURED, recall=recall), MEASURED, GATES), "recall")
-    assert found.verdict is Verdict.INCONCLUSIVE
+    found = line(check_gates(replace(MEASURED, recall=recall), MEASURED, GATES), "recall")
+    assert found.verdict is GateVerdict.INCONCLUSIVE
     assert found.note
 
 
 def test_an_evaluation_that_left_candidates_unjudged_is_passed_over() -> None:
     """Its recall is of what was judged: the newest whole one is held, and the check says what it passed over."""
     torn = replace(EVALUATION, recall=0.1, unjudged=3)
-    now = measure(made(evaluations=(torn, EVALUATION)))
-    held = line(check(now, MEASURED, GATES), "recall")
-    assert (now.recall, held.verdict) == (RECALLED, Verdict.HELD)
+    now = measure_report(made(evaluations=(torn, EVALUATION)))
+    held = line(check_gates(now, MEASURED, GATES), "recall")
+    assert (now.recall, held.verdict) == (RECALLED, GateVerdict.HELD)
     assert held.note == "passed over: a newer evaluation that left candidates unjudged"
-    none = measure(made(evaluations=(torn, torn)))
-    found = line(check(none, MEASURED, GATES), "recall")
-    assert (none.recall, found.verdict) == (None, Verdict.INCONCLUSIVE)
+    none = measure_report(made(evaluations=(torn, torn)))
+    found = line(check_gates(none, MEASURED, GATES), "recall")
+    assert (none.recall, found.verdict) == (None, GateVerdict.INCONCLUSIVE)
     assert found.note == "no evaluation on one side; passed over: 2 newer evaluations that left candidates unjudged"
 
 
 @pytest.mark.parametrize(
     "now", [replace(MEASURED, turns=5), replace(MEASURED, coverage=Coverage(1_051, 461, 590, 0, 0))]
 )
-def test_another_workload_is_named_and_its_sums_are_not_compared(now: Measured) -> None:
+def test_another_workload_is_named_and_its_sums_are_not_compared(now: GateFigures) -> None:
     """Other turns, or candidates beyond the tolerance: that line fails, and no sum passes or fails."""
-    found = check(replace(now, calls=900, cost_usd=Decimal(0)), MEASURED, GATES)
+    found = check_gates(replace(now, calls=900, cost_usd=Decimal(0)), MEASURED, GATES)
     (only,) = found.failed
     assert only.what in {"turns", "candidates"}
     assert "another workload" in only.note
-    assert len(found.with_verdict(Verdict.INCOMPARABLE)) == 1 + len(SUMS)
-    assert line(found, "coverage").verdict in {Verdict.HELD, Verdict.BETTER}
+    assert len(found.with_verdict(GateVerdict.INCOMPARABLE)) == 1 + len(COUNT_GATES)
+    assert line(found, "coverage").verdict in {GateVerdict.HELD, GateVerdict.BETTER}
 
 
 def test_fewer_candidates_are_another_workload_too() -> None:
@@ -166,81 +166,81 @@ def test_fewer_candidates_are_another_workload_too() -> None:
 
 def test_what_lost_its_price_fails() -> None:
     """Attempts that were priced in the baseline and are not now: dollars say nothing, and the check fails for it."""
-    found = check(replace(MEASURED, unpriced=61, cost_usd=Decimal(0)), MEASURED, GATES)
+    found = check_gates(replace(MEASURED, unpriced=61, cost_usd=Decimal(0)), MEASURED, GATES)
     assert {line.what for line in found.failed} == {"attempts without a price"}
-    assert line(found, "dollars").verdict is Verdict.INCONCLUSIVE
+    assert line(found, "dollars").verdict is GateVerdict.INCONCLUSIVE
 
 
 def test_what_gained_a_price_is_inconclusive() -> None:
     """Dollars that rise because more is priced are no rise."""
-    found = line(check(MEASURED, replace(MEASURED, unpriced=61, cost_usd=Decimal(0)), GATES), "dollars")
-    assert (found.verdict, found.note) == (Verdict.INCONCLUSIVE, "more is priced than in the baseline")
+    found = line(check_gates(MEASURED, replace(MEASURED, unpriced=61, cost_usd=Decimal(0)), GATES), "dollars")
+    assert (found.verdict, found.note) == (GateVerdict.INCONCLUSIVE, "more is priced than in the baseline")
 
 
 def test_one_new_price_excuses_no_other_rise() -> None:
     """An attempt that is priced only now is put at what the others cost: what rises beyond that fails."""
     before = replace(MEASURED, unpriced=1)
-    doubled = line(check(replace(MEASURED, cost_usd=MEASURED.cost_usd * 2), before, GATES), "dollars")
-    assert doubled.verdict is Verdict.FAILED
+    doubled = line(check_gates(replace(MEASURED, cost_usd=MEASURED.cost_usd * 2), before, GATES), "dollars")
+    assert doubled.verdict is GateVerdict.FAILED
     assert doubled.note == "more is priced than in the baseline, by 1, which does not explain it"
     half = replace(MEASURED, unpriced=30, cost_usd=MEASURED.cost_usd / 2)
-    assert line(check(MEASURED, half, GATES), "dollars").verdict is Verdict.INCONCLUSIVE
-    assert line(check(replace(MEASURED, cost_usd=MEASURED.cost_usd * 2), half, GATES), "dollars").note
+    assert line(check_gates(MEASURED, half, GATES), "dollars").verdict is GateVerdict.INCONCLUSIVE
+    assert line(check_gates(replace(MEASURED, cost_usd=MEASURED.cost_usd * 2), half, GATES), "dollars").note
 
 
 @given(st.integers(1, 60), st.integers(0, 10**6), st.integers(0, 10**6))
 def test_a_new_price_never_excuses_more_than_its_share(newly: int, before: int, now: int) -> None:
     """Whenever a rise is excused, the attempts that were priced before are, at their share, within the tolerance."""
     baseline = replace(MEASURED, unpriced=newly, cost_usd=Decimal(before))
-    found = line(check(replace(MEASURED, cost_usd=Decimal(now)), baseline, GATES), "dollars")
+    found = line(check_gates(replace(MEASURED, cost_usd=Decimal(now)), baseline, GATES), "dollars")
     allowed = Decimal(before) * Decimal("1.05")
     is_explained = Decimal(now) * (61 - newly) / 61 <= allowed
-    assert (found.verdict is Verdict.FAILED) == (now > allowed and not is_explained)
+    assert (found.verdict is GateVerdict.FAILED) == (now > allowed and not is_explained)
 
 
 def test_unpriced_on_both_sides_is_inconclusive() -> None:
     """Two unknown sums are not equal sums."""
     unpriced = replace(MEASURED, unpriced=61, cost_usd=Decimal(0))
-    assert line(check(unpriced, unpriced, GATES), "dollars").verdict is Verdict.INCONCLUSIVE
+    assert line(check_gates(unpriced, unpriced, GATES), "dollars").verdict is GateVerdict.INCONCLUSIVE
 
 
-def timed(p95_s: float, count: int = 58) -> Measured:
+def timed(p95_s: float, count: int = 58) -> GateFigures:
     """The figures with another p95 of judging calls."""
-    return replace(MEASURED, timings=(Sampled(of="call", stage="judge", kind="live", count=count, p95_s=p95_s),))
+    return replace(MEASURED, timings=(StageP95(of="call", stage="judge", kind="live", count=count, p95_s=p95_s),))
 
 
 def test_a_slower_stage_is_an_alert() -> None:
     """B13: a p95 beyond its tolerance is named and does not fail the check, unless the settings say so."""
     slow = timed(0.31)
-    found = check(slow, MEASURED, GATES)
-    assert [line.what for line in found.with_verdict(Verdict.ALERT)] == ["p95 of judge calls, live"]
+    found = check_gates(slow, MEASURED, GATES)
+    assert [line.what for line in found.with_verdict(GateVerdict.ALERT)] == ["p95 of judge calls, live"]
     assert found.failed == ()
     assert failed(slow, gates=GateSettings(latency="fail")) == {"p95 of judge calls, live"}
-    assert not [line for line in check(slow, MEASURED, GateSettings(latency="off")).lines if line.unit == "s"]
-    assert check(timed(0.29), MEASURED, GATES).with_verdict(Verdict.ALERT) == ()
+    assert not [line for line in check_gates(slow, MEASURED, GateSettings(latency="off")).lines if line.unit == "s"]
+    assert check_gates(timed(0.29), MEASURED, GATES).with_verdict(GateVerdict.ALERT) == ()
 
 
 @pytest.mark.parametrize(("now", "before"), [(29, 58), (58, 29), (29, 29)])
 def test_few_samples_are_inconclusive(now: int, before: int) -> None:
     """B13: a p95 of fewer than 30 samples on either side says nothing, however large it is."""
-    found = line(check(timed(9.0, now), timed(0.2, before), GATES), "p95 of judge calls, live")
-    assert found.verdict is Verdict.INCONCLUSIVE
+    found = line(check_gates(timed(9.0, now), timed(0.2, before), GATES), "p95 of judge calls, live")
+    assert found.verdict is GateVerdict.INCONCLUSIVE
     assert found.note == f"{before} samples in the baseline, {now} now"
-    conclusive = check(timed(9.0, now), timed(0.2, before), GateSettings(min_samples=29, latency="fail"))
+    conclusive = check_gates(timed(9.0, now), timed(0.2, before), GateSettings(min_samples=29, latency="fail"))
     assert len(conclusive.failed) == 1
 
 
 def test_a_stage_of_one_side_alone_is_inconclusive() -> None:
     """A stage that is new, or gone, is told and does not fail."""
     gone = replace(MEASURED, timings=())
-    for found in (check(gone, MEASURED, GATES), check(MEASURED, gone, GATES)):
-        assert line(found, "p95 of judge calls, live").verdict is Verdict.INCONCLUSIVE
+    for found in (check_gates(gone, MEASURED, GATES), check_gates(MEASURED, gone, GATES)):
+        assert line(found, "p95 of judge calls, live").verdict is GateVerdict.INCONCLUSIVE
 
 
 def test_milliseconds_of_noise_are_no_alert() -> None:
     """A p95 that doubles from 4 to 8 ms has risen by less than a machine's noise."""
-    assert check(timed(0.008), timed(0.004), GATES).with_verdict(Verdict.ALERT) == ()
-    assert check(timed(0.03), timed(0.0), GATES).with_verdict(Verdict.ALERT) != ()
+    assert check_gates(timed(0.008), timed(0.004), GATES).with_verdict(GateVerdict.ALERT) == ()
+    assert check_gates(timed(0.03), timed(0.0), GATES).with_verdict(GateVerdict.ALERT) != ()
 
 
 @given(
@@ -258,9 +258,9 @@ def test_a_sum_fails_exactly_beyond_its_tolerance(before: int, now: int, toleran
 
 def test_a_damaged_ledger_fails_by_name_and_is_not_compared() -> None:
     """Rows that no figure has would look like savings: one failure says how many, and no other line says anything."""
-    report = check(measure(made(left_out=11, spent=replace(SPENT, calls=1, attempts=1))), MEASURED, GATES)
+    report = check_gates(measure_report(made(left_out=11, spent=replace(SPENT, calls=1, attempts=1))), MEASURED, GATES)
     (failure,) = report.failed
     assert (failure.what, failure.now, failure.allowed) == ("damaged rows", 11, 0)
     assert "nothing of the ledger can be compared" in failure.note
-    assert {line.verdict for line in report.lines if line is not failure} == {Verdict.INCOMPARABLE}
+    assert {line.verdict for line in report.lines if line is not failure} == {GateVerdict.INCOMPARABLE}
     assert {line.allowed for line in report.lines if line is not failure} == {None}

@@ -8,8 +8,8 @@ import pytest
 from tests.cost_reports.conftest import reader
 from tests.cost_reports.ledger_rows import ADOLLAR, DAY, add_call, add_figures, add_turn
 from tests.cost_reports.reported import reported
-from xscore.cli.report_markdown import markdown
-from xscore.cli.report_page import page
+from xscore.cost_reports.report_markdown import render_markdown
+from xscore.cost_reports.report_text import render_report
 
 __all__ = ["reader"]
 
@@ -83,5 +83,5 @@ def test_a_row_that_makes_no_sense_is_left_out_and_counted(ledger: Connection) -
 def test_terminal_and_markdown_say_it(ledger: Connection) -> None:
     """In a line, and not at all where there was no job."""
     said = "2 jobs, 4 questions: replayed hit rate 70 %"
-    assert said in page(reported(ledger)) and "1.00 saved by batch" in page(reported(ledger))
-    assert said in markdown(reported(ledger)) and "offline" not in page(reported(ledger, turn_id="t_1"))
+    assert said in render_report(reported(ledger)) and "1.00 saved by batch" in render_report(reported(ledger))
+    assert said in render_markdown(reported(ledger)) and "offline" not in render_report(reported(ledger, turn_id="t_1"))

@@ -6,28 +6,28 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
-from xscore.evaluation.metrics import Place
-from xscore.evaluation.qrels import Case, Questions
-from xscore.evaluation.quality import Evaluation
-from xscore.evaluation.run import run
+from xscore.extensions.evaluation.metrics import EntityRef
+from xscore.extensions.evaluation.quality import Evaluation
+from xscore.extensions.evaluation.questions import QrelCase, Qrels
+from xscore.extensions.evaluation.run import run_evaluation
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.desk import open_desk
-from xscore.pipeline.parts import Desk, Parts
-from xscore.records import Estimate, Silent
+from xscore.pipeline.parts import PipelineParts, TurnResources
+from xscore.pipeline.resources import open_resources
+from xscore.records import Estimate, SilentObserver
 from xscore.settings import Settings
 
-TOTAL, DISCOUNT = Place("shop/prices.py", "total"), Place("shop/prices.py", "discount")
-QUESTIONS = Questions(
+TOTAL, DISCOUNT = EntityRef("shop/prices.py", "total"), EntityRef("shop/prices.py", "discount")
+QUESTIONS = Qrels(
     (
-        Case("twice", "The discount of total is taken twice; take it once.", (TOTAL, DISCOUNT)),
-        Case("cart", "Where does the cart ask for its sum?", (Place("shop/cart.py", "Cart.checkout"), TOTAL)),
+        QrelCase("twice", "The discount of total is taken twice; take it once.", (TOTAL, DISCOUNT)),
+        QrelCase("cart", "Where does the cart ask for its sum?", (EntityRef("shop/cart.py", "Cart.checkout"), TOTAL)),
     ),
     "digest-of-the-file",
 )
 SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80}
 
 
-class Counts(Silent):
+class Counts(SilentObserver):
     """Someone who can be asked; keeps the estimates."""
 
     can_confirm = True
@@ -42,7 +42,7 @@ class Counts(Silent):
         return self.agrees
 
 
-class Hears(Silent):
+class Hears(SilentObserver):
     """Waits for a stage."""
 
     def __init__(self, stage: str) -> None:
@@ -55,22 +55,22 @@ class Hears(Silent):
             self.heard.set()
 
 
-def priced(parts: Parts, usd_a_call: str) -> Parts:
+def priced(parts: PipelineParts, usd_a_call: str) -> PipelineParts:
     """The same at a host where every call has a price; under another cap what the real parts make of it."""
     under = parts.capped_at
     assert under is not None
 
-    def desk(turn_id: str) -> AbstractAsyncContextManager[Desk]:
+    def desk(turn_id: str) -> AbstractAsyncContextManager[TurnResources]:
         price = Decimal(usd_a_call)
-        return open_desk(parts.store, parts.settings, answerer=None, turn_id=turn_id, price_of=lambda *_: price)
+        return open_resources(parts.store, parts.settings, answerer=None, turn_id=turn_id, price_of=lambda *_: price)
 
     return replace(parts, open_desk=desk, capped_at=lambda max_usd: priced(under(max_usd), usd_a_call))
 
 
-async def evaluated(shop: Path, settings: Settings, questions: Questions = QUESTIONS) -> Evaluation:
+async def evaluated(shop: Path, settings: Settings, questions: Qrels = QUESTIONS) -> Evaluation:
     """Evaluate in a pipeline of its own."""
     async with Pipeline.open(shop, settings) as pipeline:
-        return await run(pipeline.parts, questions)
+        return await run_evaluation(pipeline.parts, questions)
 
 
 def rows(pipeline: Pipeline, query: str) -> list[tuple[object, ...]]:

@@ -10,15 +10,15 @@ from tests.evaluation.shop_run import QUESTIONS, SCORES, TOTAL, Counts, evaluate
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.errors import UsageError
-from xscore.evaluation.metrics import Place
-from xscore.evaluation.qrels import Case, Questions
-from xscore.evaluation.run import run
-from xscore.memory import turns
+from xscore.extensions.evaluation.metrics import EntityRef
+from xscore.extensions.evaluation.questions import QrelCase, Qrels
+from xscore.extensions.evaluation.run import run_evaluation
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.receipt import to_json
+from xscore.pipeline.json_form import to_json
+from xscore.platform.errors import UsageError
 from xscore.records import Scope, Turn
 from xscore.settings import JudgeSettings, Settings
+from xscore.store import turns
 
 MEASURES = {"recall", "precision", "hit", "reciprocal_rank", "ndcg"}
 COVERAGE = {"candidates", "judged", "cached", "carried", "unjudged"}
@@ -75,10 +75,10 @@ async def test_the_users_work_is_left_alone(shop: Path, server: OpenAIServer) ->
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         mine = await pipeline.ask(Turn(task="What I am at"), answer=False)
         before = [rows(pipeline, f"SELECT * FROM {table_} ORDER BY 1") for table_ in ("session", "event", "memory")]
-        found = await run(pipeline.parts, QUESTIONS)
+        found = await run_evaluation(pipeline.parts, QUESTIONS)
         after = [rows(pipeline, f"SELECT * FROM {table_} ORDER BY 1") for table_ in ("session", "event", "memory")]
         assert after == before
-        assert turns.latest(pipeline.store.connection) == mine.turn_id
+        assert turns.latest_turn_id(pipeline.store.connection) == mine.turn_id
         told = rows(pipeline, "SELECT turn_id FROM turn_figures WHERE command = 'eval' ORDER BY turn_id")
         assert [name for (name,) in told] == sorted(one.turn_id for one in found.results)
         again = await pipeline.ask(Turn(task="What I am at"), answer=False)
@@ -93,11 +93,11 @@ async def test_it_asks_once_for_all_questions(shop: Path, server: OpenAIServer) 
     no, yes = Counts(agrees=False), Counts(agrees=True)
     async with Pipeline.open(shop, settings, observer=no) as pipeline:
         with pytest.raises(UsageError, match="declined"):
-            await run(pipeline.parts, QUESTIONS)
+            await run_evaluation(pipeline.parts, QUESTIONS)
         assert rows(pipeline, "SELECT count(*) FROM turn") == [(0,)]
     assert server.counts.requests == 0
     async with Pipeline.open(shop, settings, observer=yes) as pipeline:
-        found = await run(pipeline.parts, QUESTIONS)
+        found = await run_evaluation(pipeline.parts, QUESTIONS)
     (estimate,) = yes.estimates
     assert estimate.judge.to_judge == found.coverage.judged and estimate.judge.calls == found.calls
     assert [(cap.of, cap.left_usd) for cap in estimate.caps] == [("run", Decimal(1)), ("repository", Decimal(9))]
@@ -105,10 +105,10 @@ async def test_it_asks_once_for_all_questions(shop: Path, server: OpenAIServer) 
 
 async def test_gold_that_is_no_candidate_is_a_miss_and_said(shop: Path) -> None:
     """A file outside the index or the narrowing cannot be found: it counts, and the warning names it."""
-    gold = (Place("shop/gone.py", "f"), Place("README.md", ""), TOTAL)
-    asked = Questions((Case("q", "discount of total", gold),), "d")
+    gold = (EntityRef("shop/gone.py", "f"), EntityRef("README.md", ""), TOTAL)
+    asked = Qrels((QrelCase("q", "discount of total", gold),), "d")
     async with Pipeline.open(shop, Settings(judge=JudgeSettings(model="lexical"))) as pipeline:
-        found = await run(pipeline.parts, asked, scope=Scope(paths=("shop/",)))
+        found = await run_evaluation(pipeline.parts, asked, scope=Scope(paths=("shop/",)))
     (one,) = found.results
     assert [(each.path, each.is_candidate) for each in one.missed] == [("shop/gone.py", False), ("README.md", False)]
     assert any("2 gold entities are no candidates" in said and "shop/gone.py::f" in said for said in found.warnings)
@@ -118,7 +118,7 @@ async def test_gold_that_is_no_candidate_is_a_miss_and_said(shop: Path) -> None:
 async def test_a_replay_of_nothing_is_not_recorded(shop: Path) -> None:
     """Where nothing was judged there is no recall to compare with: exit 3, no row."""
     async with Pipeline.open(shop, Settings(judge=JudgeSettings(replay=True))) as pipeline:
-        found = await run(pipeline.parts, QUESTIONS)
+        found = await run_evaluation(pipeline.parts, QUESTIONS)
         assert rows(pipeline, "SELECT count(*) FROM evaluation") == [(0,)]
     assert (found.asked, found.exit_code, found.id) == (2, 3, "")
     assert found.unjudged_by_cause == {"replay": found.coverage.candidates}
@@ -127,7 +127,7 @@ async def test_a_replay_of_nothing_is_not_recorded(shop: Path) -> None:
 async def test_a_partly_cached_replay_is_recorded_with_its_unjudged(shop: Path, server: OpenAIServer) -> None:
     """The row says how many had no score, so that a gate can leave it out; exit 1."""
     settings = settings_for(server)
-    await evaluated(shop, settings, Questions(QUESTIONS.cases[:1], "one"))
+    await evaluated(shop, settings, Qrels(QUESTIONS.cases[:1], "one"))
     replay = settings.model_copy(update={"judge": settings.judge.model_copy(update={"replay": True})})
     found = await evaluated(shop, replay)
     async with Pipeline.open(shop, settings) as pipeline:

@@ -9,9 +9,9 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.cli.evaluation_page import account
-from xscore.evaluation.qrels import Questions
-from xscore.evaluation.run import run
+from xscore.extensions.evaluation.commands import render_evaluation_account
+from xscore.extensions.evaluation.questions import Qrels
+from xscore.extensions.evaluation.run import run_evaluation
 from xscore.pipeline.build import Pipeline
 from xscore.records import CapLeft
 
@@ -21,13 +21,13 @@ async def test_the_cap_holds_for_the_whole_run(shop: Path, server: OpenAIServer)
     server.score = table(SCORES)
     settings = settings_for(server, max_usd="0.20", pack_size=1)
     async with Pipeline.open(shop, settings) as pipeline:
-        found = await run(priced(pipeline.parts, "0.01"), QUESTIONS)
+        found = await run_evaluation(priced(pipeline.parts, "0.01"), QUESTIONS)
         (spent,) = rows(pipeline, "SELECT sum(cost) FROM call")[0]
         kept = rows(pipeline, "SELECT count(*) FROM evaluation")
     assert (found.ended, found.exit_code, found.asked, found.id) == ("budget", 4, 1, "")
     assert found.cost_usd == Decimal("0.20") and spent == 200_000_000_000
     assert found.cap == CapLeft(of="run", cap_usd=Decimal("0.20"), left_usd=Decimal(0))
-    words = " ".join(found.warnings) + account(found)
+    words = " ".join(found.warnings) + render_evaluation_account(found)
     assert "$0 of the run's $0.20 are left; raise --max-usd" in words
     assert "xscore continue" not in words and "turn" not in words, "a question is not gone on with by itself"
     assert kept == [(0,)]
@@ -41,10 +41,12 @@ async def test_the_cap_that_came_first_is_named(shop: Path, server: OpenAIServer
     settings = settings_for(server, max_usd="5", pack_size=1)
     budget = settings.budget.model_copy(update={"max_usd_day": Decimal("0.07")})
     async with Pipeline.open(shop, settings.model_copy(update={"budget": budget})) as pipeline:
-        found = await run(priced(pipeline.parts, "0.01"), QUESTIONS)
+        found = await run_evaluation(priced(pipeline.parts, "0.01"), QUESTIONS)
     assert (found.ended, found.cost_usd) == ("budget", Decimal("0.07"))
     assert found.cap == CapLeft(of="day", cap_usd=Decimal("0.07"), left_usd=Decimal(0))
-    assert "raise budget.max_usd_day" in account(found) and "--max-usd" not in account(found)
+    assert "raise budget.max_usd_day" in render_evaluation_account(
+        found
+    ) and "--max-usd" not in render_evaluation_account(found)
 
 
 async def test_figures_are_shown_though_they_cannot_be_recorded(shop: Path, server: OpenAIServer) -> None:
@@ -54,7 +56,7 @@ async def test_figures_are_shown_though_they_cannot_be_recorded(shop: Path, serv
         pipeline.store.connection.execute(
             "CREATE TEMP TRIGGER full BEFORE INSERT ON evaluation BEGIN SELECT RAISE(ABORT, 'no room'); END"
         )
-        found = await run(pipeline.parts, QUESTIONS)
+        found = await run_evaluation(pipeline.parts, QUESTIONS)
     assert found.found is not None and found.found.chosen.recall == 0.75
     assert (found.id, found.exit_code) == ("", 0)
     assert any("not recorded" in said and "no room" in said for said in found.warnings)
@@ -68,10 +70,10 @@ async def test_a_store_that_fails_midway_ends_the_run_with_its_figures(shop: Pat
             "CREATE TEMP TRIGGER full BEFORE INSERT ON turn WHEN (SELECT count(*) FROM turn) = 1"
             " BEGIN SELECT RAISE(ABORT, 'no room'); END"
         )
-        found = await run(pipeline.parts, QUESTIONS)
+        found = await run_evaluation(pipeline.parts, QUESTIONS)
     assert (found.ended, found.exit_code, found.asked, found.id) == ("store", 6, 1, "")
     assert any("no room" in said for said in found.warnings)
-    assert "the store failed" in account(found)
+    assert "the store failed" in render_evaluation_account(found)
 
 
 async def test_ctrl_c_reports_what_was_done(shop: Path, server: OpenAIServer) -> None:
@@ -79,9 +81,9 @@ async def test_ctrl_c_reports_what_was_done(shop: Path, server: OpenAIServer) ->
     server.score = table(SCORES)
     watch = Hears("judging question 2 of 2")
     async with Pipeline.open(shop, settings_for(server, pack_size=1), observer=watch) as pipeline:
-        await run(pipeline.parts, Questions(QUESTIONS.cases[:1], "one"))
+        await run_evaluation(pipeline.parts, Qrels(QUESTIONS.cases[:1], "one"))
         server.latency_s = 0.2
-        work = asyncio.create_task(run(pipeline.parts, QUESTIONS))
+        work = asyncio.create_task(run_evaluation(pipeline.parts, QUESTIONS))
         await watch.heard.wait()
         work.cancel()
         found = await work
@@ -92,7 +94,7 @@ async def test_ctrl_c_reports_what_was_done(shop: Path, server: OpenAIServer) ->
 async def test_a_host_that_fails_midway_ends_the_run_with_its_figures(shop: Path, server: OpenAIServer) -> None:
     """A key that is revoked after the first question: its figures are shown, the run ends with 3."""
     server.score = table(SCORES)
-    await evaluated(shop, settings_for(server), Questions(QUESTIONS.cases[:1], "one"))
+    await evaluated(shop, settings_for(server), Qrels(QUESTIONS.cases[:1], "one"))
     server.misbehave(Fault.WRONG_KEY, times=20)
     found = await evaluated(shop, settings_for(server))
     assert (found.ended, found.exit_code, found.asked) == ("provider", 3, 1)

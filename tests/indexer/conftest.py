@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from xscore.database import connect
-from xscore.indexer import index
-from xscore.indexer.cut import cut, source_file
-from xscore.indexer.pieces import Piece
-from xscore.paths import find_root
+from xscore.indexer import index_repository
+from xscore.indexer.memories import cut_file, source_file
+from xscore.indexer.syntax import MemoryDraft
+from xscore.platform.database import connect
+from xscore.platform.paths import find_root
 from xscore.records import IndexReport
 from xscore.settings import IndexSettings
 
@@ -33,14 +33,14 @@ def run_index(connection: sqlite3.Connection) -> RunIndex:
     """Index a folder into the store, an hour from now, so that no file is too fresh to be believed."""
 
     def run(root: Path, **settings: Any) -> IndexReport:
-        return index(connection, find_root(root), IndexSettings(**settings), now=time.time() + 3600)
+        return index_repository(connection, find_root(root), IndexSettings(**settings), now=time.time() + 3600)
 
     return run
 
 
-def pieces_of(path: str, text: str, *, window_lines: int = 60) -> dict[str, Piece]:
+def pieces_of(path: str, text: str, *, window_lines: int = 60) -> dict[str, MemoryDraft]:
     """Cut one text and give its pieces by entity."""
-    pieces, _, note = cut(source_file(path, text, window_lines=window_lines))
+    pieces, _, note = cut_file(source_file(path, text, window_lines=window_lines))
     assert not note
     return {piece.entity: piece for piece in pieces}
 
@@ -48,7 +48,7 @@ def pieces_of(path: str, text: str, *, window_lines: int = 60) -> dict[str, Piec
 def unseen_lines(path: str, text: str) -> list[str]:
     """Lines that are not blank and stand in the text of no piece whose span holds them."""
     source = source_file(path, text, window_lines=60)
-    pieces, _, _ = cut(source)
+    pieces, _, _ = cut_file(source)
     lines = source.lines
     seen: set[int] = set()
     for piece in pieces:

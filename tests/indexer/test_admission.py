@@ -9,10 +9,10 @@ import pytest
 from tests.conftest import MakeRepo, git
 from tests.cost_reports.gate_reports import MEASURED
 from tests.indexer.conftest import RunIndex
-from xscore.cost_reports.baseline import text_of
-from xscore.errors import UsageError
-from xscore.files import Refused, read_bytes
-from xscore.indexer.admission import by_name, decoded
+from xscore.cost_reports.baseline import baseline_json
+from xscore.indexer.discovery import decode_text, refusal_by_name
+from xscore.platform.errors import UsageError
+from xscore.platform.files import FileRefused, read_file_under
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ from xscore.indexer.admission import by_name, decoded
 )
 def test_built_in_classes(path: str, reason: str) -> None:
     """Lockfiles, catalogues, drawings, minified and data files stay out by their names."""
-    assert by_name(path) == reason
+    assert refusal_by_name(path) == reason
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_built_in_classes(path: str, reason: str) -> None:
 )
 def test_bytes_that_stay_out(data: bytes, path: str, reason: str) -> None:
     """Binaries, long lines and large structured files are told by their bytes."""
-    with pytest.raises(Refused, match=reason):
-        decoded(data, path, max_line_chars=5000)
+    with pytest.raises(FileRefused, match=reason):
+        decode_text(data, path, max_line_chars=5000)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_bytes_that_stay_out(data: bytes, path: str, reason: str) -> None:
 )
 def test_text_of_other_encodings(data: bytes, text: str) -> None:
     """Marks, older encodings and other line ends are read as text with plain line ends."""
-    assert decoded(data, "a.py", max_line_chars=5000) == text
+    assert decode_text(data, "a.py", max_line_chars=5000) == text
 
 
 def test_no_link_is_followed_at_any_step(tmp_path: Path) -> None:
@@ -84,9 +84,9 @@ def test_no_link_is_followed_at_any_step(tmp_path: Path) -> None:
     try:
         for name in ("folder/secret.txt", "file.txt"):
             with pytest.raises(OSError):
-                read_bytes(top, name, max_bytes=100)
-        with pytest.raises(Refused, match="not_a_file"):
-            read_bytes(top, "pipe.txt", max_bytes=100)
+                read_file_under(top, name, max_bytes=100)
+        with pytest.raises(FileRefused, match="not_a_file"):
+            read_file_under(top, "pipe.txt", max_bytes=100)
     finally:
         os.close(top)
 
@@ -162,7 +162,7 @@ def test_a_glob_that_is_none_is_said(make_repo: MakeRepo, run_index: RunIndex, g
 def test_a_baseline_stays_out_wherever_it_stands() -> None:
     """A file that `--update-baseline` wrote is no memory: the check that it is for would count it as a candidate."""
     for name in ("cost_reports/baseline.json", "ci/figures.json"):
-        with pytest.raises(Refused, match="baseline"):
-            decoded(text_of(MEASURED).encode(), name, max_line_chars=5_000)
+        with pytest.raises(FileRefused, match="baseline"):
+            decode_text(baseline_json(MEASURED).encode(), name, max_line_chars=5_000)
     other = '{"attempts": 3, "of": "a client\'s retries"}'
-    assert decoded(other.encode(), "retry.json", max_line_chars=5_000) == other
+    assert decode_text(other.encode(), "retry.json", max_line_chars=5_000) == other

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.indexer.conftest import unseen_lines
-from xscore.indexer.cut import cut, source_file
+from xscore.indexer.memories import cut_file, source_file
 from xscore.records import Kind
 
 DEEP = {
@@ -19,7 +19,7 @@ DEEP = {
 @pytest.mark.parametrize("name", DEEP)
 def test_nesting_beyond_reason_keeps_its_lines_and_says_so(name: str) -> None:
     """Nesting that would crash or stall a grammar is seen beforehand: the file becomes windows, with a note."""
-    pieces, _, note = cut(source_file(name, DEEP[name], window_lines=60))
+    pieces, _, note = cut_file(source_file(name, DEEP[name], window_lines=60))
     assert "nests more than" in note
     assert {piece.kind for piece in pieces} <= {Kind.TEXT, Kind.DOC}
     assert unseen_lines(name, DEEP[name]) == []
@@ -36,4 +36,4 @@ def test_long_chains_take_seconds_at_most(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "\n\n", "   \n\t"])
 def test_blank_files_have_no_memories(text: str) -> None:
     """A file without a word in it is indexed and has no memory."""
-    assert cut(source_file("a.py", text, window_lines=60)) == ([], [], "")
+    assert cut_file(source_file("a.py", text, window_lines=60)) == ([], [], "")

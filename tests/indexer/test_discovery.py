@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo, git
-from xscore.indexer.discovery import discover, walk
-from xscore.paths import find_root
+from xscore.indexer.discovery import discover_files, walk_folder
+from xscore.platform.paths import find_root
 from xscore.records import Excluded
 
 
 def found(root: Path) -> list[str]:
     """Paths of a root, sorted."""
-    return sorted(discover(find_root(root)).paths)
+    return sorted(discover_files(find_root(root)).paths)
 
 
 FILES = {
@@ -44,7 +44,7 @@ def test_a_plain_folder_obeys_gitignore_files(tmp_path: Path) -> None:
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    plain = sorted(walk(tmp_path).paths)
+    plain = sorted(walk_folder(tmp_path).paths)
     assert plain == SEEN
     git(tmp_path, "init", "-q")
     assert found(tmp_path) == plain
@@ -55,7 +55,7 @@ def test_nested_repositories_and_dependencies_stay_out(tmp_path: Path) -> None:
     for name in ("inner/.git/HEAD", "inner/x.py", "node_modules/m/i.js", "env/pyvenv.cfg", "env/lib/y.py", "a.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
-    listing = walk(tmp_path)
+    listing = walk_folder(tmp_path)
     assert listing.paths == ["a.py"]
     assert sorted(listing.excluded, key=lambda e: e.path) == [
         Excluded("env/", "dependencies"),
@@ -70,7 +70,7 @@ def test_a_repository_within_a_repository(make_repo: MakeRepo) -> None:
     (root / "vendor").mkdir()
     git(root / "vendor", "init", "-q")
     (root / "vendor" / "b.py").write_text("")
-    listing = discover(find_root(root))
+    listing = discover_files(find_root(root))
     assert listing.paths == ["a.py"]
     assert listing.excluded == [Excluded("vendor/", "nested_repository")]
 
@@ -80,8 +80,8 @@ def test_a_bare_repository_has_no_files(make_repo: MakeRepo, tmp_path: Path) -> 
     root = make_repo({"a.py": ""})
     git(root, "clone", "-q", "--bare", ".", str(tmp_path / "plain" / "bare.git"))
     (tmp_path / "plain" / "b.py").write_text("")
-    assert discover(find_root(tmp_path / "plain" / "bare.git")).paths == []
-    listing = walk(tmp_path / "plain")
+    assert discover_files(find_root(tmp_path / "plain" / "bare.git")).paths == []
+    listing = walk_folder(tmp_path / "plain")
     assert listing.paths == ["b.py"]
     assert listing.excluded == [Excluded("bare.git/", "nested_repository")]
 
@@ -91,7 +91,7 @@ def test_folders_behind_links_are_not_entered(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "a.py").write_text("")
     (tmp_path / "d" / "loop").symlink_to(tmp_path)
-    assert walk(tmp_path).paths == ["d/a.py", "d/loop"]
+    assert walk_folder(tmp_path).paths == ["d/a.py", "d/loop"]
 
 
 def test_a_hostile_repository_runs_nothing(make_repo: MakeRepo, tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_an_index_made_by_hand_cannot_reach_outside(make_repo: MakeRepo) -> None
     data = index.read_bytes()[:-20].replace(b"zz/up.py", b"../up.py").replace(b"zzzz/config", b".git/config")
     index.write_bytes(data + hashlib.sha1(data, usedforsecurity=False).digest())
     (root.parent / "up.py").write_text("outside = 1\n")
-    listing = discover(find_root(root))
+    listing = discover_files(find_root(root))
     assert {"../up.py", ".git/config"}.isdisjoint(listing.paths)
     assert {Excluded("../up.py", "outside"), Excluded(".git/config", "outside")} <= set(listing.excluded)
 
@@ -123,7 +123,7 @@ def test_without_git_the_rules_are_read_by_hand(make_repo: MakeRepo, monkeypatch
     root = make_repo({"a.py": "", ".gitignore": "*.log\n"})
     (root / "x.log").write_text("")
     monkeypatch.setenv("PATH", str(root))
-    listing = discover(find_root(root))
+    listing = discover_files(find_root(root))
     assert listing.paths == [".gitignore", "a.py"]
     assert len(listing.notes) == 1
 

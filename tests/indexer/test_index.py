@@ -11,8 +11,8 @@ from textwrap import dedent
 
 from tests.conftest import MakeRepo, git
 from tests.indexer.conftest import RunIndex
-from xscore.indexer import index
-from xscore.paths import find_root
+from xscore.indexer import index_repository
+from xscore.platform.paths import find_root
 from xscore.records import MemoryCounts
 from xscore.settings import IndexSettings
 
@@ -142,10 +142,10 @@ def test_a_file_written_while_indexed_is_looked_at_again(make_repo: MakeRepo, co
     root = make_repo(FILES)
     info = (root / "run.sh").stat()
     settings = IndexSettings()
-    index(connection, find_root(root), settings, now=info.st_mtime)
+    index_repository(connection, find_root(root), settings, now=info.st_mtime)
     (root / "run.sh").write_text("echo ho\n")
     os.utime(root / "run.sh", ns=(info.st_atime_ns, info.st_mtime_ns))
-    assert index(connection, find_root(root), settings, now=time.time() + 60).files.indexed == 1
+    assert index_repository(connection, find_root(root), settings, now=time.time() + 60).files.indexed == 1
 
 
 def test_secrets_are_redacted_after_parsing(
@@ -209,9 +209,9 @@ def test_a_no_change_run_loads_no_parser(make_repo: MakeRepo, tmp_path: Path) ->
         import sys, time
         from pathlib import Path
         from types import SimpleNamespace
-        from xscore.database import connect
+        from xscore.platform.database import connect
         from xscore.indexer import index
-        from xscore.paths import find_root
+        from xscore.platform.paths import find_root
         settings = SimpleNamespace(include=(), exclude=(), max_file_bytes=10**6, max_line_chars=5000, window_lines=60,
                                    git=True, workers=None)
         report = index(connect(Path({str(tmp_path / "s" / "m.db")!r})), find_root(Path({str(root)!r})), settings,

@@ -11,10 +11,10 @@ import pytest
 
 from tests.conftest import MakeRepo
 from tests.indexer.conftest import RunIndex
-from xscore.database import connect
-from xscore.errors import StoreDamaged
-from xscore.indexer import index
-from xscore.paths import find_root
+from xscore.indexer import index_repository
+from xscore.platform.database import connect
+from xscore.platform.errors import StoreDamaged
+from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
 
 FILES = {
@@ -32,9 +32,9 @@ FILES = {
 RUN = """
 import sys, time
 from pathlib import Path
-from xscore.database import connect
+from xscore.platform.database import connect
 from xscore.indexer import index
-from xscore.paths import find_root
+from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
 index(connect(Path(sys.argv[1])), find_root(Path(sys.argv[2])), IndexSettings(), now=time.time() + 3600)
 """
@@ -67,7 +67,7 @@ def test_large_runs_parse_in_processes_with_the_same_result(
     for number in range(0, 450, 150):  # three runs of 150 files stay in this process
         names = {f"m{n}.py" for n in range(number + 150)}
         keep = IndexSettings(include=tuple(sorted(names)))
-        index(other, find_root(root), keep, now=time.time() + 3600)
+        index_repository(other, find_root(root), keep, now=time.time() + 3600)
     assert rows(other, "SELECT id, content_hash, text FROM memory ORDER BY id") == apart
     other.close()
 

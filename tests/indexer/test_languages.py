@@ -5,8 +5,8 @@ from importlib.resources import files
 
 import pytest
 
-from xscore.indexer.languages import LANGUAGES, Language, Shape, family_of, is_test_path, language_of
-from xscore.indexer.syntax import read
+from xscore.indexer.languages import LANGUAGES, FileShape, Language, family_of, is_test_path, language_of
+from xscore.indexer.syntax import parse_syntax
 
 QUERIES = files("xscore.indexer") / "queries"
 
@@ -14,7 +14,7 @@ QUERIES = files("xscore.indexer") / "queries"
 @pytest.mark.parametrize("language", [row for row in LANGUAGES if row.grammar], ids=lambda row: row.name)
 def test_every_grammar_reads_with_its_queries(language: Language) -> None:
     """A language costs a row and a query file: both load, and an empty file has nothing in it."""
-    assert read(b"\n", language).definitions == []
+    assert parse_syntax(b"\n", language).definitions == []
 
 
 def test_the_captures_are_documented() -> None:
@@ -81,4 +81,4 @@ def test_what_is_a_test_file(path: str, is_test: bool) -> None:
 
 def test_shapes_are_all_in_use() -> None:
     """Each way of cutting has a language."""
-    assert {row.shape for row in LANGUAGES} == set(Shape)
+    assert {row.shape for row in LANGUAGES} == set(FileShape)

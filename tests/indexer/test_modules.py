@@ -2,7 +2,7 @@
 
 import pytest
 
-from xscore.indexer.modules import Modules, reference
+from xscore.indexer.languages import ModuleIndex, module_reference
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,10 @@ from xscore.indexer.modules import Modules, reference
 )
 def test_references(module: str, path: str, separator: str, expected: str) -> None:
     """Relative names become places in the repository; what leads out of it becomes nothing."""
-    assert reference(module, path=path, separator=separator) == expected
+    assert module_reference(module, path=path, separator=separator) == expected
 
 
-MODULES = Modules(
+MODULES = ModuleIndex(
     [
         *("src/flask/__init__.py", "src/flask/app.py", "examples/a/app.py", "examples/b/app.py", "examples/b/run.py"),
         *("lib/index.js", "lib/util.ts", "lib/View.jsx", "other/util.ts", "pkg/mod.pyi", "app.js"),

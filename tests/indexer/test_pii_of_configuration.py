@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from tests.conftest import MakeRepo
-from xscore.indexer.index import index
-from xscore.memory.store import Store
-from xscore.paths import find_root
+from xscore.indexer.index import index_repository
+from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
+from xscore.store.store import Store
 
 ADDRESS = "jane" + "@" + "corp-x.io"
 
@@ -16,7 +16,7 @@ def test_configuration_is_screened_and_documents_are_not(make_repo: MakeRepo, tm
     root = make_repo({"app.toml": f'[owner]\nmail = "{ADDRESS}"\n', "README.md": f"# Who\n\nAsk {ADDRESS}.\n"})
     with Store.open(find_root(root), user_data_dir=tmp_path / "user") as store:
         for allowed in (False, True, False):
-            index(store.connection, store.root, IndexSettings(), now=1.0, allow_pii=allowed)
+            index_repository(store.connection, store.root, IndexSettings(), now=1.0, allow_pii=allowed)
             found = dict(store.connection.execute("SELECT path, group_concat(text) FROM memory GROUP BY path"))
             assert (ADDRESS in found["app.toml"], "<PII:email>" in found["app.toml"]) == (allowed, not allowed)
             assert ADDRESS in found["README.md"]

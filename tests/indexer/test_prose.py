@@ -3,8 +3,8 @@
 from textwrap import dedent
 
 from tests.indexer.conftest import pieces_of
-from xscore.indexer.pieces import Use
-from xscore.indexer.prose import references
+from xscore.indexer.sections import prose_references
+from xscore.indexer.syntax import NameUse
 from xscore.records import Kind
 
 MARKDOWN = dedent(
@@ -74,9 +74,9 @@ def test_restructured_text_by_underlines() -> None:
 def test_prose_names_entities_and_files() -> None:
     """Names in backticks, links and paths are references; shell words and URLs are not."""
     text = "Call `Store.write()` or :meth:`~pkg.app.Flask.run`; see src/app.py and [x](docs/b.md), not `ls -l /tmp`."
-    assert references(text + " http://e.org/a.html") == [
-        Use("write", "doc:Store", True),
-        Use("run", "doc:Flask", True),
-        Use("app.py", "path:src/app.py", True),
-        Use("b.md", "path:docs/b.md", True),
+    assert prose_references(text + " http://e.org/a.html") == [
+        NameUse("write", "doc:Store", True),
+        NameUse("run", "doc:Flask", True),
+        NameUse("app.py", "path:src/app.py", True),
+        NameUse("b.md", "path:docs/b.md", True),
     ]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.indexer.conftest import pieces_of
-from xscore.indexer.windows import split
+from xscore.indexer.sections import split_rows
 from xscore.records import Kind
 
 TEXT = "\n".join(f"fn item_{i}() {{\n    body {i}\n    more {i}\n}}\n" for i in range(200))
@@ -29,7 +29,7 @@ def test_an_inserted_line_shifts_only_its_neighbours() -> None:
 @given(lines=st.lists(st.sampled_from(["", "a", "  b"]), min_size=1, max_size=200), window=st.integers(1, 40))
 def test_windows_are_a_partition(lines: list[str], window: int) -> None:
     """Every row is in exactly one window."""
-    runs = split(lines, 0, len(lines) - 1, window=window)
+    runs = split_rows(lines, 0, len(lines) - 1, window=window)
     rows = [row for start, end in runs for row in range(start, end + 1)]
     assert rows == list(range(len(lines)))
     assert all(end - start < window for start, end in runs)

@@ -7,33 +7,33 @@ import threading
 import time
 from collections.abc import Iterator
 
-from xscore.indexer.memories import Job, remember, remember_by_windows
-from xscore.indexer.workers import in_processes
+from xscore.indexer.memories import ParseJob, parse_file, parse_file_by_windows
+from xscore.indexer.workers import parse_in_processes
 from xscore.records import FileStamp, Kind
 
 
-def job(number: int, text: str = "def f():\n    return 1\n") -> Job:
+def job(number: int, text: str = "def f():\n    return 1\n") -> ParseJob:
     """One small file."""
-    return Job(FileStamp(f"m{number}.py", len(text), 1, "h"), text, 1_000_000_000, 60, 1.0)
+    return ParseJob(FileStamp(f"m{number}.py", len(text), 1, "h"), text, 1_000_000_000, 60, 1.0)
 
 
 def test_every_job_comes_back_once() -> None:
     """However many processes, each job has one result, equal to what this process would make of it."""
     jobs = [job(number) for number in range(100)]
-    done = {result.file.stamp.path: result for result in in_processes(iter(jobs), count=3)}
-    assert done == {j.stamp.path: remember(j) for j in jobs}
+    done = {result.file.stamp.path: result for result in parse_in_processes(iter(jobs), count=3)}
+    assert done == {j.stamp.path: parse_file(j) for j in jobs}
 
 
 def test_no_jobs_start_no_process() -> None:
     """An empty run ends at once."""
-    assert list(in_processes(iter(()), count=2)) == []
+    assert list(parse_in_processes(iter(()), count=2)) == []
 
 
 def test_a_killed_process_costs_one_file_its_grammar() -> None:
     """When a process dies, the file it was on is cut into windows with a note; all others are parsed as ever."""
     big = "\n".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(20_000))
 
-    def jobs() -> Iterator[Job]:
+    def jobs() -> Iterator[ParseJob]:
         yield job(0, big)
         yield from (job(number) for number in range(1, 30))
 
@@ -47,7 +47,7 @@ def test_a_killed_process_costs_one_file_its_grammar() -> None:
 
     killer = threading.Thread(target=kill_children)
     killer.start()
-    done = list(in_processes(jobs(), count=1))
+    done = list(parse_in_processes(jobs(), count=1))
     killer.join()
     assert sorted(result.file.stamp.path for result in done) == sorted(f"m{n}.py" for n in range(30))
     noted = [result for result in done if result.note]
@@ -58,12 +58,12 @@ def test_a_killed_process_costs_one_file_its_grammar() -> None:
 
 def test_windows_replace_a_grammar_that_failed() -> None:
     """A file that no grammar survives still has all its lines in memories, and the note says why."""
-    done = remember_by_windows(job(1), "its grammar crashed")
+    done = parse_file_by_windows(job(1), "its grammar crashed")
     assert done.note == "m1.py: its grammar crashed; cut into windows of lines"
     assert done.file.memories[0].text == "def f():\n    return 1"
 
 
 def children_of(pid: int) -> list[int]:
     """Processes started by this one."""
-    listed = subprocess.run(["pgrep", "-P", str(pid), "-f", "xscore.indexer.worker"], capture_output=True, check=False)
+    listed = subprocess.run(["pgrep", "-P", str(pid), "-f", "xscore.indexer.workers"], capture_output=True, check=False)
     return [int(line) for line in listed.stdout.split()]

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from xscore import database
-from xscore.hashing import digest
-from xscore.memory import door
-from xscore.memory.store import Store
-from xscore.paths import find_root
-from xscore.records import Kind, Layer, Memory, MemoryScope, Particulars, Source
+from xscore.platform import database
+from xscore.platform.hashing import digest
+from xscore.platform.paths import find_root
+from xscore.records import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource
+from xscore.store import memory_writer
+from xscore.store.store import Store
 
 DAY = 86_400.0
 NOW = 1_700_000_000.0
@@ -56,12 +56,12 @@ def made(text: str, *, days_ago: float = 0.0, used_days_ago: float | None = None
         "title": text.splitlines()[0],
         "text": text,
         "ordinal": int(digest("test", text, str(more.get("key", "")))[:15], 16),
-        "source": Source.INFERRED,
+        "source": MemorySource.INFERRED,
         "confidence": 0.6,
         "created_at": at,
         "updated_at": at,
     }
-    memory, _ = door.make(**(values | more))  # type: ignore[arg-type]  # any field may be given
+    memory, _ = memory_writer.make_memory(**(values | more))  # type: ignore[arg-type]  # any field may be given
     return memory
 
 
@@ -76,11 +76,11 @@ def decision(text: str, **more: object) -> Memory:
     explicit: dict[str, Any] = {
         "layer": Layer.GOVERNANCE,
         "kind": Kind.DECISION,
-        "source": Source.EXPLICIT,
+        "source": MemorySource.EXPLICIT,
         "confidence": 1.0,
     }
     alternatives = more.pop("alternatives", ())
-    said = Particulars(alternatives=alternatives)  # type: ignore[arg-type]  # a tuple of names
+    said = MemoryDetails(alternatives=alternatives)  # type: ignore[arg-type]  # a tuple of names
     return made(text, **(explicit | {"particulars": said} | more))
 
 
@@ -89,12 +89,12 @@ def put(store: Store, *memories: Memory, thread: str = "") -> None:
     for memory in memories:
         connection = store.home_of(memory.layer)
         with database.transaction(connection):
-            door.put(connection, [memory], thread=thread)
+            memory_writer.put_memories(connection, [memory], thread=thread)
 
 
 def held(store: Store) -> dict[str, Memory]:
     """Return everything that is not the index's, of both stores."""
-    from xscore.memory import rows
+    from xscore.store import memory_rows
 
-    found = [rows.memories(connection, "source <> 'index'", ()) for connection in store.connections()]
+    found = [memory_rows.select_memories(connection, "source <> 'index'", ()) for connection in store.connections()]
     return {memory.id: memory for each in found for memory in each}

@@ -5,13 +5,13 @@ import sys
 from pathlib import Path
 
 from tests.learning.conftest import DAY, NOW, decision, made, preference, put
-from xscore import database
-from xscore.learning.consolidate import consolidate
-from xscore.memory.store import Store
-from xscore.memory.working_session import take_up
-from xscore.paths import find_root
-from xscore.records import Kind, Layer, MemoryScope, Source
+from xscore.extensions.learning.consolidate import consolidate
+from xscore.platform import database
+from xscore.platform.paths import find_root
+from xscore.records import Kind, Layer, MemoryScope, MemorySource
 from xscore.settings import MemorySettings
+from xscore.store.store import Store
+from xscore.store.working_session import resume_session
 
 RULES = MemorySettings.model_validate({"promote_projects": 1, "max_rows": {"governance": 2}})
 """One project is enough to promote, so that both stores are written at once."""
@@ -38,16 +38,16 @@ def opened(folder: Path) -> Store:
 def fill(store: Store) -> None:
     """Put something in for every rule."""
     session = {"layer": Layer.SESSION, "scope": MemoryScope.SESSION}
-    thread = take_up(store.connection, branch="main", now=NOW - DAY).thread
+    thread = resume_session(store.connection, branch="main", now=NOW - DAY).thread
     put(
         store,
         made("Retries use tenacity everywhere in this code.", days_ago=2),
         made("Retries use Tenacity everywhere in this code"),
         made("Use Prisma", kind=Kind.TECH_STACK, key="orm", days_ago=3),
         made("Half a year unseen, this one", days_ago=200),
-        made("A year unseen, this one", days_ago=400, source=Source.IMPORT),
+        made("A year unseen, this one", days_ago=400, source=MemorySource.IMPORT),
         made("Of no weight at all", days_ago=40, importance=0.1),
-        preference("Use tabs", key="indent", days_ago=5, source=Source.EXPLICIT),
+        preference("Use tabs", key="indent", days_ago=5, source=MemorySource.EXPLICIT),
         preference("Weak by now, and inferred", key="weak", days_ago=300, importance=0.9),
         decision("Use spaces", key="indent"),
         *(decision(f"Decision number {n}", importance=n / 10) for n in range(4)),

@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 
 from tests.learning.conftest import DAY, NOW, held, made, put
-from xscore.errors import NothingMatched, StoreDamaged
-from xscore.learning.actions import Scope
-from xscore.learning.closing import close_session
-from xscore.learning.consolidate import consolidate
-from xscore.memory import erasure, turns
-from xscore.memory.store import Store
-from xscore.memory.turns import TurnState, Verdict
-from xscore.memory.working_session import take_up
-from xscore.records import Kind, Layer, Memory, MemoryScope, Relation, Source, Status, Turn
+from xscore.extensions.learning.consolidate import close_session, consolidate
+from xscore.extensions.learning.draft import Scope
+from xscore.extensions.privacy import erasure
+from xscore.platform.errors import NothingMatched, StoreDamaged
+from xscore.records import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus, Relation, Turn
 from xscore.settings import MemorySettings
+from xscore.store import turns
+from xscore.store.store import Store
+from xscore.store.turns import SelectionOutcome, TurnState
+from xscore.store.working_session import resume_session
 
 SESSION: dict[str, Any] = {"layer": Layer.SESSION, "scope": MemoryScope.SESSION}
 ONLY: tuple[Scope, ...] = ("session",)
@@ -22,14 +22,14 @@ ONLY: tuple[Scope, ...] = ("session",)
 
 def thread_of(store: Store, branch: str = "main") -> str:
     """Open a session."""
-    return take_up(store.connection, branch=branch, now=NOW - DAY).thread
+    return resume_session(store.connection, branch=branch, now=NOW - DAY).thread
 
 
 def answered(store: Store, thread: str, task: str, answer: str, *, now: float = NOW - 100) -> None:
     """Have a turn answered in a session."""
     turn = Turn(task=task, thread=thread)
     identifier = turns.begin_turn(store.connection, turn, turn_key=f"key {task}", judge="j", now=now)
-    verdict = Verdict((), {})
+    verdict = SelectionOutcome((), {})
     turns.finish_turn(
         store.connection, identifier, state=TurnState.DONE, receipt="{}", answer=answer, verdict=verdict, now=now
     )
@@ -43,7 +43,7 @@ def summaries(store: Store) -> list[Memory]:
 def test_what_a_session_noted_becomes_the_projects(store: Store) -> None:
     """L01: decisions go to governance, the rest to the project; what happened stays the session's."""
     thread = thread_of(store)
-    choice = made("Use Drizzle", kind=Kind.DECISION, key="orm", source=Source.EXPLICIT, **SESSION)
+    choice = made("Use Drizzle", kind=Kind.DECISION, key="orm", source=MemorySource.EXPLICIT, **SESSION)
     rule = made("Errors end in a full stop", **SESSION)
     elsewhere = made("Of another session", **SESSION)
     put(store, choice, rule, thread=thread)
@@ -54,20 +54,20 @@ def test_what_a_session_noted_becomes_the_projects(store: Store) -> None:
         (Layer.GOVERNANCE, choice.text),
         (Layer.PROJECT, rule.text),
     }
-    assert {after[id_].status for id_ in (choice.id, rule.id)} == {Status.SUPERSEDED}
+    assert {after[id_].status for id_ in (choice.id, rule.id)} == {MemoryStatus.SUPERSEDED}
     assert after[choice.id].superseded_by in closed.carried
-    assert after[elsewhere.id].status is Status.ACTIVE
+    assert after[elsewhere.id].status is MemoryStatus.ACTIVE
     assert {after[id_].particulars.session for id_ in closed.carried} == {thread}
 
 
 def test_an_inference_does_not_replace_what_the_project_was_told(store: Store) -> None:
     """L10: what a person said under a key stays active."""
     thread = thread_of(store)
-    told = made("Use Drizzle", kind=Kind.TECH_STACK, key="orm", source=Source.EXPLICIT)
+    told = made("Use Drizzle", kind=Kind.TECH_STACK, key="orm", source=MemorySource.EXPLICIT)
     put(store, told)
     put(store, made("Use Prisma", kind=Kind.TECH_STACK, key="orm", **SESSION), thread=thread)
     assert close_session(store, thread, now=NOW).carried == ()
-    assert held(store)[told.id].status is Status.ACTIVE
+    assert held(store)[told.id].status is MemoryStatus.ACTIVE
 
 
 def test_its_exchanges_come_to_one_summary(store: Store) -> None:
@@ -119,7 +119,7 @@ def test_a_summary_is_made_anew_when_one_of_its_exchanges_is_erased(store: Store
     private = next(
         memory for memory in held(store).values() if "Miller" in memory.text and memory.kind is Kind.EXCHANGE
     )
-    erasure.erase(store, [private.id], now=NOW)
+    erasure.erase_memories(store, [private.id], now=NOW)
     assert summaries(store) == []
     done = consolidate(store, MemorySettings(), now=NOW + 1, scopes=ONLY)
     assert [str(action.kind) for action in done.actions] == ["summarise"]

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.learning.conftest import NOW, decision, made, preference
-from xscore.learning.conflicts import Resolved, resolve, weight
-from xscore.records import Kind, Layer, Memory, MemoryScope, Source, Status
+from xscore.pipeline.contradictions import ResolvedConflict, conflict_weight, resolve_conflicts
+from xscore.records import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus
 from xscore.settings import Settings
 
 AUTHORITY = {str(layer): weight for layer, weight in Settings().bundle.authority.items()}
@@ -13,9 +13,9 @@ PRISMA = preference("Usually uses Prisma.", key="orm", evidence_count=4)
 DRIZZLE = decision("Use Drizzle", key="orm", alternatives=("Prisma", "TypeORM"))
 
 
-def settled(*memories: Memory) -> list[Resolved]:
+def settled(*memories: Memory) -> list[ResolvedConflict]:
     """Resolve by the default authority."""
-    return resolve(memories, authority=AUTHORITY, now=NOW)
+    return resolve_conflicts(memories, authority=AUTHORITY, now=NOW)
 
 
 def test_a_projects_choice_is_an_exception_from_a_preference() -> None:
@@ -31,7 +31,7 @@ def test_a_projects_choice_is_an_exception_from_a_preference() -> None:
 
 def test_a_choice_of_the_project_wins_over_a_stated_preference() -> None:
     """L07: the narrower scope holds also where the user said the preference themselves, often."""
-    stated = preference("Prisma", key="orm", source=Source.EXPLICIT, confidence=1.0, evidence_count=99)
+    stated = preference("Prisma", key="orm", source=MemorySource.EXPLICIT, confidence=1.0, evidence_count=99)
     assert settled(stated, DRIZZLE)[0].winner == DRIZZLE.id
 
 
@@ -44,7 +44,7 @@ def test_a_decision_without_a_key_joins_what_it_turned_down() -> None:
 
 def test_a_weak_inference_does_not_override_a_stated_preference() -> None:
     """L07: where nothing narrower was said, authority × confidence × freshness × evidence decides, and says so."""
-    stated = preference("Prisma", key="orm", source=Source.EXPLICIT, confidence=1.0, evidence_count=3)
+    stated = preference("Prisma", key="orm", source=MemorySource.EXPLICIT, confidence=1.0, evidence_count=3)
     seen = made("Drizzle", kind=Kind.TECH_STACK, key="orm", confidence=0.4)
     (found,) = settled(stated, seen)
     assert found.winner == stated.id
@@ -68,7 +68,7 @@ def test_the_exception_is_the_strongest_of_the_narrowest_scope() -> None:
         kind=Kind.DECISION,
         scope=MemoryScope.SESSION,
         key="orm",
-        source=Source.EXPLICIT,
+        source=MemorySource.EXPLICIT,
     )
     (found,) = settled(PRISMA, DRIZZLE, here)
     assert found.winner == here.id
@@ -88,7 +88,7 @@ def test_what_agrees_or_is_gone_is_no_conflict() -> None:
     """L07: equal choices, other topics, superseded memories and history take no part."""
     assert not settled(PRISMA, decision("Prisma", key="orm"))
     assert not settled(PRISMA, decision("Use Drizzle", key="migrations"))
-    assert not settled(PRISMA, decision("Use Drizzle", key="orm", status=Status.SUPERSEDED))
+    assert not settled(PRISMA, decision("Use Drizzle", key="orm", status=MemoryStatus.SUPERSEDED))
     assert not settled(PRISMA, made("Drizzle broke", kind=Kind.FAILURE, key="orm"))
     assert not settled()
 
@@ -102,8 +102,8 @@ def test_each_part_of_the_weight_counts() -> None:
         made("x", days_ago=30, key="k", evidence_count=5),
         made("x", days_ago=30, key="k", layer=Layer.SESSION),
     )
-    lightest = weight(base, authority=AUTHORITY, now=NOW)
-    assert all(weight(each, authority=AUTHORITY, now=NOW) > lightest for each in heavier)
+    lightest = conflict_weight(base, authority=AUTHORITY, now=NOW)
+    assert all(conflict_weight(each, authority=AUTHORITY, now=NOW) > lightest for each in heavier)
 
 
 @given(
@@ -112,7 +112,7 @@ def test_each_part_of_the_weight_counts() -> None:
             st.sampled_from(["Prisma", "Drizzle", "Kysely"]),
             st.sampled_from(["", "orm", "preference.orm", "db"]),
             st.sampled_from([Layer.USER, Layer.PROJECT, Layer.GOVERNANCE, Layer.SESSION]),
-            st.sampled_from([Source.EXPLICIT, Source.INFERRED]),
+            st.sampled_from([MemorySource.EXPLICIT, MemorySource.INFERRED]),
             st.sampled_from([(), ("Prisma",), ("Drizzle", "Kysely")]),
         ),
         max_size=7,
@@ -120,7 +120,7 @@ def test_each_part_of_the_weight_counts() -> None:
     st.randoms(use_true_random=False),
 )
 def test_the_order_of_the_memories_does_not_matter(
-    rows: list[tuple[str, str, Layer, Source, tuple[str, ...]]], chance: object
+    rows: list[tuple[str, str, Layer, MemorySource, tuple[str, ...]]], chance: object
 ) -> None:
     """L07: deterministic under permutation; nobody is in two resolutions, and each winner takes part."""
     scopes = {Layer.USER: MemoryScope.GLOBAL, Layer.SESSION: MemoryScope.SESSION}

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from tests.learning import crowded
 from tests.learning.conftest import NOW, decision, made, preference, put
-from xscore.learning.actions import ActionKind
-from xscore.learning.consolidate import consolidate
-from xscore.memory.working_session import take_up
-from xscore.records import Kind, Layer, Memory, MemoryScope, Source
+from xscore.extensions.learning.consolidate import consolidate
+from xscore.extensions.learning.draft import ActionKind
+from xscore.records import Kind, Layer, Memory, MemoryScope, MemorySource
 from xscore.settings import MemorySettings
+from xscore.store.working_session import resume_session
 
 STRIDE = 23
 """Moments from one interruption to the next."""
@@ -127,7 +127,11 @@ def test_a_kill_leaves_the_old_or_the_new(filled: Path, moment: int) -> None:
 MEMORIES = st.lists(
     st.builds(
         lambda make, text, days, importance, said, more: make(
-            text, days_ago=days, importance=importance, source=Source.EXPLICIT if said else Source.INFERRED, **more
+            text,
+            days_ago=days,
+            importance=importance,
+            source=MemorySource.EXPLICIT if said else MemorySource.INFERRED,
+            **more,
         ),
         st.sampled_from([made, decision, preference]),
         st.sampled_from(TEXTS),
@@ -166,7 +170,7 @@ def test_a_second_run_at_the_same_clock_does_nothing(
     """L01–L11: idempotent, for any store; and the dry run before it told each action that was done."""
     chosen = MemorySettings.model_validate(rules)
     with tempfile.TemporaryDirectory() as folder, crowded.opened(Path(folder)) as store:
-        thread = take_up(store.connection, branch="main", now=NOW).thread
+        thread = resume_session(store.connection, branch="main", now=NOW).thread
         for memory in memories:
             put(store, memory, thread=thread if memory.layer is Layer.SESSION else "")
         store.connection.execute("UPDATE session SET closed_at = ? WHERE ?", (NOW, closed))

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from tests.learning.conftest import DAY, NOW, OpenProject, decision, held, made, preference, put
-from xscore import database
-from xscore.learning.actions import ActionKind, Consolidation, Scope
-from xscore.learning.consolidate import consolidate
-from xscore.memory import door, rows
-from xscore.memory.store import Store
-from xscore.records import Kind, Layer, Particulars, Source, Status
+from xscore.extensions.learning.consolidate import consolidate
+from xscore.extensions.learning.draft import ActionKind, Consolidation, Scope
+from xscore.platform import database
+from xscore.records import Kind, Layer, MemoryDetails, MemorySource, MemoryStatus
 from xscore.settings import MemorySettings
+from xscore.store import memory_rows, memory_writer
+from xscore.store.store import Store
 
 SAME = ("Retries use tenacity everywhere in this code.", "Retries use Tenacity everywhere in this code")
 
@@ -38,7 +38,7 @@ def test_facts_that_say_the_same_become_one(store: Store) -> None:
     assert done.actions[0].memory_ids == (newer.id, older.id)
     after = held(store)
     assert (after[newer.id].evidence_count, after[newer.id].importance) == (5, 0.7)
-    assert (after[older.id].status, after[older.id].superseded_by) == (Status.SUPERSEDED, newer.id)
+    assert (after[older.id].status, after[older.id].superseded_by) == (MemoryStatus.SUPERSEDED, newer.id)
 
 
 @pytest.mark.parametrize(
@@ -59,12 +59,12 @@ def test_only_what_speaks_of_the_same_is_merged(store: Store, one: dict[str, Any
 def test_the_key_of_a_merged_fact_goes_to_the_one_that_stays(store: Store) -> None:
     """L03: what a person said stays before what was inferred, and takes its key over."""
     inferred = made(SAME[0], key="retries")
-    said = made(SAME[1], days_ago=3, source=Source.EXPLICIT)
+    said = made(SAME[1], days_ago=3, source=MemorySource.EXPLICIT)
     put(store, inferred, said)
     run(store)
     after = held(store)
-    assert (after[said.id].status, after[said.id].key) == (Status.ACTIVE, "retries")
-    assert after[inferred.id].status is Status.SUPERSEDED
+    assert (after[said.id].status, after[said.id].key) == (MemoryStatus.ACTIVE, "retries")
+    assert after[inferred.id].status is MemoryStatus.SUPERSEDED
 
 
 def test_confidence_fades_once_for_each_day(store: Store) -> None:
@@ -118,15 +118,15 @@ def test_long_unused_is_archived_and_then_pruned(store: Store) -> None:
     assert sorted(kinds(done)) == ["archive", "archive", "prune"]
     after = held(store)
     assert {id_: memory.status for id_, memory in after.items()} == {
-        half.id: Status.ARCHIVED,
-        high.id: Status.ACTIVE,
-        said.id: Status.ARCHIVED,
+        half.id: MemoryStatus.ARCHIVED,
+        high.id: MemoryStatus.ACTIVE,
+        said.id: MemoryStatus.ARCHIVED,
     }
 
 
 def test_an_imported_memory_that_was_pruned_does_not_come_back(store: Store) -> None:
     """L06: its id is remembered, so that the next import leaves it out."""
-    old = made("From a session of long ago", source=Source.IMPORT, days_ago=400)
+    old = made("From a session of long ago", source=MemorySource.IMPORT, days_ago=400)
     put(store, old)
     run(store)
     assert store.connection.execute("SELECT memory_id FROM forgotten").fetchall() == [(old.id,)]
@@ -135,10 +135,10 @@ def test_an_imported_memory_that_was_pruned_does_not_come_back(store: Store) -> 
 def test_a_layer_over_its_cap_gives_up_the_least_valuable(store: Store) -> None:
     """L11: rows over the cap are archived, least valuable first; the index's own are not counted."""
     memories = [made(f"Fact number {n} of this", importance=n / 10) for n in range(3, 8)]
-    put(store, *memories, made("def f(): ...", layer=Layer.GRAPH, kind=Kind.FUNCTION, source=Source.INDEX))
+    put(store, *memories, made("def f(): ...", layer=Layer.GRAPH, kind=Kind.FUNCTION, source=MemorySource.INDEX))
     done = run(store, max_rows={"project": 2})
     assert kinds(done) == ["archive"] * 3
-    live = {memory.id for memory in held(store).values() if memory.status is Status.ACTIVE}
+    live = {memory.id for memory in held(store).values() if memory.status is MemoryStatus.ACTIVE}
     assert live == {memories[-1].id, memories[-2].id}
 
 
@@ -154,12 +154,12 @@ def test_what_a_cap_archives_is_not_noted_of_the_user(store: Store) -> None:
 
 def test_what_was_said_and_archived_is_not_overruled(store: Store) -> None:
     """L10: a preference that gave way to a cap is still what the user said; nothing is inferred in its place."""
-    said = preference("Use tabs", key="indent", source=Source.EXPLICIT, importance=0.1)
+    said = preference("Use tabs", key="indent", source=MemorySource.EXPLICIT, importance=0.1)
     put(store, said, preference("Of more weight", key="other", importance=0.9))
     put(store, made("Use spaces", kind=Kind.TECH_STACK, key="indent"))
     rules: dict[str, Any] = {"promote_projects": 1, "max_rows": {"user": 1}}
     assert "promote" not in kinds(run(store, "user", **rules))
-    assert held(store)[said.id].status is Status.ARCHIVED
+    assert held(store)[said.id].status is MemoryStatus.ARCHIVED
     assert run(store, "user", **rules).actions == ()
 
 
@@ -169,14 +169,20 @@ def test_memories_of_the_index_are_never_touched(store: Store) -> None:
         store,
         *(
             made(
-                text, layer=Layer.VECTOR, kind=Kind.DOC, source=Source.INDEX, importance=0.0, days_ago=999, path="a.md"
+                text,
+                layer=Layer.VECTOR,
+                kind=Kind.DOC,
+                source=MemorySource.INDEX,
+                importance=0.0,
+                days_ago=999,
+                path="a.md",
             )
             for text in SAME
         ),
     )
-    before = rows.memories(store.connection, "1", ())
+    before = memory_rows.select_memories(store.connection, "1", ())
     assert run(store, "session", "project", "user").actions == ()
-    assert rows.memories(store.connection, "1", ()) == before
+    assert memory_rows.select_memories(store.connection, "1", ()) == before
 
 
 def test_a_dry_run_tells_everything_and_changes_no_byte(store: Store) -> None:
@@ -204,7 +210,7 @@ def test_a_dry_run_tells_everything_and_changes_no_byte(store: Store) -> None:
 def test_a_merged_failure_keeps_count_of_its_occurrences(store: Store) -> None:
     """L03: merging adds up how often a failure was met."""
     one, two = (
-        made(text, kind=Kind.FAILURE, days_ago=day, particulars=Particulars(occurrences=day + 1))
+        made(text, kind=Kind.FAILURE, days_ago=day, particulars=MemoryDetails(occurrences=day + 1))
         for day, text in enumerate(SAME)
     )
     put(store, one, two)
@@ -238,6 +244,6 @@ def test_closing_the_door_on_the_user_layer_is_said(project: OpenProject) -> Non
     done = run(store, "user")
     assert done.skipped == ("user: memory.user_learning is off",)
     with database.transaction(store.connection):
-        door.put(store.connection, [made("x", key="orm", kind=Kind.TECH_STACK)])
+        memory_writer.put_memories(store.connection, [made("x", key="orm", kind=Kind.TECH_STACK)])
     run(store, "user")
     assert store.user_connection() is None

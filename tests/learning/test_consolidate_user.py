@@ -8,17 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.learning.conftest import DAY, NOW, OpenProject, decision, held, made, preference, put
-from xscore.learning.actions import Consolidation, Scope
-from xscore.learning.choices import normal, value
-from xscore.learning.consolidate import consolidate
-from xscore.learning.feedback import Signal, adopted, give_feedback
-from xscore.learning.promotion import Promotion
-from xscore.learning.users_share import of_the_user
-from xscore.memory import erasure
-from xscore.memory.observations import observations, project_name, projects
-from xscore.memory.store import Store
-from xscore.records import Kind, Layer, Memory, Source, Status
+from xscore.extensions.learning.consolidate import consolidate
+from xscore.extensions.learning.draft import Consolidation, Scope
+from xscore.extensions.learning.feedback import Signal, give_feedback, record_adoptions
+from xscore.extensions.learning.user_preferences import Promotion, user_memory
+from xscore.extensions.privacy import erasure
+from xscore.pipeline.contradictions import chosen_value, normalized
+from xscore.records import Kind, Layer, Memory, MemorySource, MemoryStatus
 from xscore.settings import MemorySettings
+from xscore.store.lookup import list_observations, list_projects, project_pseudonym
+from xscore.store.store import Store
 
 
 def run(store: Store, *, now: float = NOW, **rules: object) -> Consolidation:
@@ -65,7 +64,7 @@ def test_what_enough_projects_say_becomes_the_users(
     found = of_user(stores[-1])
     assert bool(found) is promoted
     for memory in found:
-        assert (memory.kind, memory.key, memory.source) == (Kind.PREFERENCE, "orm", Source.INFERRED)
+        assert (memory.kind, memory.key, memory.source) == (Kind.PREFERENCE, "orm", MemorySource.INFERRED)
         assert memory.confidence == pytest.approx(min(1.0, 0.6 * (3 / len(choices)) / 0.5))
         assert memory.evidence_count == 3
 
@@ -79,7 +78,7 @@ def test_four_values_in_four_projects_promote_nothing(project: OpenProject) -> N
     assert of_user(store) == []
     user = store.user_connection()
     assert user is not None
-    assert len({each.value for each in observations(user)}) == 4
+    assert len({each.value for each in list_observations(user)}) == 4
 
 
 def test_what_the_user_confirmed_is_still_adopted_by_a_further_project(project: OpenProject) -> None:
@@ -110,7 +109,7 @@ def test_a_further_project_adopts_it(project: OpenProject) -> None:
 def test_what_the_user_said_is_never_replaced(project: OpenProject) -> None:
     """L10: a stated preference stays, whatever the projects do."""
     store = project("p9")
-    put(store, preference("Drizzle", key="orm", source=Source.EXPLICIT, confidence=1.0))
+    put(store, preference("Drizzle", key="orm", source=MemorySource.EXPLICIT, confidence=1.0))
     using(project, "Prisma", "Prisma", "Prisma")
     assert [memory.text for memory in of_user(store)] == ["Drizzle"]
 
@@ -119,7 +118,7 @@ def test_what_the_user_erased_for_good_does_not_come_back(project: OpenProject) 
     """P06: a promotion whose id is forgotten is not made again."""
     *_, store = using(project, "Prisma", "Prisma", "Prisma")
     (promoted,) = of_user(store)
-    erasure.erase(store, [promoted.id], now=NOW, forget=True)
+    erasure.erase_memories(store, [promoted.id], now=NOW, forget=True)
     run(store)
     assert of_user(store) == []
 
@@ -142,8 +141,8 @@ def test_only_the_hash_of_a_project_and_its_values_are_noted(project: OpenProjec
     store, *_ = using(project, "Prisma for the ORM. It reads our schema")
     user = store.user_connection()
     assert user is not None
-    (noted,) = observations(user)
-    assert (noted.project, noted.value) == (project_name(store.store_id), "Prisma")
+    (noted,) = list_observations(user)
+    assert (noted.project, noted.value) == (project_pseudonym(store.store_id), "Prisma")
     dump = "\n".join(user.iterdump())
     assert store.store_id not in dump
     assert str(store.root.path) not in dump
@@ -154,12 +153,12 @@ def test_what_a_project_says_no_more_is_noted_no_more(project: OpenProject) -> N
     """L02: a note goes with the memory, and counts no more."""
     store, *_ = using(project, "Prisma")
     (memory,) = (memory for memory in held(store).values() if memory.key == "orm")
-    erasure.erase(store, [memory.id], now=NOW)
+    erasure.erase_memories(store, [memory.id], now=NOW)
     run(store)
     user = store.user_connection()
     assert user is not None
-    assert observations(user) == []
-    assert list(projects(user)) == [project_name(store.store_id)]
+    assert list_observations(user) == []
+    assert list(list_projects(user)) == [project_pseudonym(store.store_id)]
 
 
 def test_a_preference_in_use_does_not_fade(project: OpenProject) -> None:
@@ -175,13 +174,13 @@ def test_a_preference_in_use_does_not_fade(project: OpenProject) -> None:
     assert faded.confidence == pytest.approx(exp(-1))
     run(other, now=NOW + 269 * DAY)
     (weak,) = of_user(other)
-    assert weak.status is Status.ARCHIVED
+    assert weak.status is MemoryStatus.ARCHIVED
 
 
 def test_what_the_latest_projects_do_without_fades_faster(project: OpenProject) -> None:
     """L09: drift: unused in the last M projects, even what the user said loses confidence."""
     store, *others = (project(f"p{number}") for number in range(4))
-    put(store, preference("Prisma", key="orm", source=Source.EXPLICIT, confidence=1.0))
+    put(store, preference("Prisma", key="orm", source=MemorySource.EXPLICIT, confidence=1.0))
     for number, other in enumerate(others):
         put(other, made(f"{number} y z", key=f"other{number}"))
         run(other, now=NOW + number * DAY, drift_projects=3)
@@ -218,21 +217,21 @@ def test_what_the_latest_projects_do_without_fades_faster(project: OpenProject) 
 )
 def test_what_is_promoted_says_what_was_noted(kind: Kind, words: list[str]) -> None:
     """L02: the value read off the promoted memory is the value it was promoted for, so that a second run agrees."""
-    noted = value(made(" ".join(words), kind=kind))
-    if not normal(noted):
+    noted = chosen_value(made(" ".join(words), kind=kind))
+    if not normalized(noted):
         return
-    memory = of_the_user(Promotion("orm", noted, str(kind), 3, 3, 0.6), now=NOW)
-    assert normal(value(memory)) == normal(noted)
+    memory = user_memory(Promotion("orm", noted, str(kind), 3, 3, 0.6), now=NOW)
+    assert normalized(chosen_value(memory)) == normalized(noted)
 
 
 def test_what_an_answer_cites_is_adopted(project: OpenProject) -> None:
     """L08: preferences, patterns and conventions gain confidence, evidence and an event; places of code do not."""
     store = project("p0")
     kept = made("Errors end in a full stop")
-    code = made("def f(): ...", kind=Kind.FUNCTION, layer=Layer.GRAPH, source=Source.INDEX)
+    code = made("def f(): ...", kind=Kind.FUNCTION, layer=Layer.GRAPH, source=MemorySource.INDEX)
     put(store, kept, code)
     amounts = MemorySettings().feedback
-    assert adopted(store.connection, [kept.id, code.id], amounts=amounts, now=NOW + DAY) == 1
+    assert record_adoptions(store.connection, [kept.id, code.id], amounts=amounts, now=NOW + DAY) == 1
     after = held(store)[kept.id]
     assert after.confidence == pytest.approx(0.65)
     assert after.accessed_at == NOW + DAY

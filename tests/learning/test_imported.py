@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from xscore.learning.consolidate import consolidate
-from xscore.memory.copies.export_lines import export_lines
-from xscore.memory.copies.importing import import_lines
-from xscore.memory.copies.snapshot_form import snapshot_from_json, snapshot_to_json
-from xscore.memory.lookup import Choice, exactly
-from xscore.memory.store import Store
-from xscore.paths import find_root
-from xscore.records import Kind, Source
+from xscore.extensions.exchange.memory_lines import export_lines, import_lines
+from xscore.extensions.exchange.snapshots import snapshot_from_json, snapshot_to_json
+from xscore.extensions.learning.consolidate import consolidate
+from xscore.platform.paths import find_root
+from xscore.records import Kind, MemorySource
 from xscore.settings import MemorySettings
+from xscore.store.lookup import MemoryFilter, memory_by_id
+from xscore.store.store import Store
 
 DAY = 86_400.0
 NOW = 2_000 * DAY
@@ -40,12 +39,12 @@ def test_what_was_said_long_ago_survives_the_way_to_another_store(stores: tuple[
     one, other = stores
     ((identifier, said),) = ((memory.id, memory) for memory in one.project.facts())
     if way == "lines":
-        import_lines(other, "\n".join(export_lines(one, Choice())).encode())
+        import_lines(other, "\n".join(export_lines(one, MemoryFilter())).encode())
     else:
         body = json.dumps(snapshot_to_json(one.snapshot(), secret=one.secret))
         other.restore(snapshot_from_json(body, secret=other.secret, now=NOW))
     consolidate(other, MemorySettings(), now=NOW + DAY)
-    kept = exactly(other, identifier)
-    assert (kept.source, kept.text, kept.updated_at) == (Source.IMPORT, said.text, SAID)
+    kept = memory_by_id(other, identifier)
+    assert (kept.source, kept.text, kept.updated_at) == (MemorySource.IMPORT, said.text, SAID)
     consolidate(other, MemorySettings(), now=NOW + 800 * DAY)
     assert identifier not in {memory.id for memory in other.project.facts()}

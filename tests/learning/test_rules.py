@@ -7,14 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.learning.conftest import DAY, NOW, decision, made, preference
-from xscore.learning.caps import over_cap
-from xscore.learning.choices import chosen, normal, read_value, topic, value
-from xscore.learning.decay import days_since, decay
-from xscore.learning.drift import is_drifting
-from xscore.learning.feedback import Signal, moved
-from xscore.learning.promotion import confidence, promotions, suffices
-from xscore.learning.retention import is_archived, is_dropped, is_pruned
-from xscore.records import Kind, Layer, Observation, Source, Status
+from xscore.extensions.learning.draft import is_archived, is_dropped, is_pruned
+from xscore.extensions.learning.feedback import Signal, changed_confidence
+from xscore.extensions.learning.rules import over_cap
+from xscore.extensions.learning.user_preferences import (
+    is_drifting,
+    is_in_enough_projects,
+    promotion_confidence,
+    promotions,
+)
+from xscore.pipeline.contradictions import (
+    choice_in_text,
+    chosen_value,
+    days_since,
+    decayed,
+    normalized,
+    parse_choice,
+    topic_of_key,
+)
+from xscore.records import Kind, Layer, MemorySource, MemoryStatus, Observation
 from xscore.settings import MemorySettings
 
 RULES = MemorySettings()
@@ -31,20 +42,22 @@ def observed(*values: str, kind: str = "tech_stack") -> list[Observation]:
 def drifts(said: list[Observation], projects: dict[str, float], *, latest: int) -> bool:
     """Whether a preference for Prisma drifts."""
     newest_first = sorted(projects, key=lambda name: -projects[name])
-    return is_drifting("prisma", [chosen(each) for each in said], newest_first, latest=latest)
+    return is_drifting("prisma", [parse_choice(each) for each in said], newest_first, latest=latest)
 
 
 def test_decay_is_the_formula() -> None:
     """L05: base · exp(−λ · days), to 1e-12."""
-    assert decay(0.8, 30, 0.01) == pytest.approx(0.8 * exp(-0.3), abs=1e-12)
-    assert decay(0.8, -5, 0.01) == 0.8
+    assert decayed(0.8, 30, 0.01) == pytest.approx(0.8 * exp(-0.3), abs=1e-12)
+    assert decayed(0.8, -5, 0.01) == 0.8
     assert days_since(NOW + DAY, NOW) == 0.0
 
 
 @given(st.floats(0, 1), st.floats(0, 1000), st.floats(0, 1000), st.floats(0, 1))
 def test_decay_in_two_steps_is_decay_in_one(base: float, first: float, second: float, rate: float) -> None:
     """L05: how often consolidation runs does not matter to what is left."""
-    assert decay(decay(base, first, rate), second, rate) == pytest.approx(decay(base, first + second, rate), abs=1e-9)
+    assert decayed(decayed(base, first, rate), second, rate) == pytest.approx(
+        decayed(base, first + second, rate), abs=1e-9
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,10 +71,12 @@ def test_dropped_below_a_fifth_and_unused_for_thirty_days(importance: float, day
 
 def test_what_was_said_is_dropped_only_when_superseded() -> None:
     """L03: a person's word stays, however unimportant, until something newer took its place."""
-    said = made("x", importance=0.1, source=Source.EXPLICIT)
+    said = made("x", importance=0.1, source=MemorySource.EXPLICIT)
     assert not is_dropped(said, 99, RULES)
-    assert is_dropped(made("x", importance=0.1, source=Source.EXPLICIT, status=Status.SUPERSEDED), 99, RULES)
-    exchange = made("x", layer=Layer.SESSION, kind=Kind.EXCHANGE, source=Source.EXPLICIT, importance=0.1)
+    assert is_dropped(
+        made("x", importance=0.1, source=MemorySource.EXPLICIT, status=MemoryStatus.SUPERSEDED), 99, RULES
+    )
+    exchange = made("x", layer=Layer.SESSION, kind=Kind.EXCHANGE, source=MemorySource.EXPLICIT, importance=0.1)
     assert is_dropped(exchange, 99, RULES)
 
 
@@ -95,17 +110,17 @@ def test_what_was_said_is_archived_but_never_pruned() -> None:
 )
 def test_promotion_needs_three_projects_and_half_of_them(projects: int, of: int, enough: bool) -> None:
     """L02: at least 3 projects and support of at least 0.5; 2 of 3 no, 3 of 5 yes, 3 of 7 no."""
-    assert suffices(projects, of, RULES) is enough
+    assert is_in_enough_projects(projects, of, RULES) is enough
     said = observed(*["Prisma"] * projects)
-    assert bool(promotions([chosen(each) for each in said], of, RULES)) is enough
+    assert bool(promotions([parse_choice(each) for each in said], of, RULES)) is enough
 
 
 @given(st.floats(0.5, 1.0), st.floats(0.5, 1.0))
 def test_confidence_is_proportional_to_support(one: float, two: float) -> None:
     """L02: confidence ∝ support, from the inferred start at the least support, never above 1."""
-    assert confidence(0.5, RULES) == pytest.approx(RULES.inferred_confidence)
-    assert confidence(one, RULES) == pytest.approx(
-        min(1.0, confidence(two, RULES) / two * one if two < 5 / 6 else 1.2 * one)
+    assert promotion_confidence(0.5, RULES) == pytest.approx(RULES.inferred_confidence)
+    assert promotion_confidence(one, RULES) == pytest.approx(
+        min(1.0, promotion_confidence(two, RULES) / two * one if two < 5 / 6 else 1.2 * one)
     )
 
 
@@ -115,8 +130,8 @@ def test_the_value_of_more_projects_is_promoted() -> None:
         *observed("Prisma", "prisma", "PRISMA", "", "Drizzle"),
         Observation("p5", "tech_stack.orm", "x", "Prisma", NOW),
     ]
-    (found,) = promotions([chosen(each) for each in said], 6, RULES)
-    assert (found.projects, found.of, normal(found.value)) == (4, 6, "prisma")
+    (found,) = promotions([parse_choice(each) for each in said], 6, RULES)
+    assert (found.projects, found.of, normalized(found.value)) == (4, 6, "prisma")
 
 
 @pytest.mark.parametrize(
@@ -132,14 +147,14 @@ def test_the_value_of_more_projects_is_promoted() -> None:
 )
 def test_each_signal_moves_confidence_by_its_amount(signal: Signal, before: float, after: float) -> None:
     """L08: accept and adoption raise, reject and override lower; the result stays in 0..1."""
-    assert moved(before, signal, AMOUNTS) == pytest.approx(after)
+    assert changed_confidence(before, signal, AMOUNTS) == pytest.approx(after)
 
 
 @given(st.floats(0, 1), st.lists(st.sampled_from(list(Signal)), max_size=20))
 def test_no_run_of_signals_leaves_the_bounds(start: float, signals: list[Signal]) -> None:
     """L08: bounded 0..1, whatever people make of it."""
     for signal in signals:
-        start = moved(start, signal, AMOUNTS)
+        start = changed_confidence(start, signal, AMOUNTS)
         assert 0.0 <= start <= 1.0
 
 
@@ -166,7 +181,7 @@ def test_the_least_valuable_of_an_overfull_layer_go_first() -> None:
     assert over_cap([weak, best, old], max_rows=3, max_bytes=30) == []
     assert over_cap([weak, best, old], max_rows=1, max_bytes=999) == [weak, old]
     assert over_cap([weak, best, old], max_rows=9, max_bytes=29) == [weak]
-    assert over_cap([made("a", status=Status.ARCHIVED), best], max_rows=1, max_bytes=999) == []
+    assert over_cap([made("a", status=MemoryStatus.ARCHIVED), best], max_rows=1, max_bytes=999) == []
 
 
 @pytest.mark.parametrize(
@@ -187,7 +202,7 @@ def test_the_least_valuable_of_an_overfull_layer_go_first() -> None:
 )
 def test_a_choice_is_read_off_a_sentence(text: str, expected: str) -> None:
     """L07: the value that a sentence chooses, or the sentence itself where it chooses none."""
-    assert value(preference(text)) == expected
+    assert chosen_value(preference(text)) == expected
 
 
 @given(
@@ -199,12 +214,12 @@ def test_a_choice_is_read_off_a_sentence(text: str, expected: str) -> None:
 )
 def test_what_differs_is_part_of_the_value(beginning: str, tie: str, ends: list[str]) -> None:
     """L02: sentences that differ in what follows are different values, whatever word stands between."""
-    one, other = (read_value(f"{beginning} {tie} {end}") for end in ends)
-    assert normal(one) != normal(other)
+    one, other = (choice_in_text(f"{beginning} {tie} {end}") for end in ends)
+    assert normalized(one) != normalized(other)
 
 
 def test_keys_of_one_topic_are_one() -> None:
     """L07: `preference.ORM` and `orm` speak of the same."""
-    assert topic("preference.ORM") == topic("orm") == topic("tech_stack:orm") == "orm"
-    assert topic("Test Runner") == "test_runner"
-    assert topic("") == ""
+    assert topic_of_key("preference.ORM") == topic_of_key("orm") == topic_of_key("tech_stack:orm") == "orm"
+    assert topic_of_key("Test Runner") == "test_runner"
+    assert topic_of_key("") == ""

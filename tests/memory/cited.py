@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from xscore import database
-from xscore.memory import door, evidence
-from xscore.memory.evidence import Refreshed
-from xscore.memory.store import Store
-from xscore.records import Kind, Layer, Memory, Source
+from xscore.platform import database
+from xscore.records import Kind, Layer, Memory, MemorySource
+from xscore.store import evidence, memory_writer
+from xscore.store.citations import parse_citation
+from xscore.store.evidence import EvidenceRefresh
+from xscore.store.store import Store
 
 CODE = "import os\n\n\ndef retry(n):\n    return n + 1\n\n\ndef other():\n    return 2\n"
 NOW = 2_000_000_000.0
@@ -23,29 +24,29 @@ def write(store: Store, text: str | bytes = CODE, name: str = "a.py") -> Path:
 
 def decide(store: Store, *cited: str, title: str = "Retry once", key: str = "", at: float = 10.0) -> Memory:
     """Remember a decision that cites code."""
-    made, _ = door.make(
+    made, _ = memory_writer.make_memory(
         layer=Layer.GOVERNANCE,
         kind=Kind.DECISION,
         title=title,
         text=f"{title}, not twice.",
         entity=title,
         key=key,
-        source=Source.EXPLICIT,
+        source=MemorySource.EXPLICIT,
         updated_at=at,
     )
-    spans = [evidence.cite(store.root, one) for one in cited]
+    spans = [parse_citation(store.root, one) for one in cited]
     with database.transaction(store.connection):
-        door.put(store.connection, [made], thread="s_1")
-        evidence.attach(store.connection, made.id, spans)
+        memory_writer.put_memories(store.connection, [made], thread="s_1")
+        evidence.attach_citations(store.connection, made.id, spans)
     return made
 
 
-def refresh(store: Store, now: float = NOW) -> Refreshed:
+def refresh(store: Store, now: float = NOW) -> EvidenceRefresh:
     """Look at the cited files."""
-    return evidence.refresh(store.connection, store.root, now=now)
+    return evidence.refresh_evidence(store.connection, store.root, now=now)
 
 
 def lines(store: Store, memory: Memory) -> list[tuple[int, int, bool]]:
     """Say where the memory's spans stand."""
-    found = evidence.citations(store.connection, [memory.id])[memory.id]
+    found = evidence.citations_of(store.connection, [memory.id])[memory.id]
     return [(one.start_line, one.end_line, one.is_changed) for one in found]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from xscore.memory import door
-from xscore.memory.store import Store
-from xscore.paths import find_root
+from xscore.platform.paths import find_root
 from xscore.records import Kind, Layer, Memory
+from xscore.store import memory_writer
+from xscore.store.store import Store
 
 MakeMemory = Callable[..., Memory]
 
@@ -47,5 +47,5 @@ def function(name: str = "f", *, text: str = "", path: str = "a.py", **more: obj
         "language": "python",
         "updated_at": 10.0,
     }
-    memory, _ = door.make(**(values | more))  # type: ignore[arg-type]  # any field may be given
+    memory, _ = memory_writer.make_memory(**(values | more))  # type: ignore[arg-type]  # any field may be given
     return memory

@@ -4,10 +4,10 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from xscore.memory import encryption
-from xscore.memory.store import Store
-from xscore.paths import find_root
-from xscore.sqlite_drivers import open_sealed
+from xscore.extensions.privacy import encryption
+from xscore.platform.paths import find_root
+from xscore.platform.sqlite_drivers import open_encrypted
+from xscore.store.store import Store
 
 PLANTED = "the heron nests behind the third boiler"
 HEADER = b"SQLite format 3\0"
@@ -30,7 +30,7 @@ def filled(root: Path, user_dir: Path, *, memories: int = 5) -> Path:
 def sealed(root: Path, user_dir: Path, *, memories: int = 5) -> Path:
     """Make the same, encrypted."""
     path = filled(root, user_dir, memories=memories)
-    encryption.encrypt(path, user_data_dir=user_dir)
+    encryption.encrypt_store(path, user_data_dir=user_dir)
     return path
 
 
@@ -53,5 +53,5 @@ def contents(connection: sqlite3.Connection) -> dict[str, object]:
 
 def contents_of(path: Path, key: bytes) -> dict[str, object]:
     """Return the same of a file, encrypted or not."""
-    with closing(open_sealed(path, key)) as connection:
+    with closing(open_encrypted(path, key)) as connection:
         return contents(connection)

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo
-from xscore.memory import failures
-from xscore.memory.copies.importing import import_lines
-from xscore.memory.store import Store
-from xscore.paths import find_root
+from xscore.extensions.exchange.memory_lines import import_lines
+from xscore.platform.paths import find_root
 from xscore.settings import MemorySettings
+from xscore.store import failures
+from xscore.store.store import Store
 
 MAIL = "jane.doe" + "@" + "posteo.de"
 
@@ -20,8 +20,8 @@ def test_failures_and_imported_lines_follow_the_setting(make_repo: MakeRepo, tmp
     """An address in an error, its cause, what mended it or an imported line is kept only where that is allowed."""
     root, settings = find_root(make_repo({"a.py": "x = 1\n"})), MemorySettings(allow_pii=allowed)
     with Store.open(root, user_data_dir=tmp_path / "data", settings=settings) as store:
-        met = failures.record(store, text=f"Error: no mail to {MAIL}", because=f"{MAIL} is gone")
-        mended = failures.resolve(store, met.memory.id, f"write to {MAIL} again")
+        met = failures.record_failure(store, text=f"Error: no mail to {MAIL}", because=f"{MAIL} is gone")
+        mended = failures.resolve_failure(store, met.memory.id, f"write to {MAIL} again")
         line = {"schema": 1, "id": "m_" + "a" * 20, "layer": "project", "kind": "convention", "title": "mail",
                 "text": f"ask {MAIL}", "source": "explicit", "created_at": 1.0, "updated_at": 1.0}  # fmt: skip
         import_lines(store, (json.dumps(line) + "\n").encode())

@@ -4,15 +4,16 @@ import json
 
 import pytest
 
-from xscore import database
-from xscore.memory import door, evidence
-from xscore.memory.audit import TO_DO, Audit, Caps, Problem, audit
-from xscore.memory.store import Store
-from xscore.records import Kind, Layer, Memory, Source, Status
+from xscore.extensions.learning.audit import ACTIONABLE_PROBLEMS, AuditProblem, LayerCaps, MemoryAudit, audit_memories
+from xscore.platform import database
+from xscore.records import Kind, Layer, Memory, MemorySource, MemoryStatus
+from xscore.store import evidence, memory_writer
+from xscore.store.citations import parse_citation
+from xscore.store.store import Store
 
 DAY = 86_400.0
 NOW = 2_000_000_000.0
-NO_CAPS = Caps(rows={}, bytes={})
+NO_CAPS = LayerCaps(rows={}, bytes={})
 
 
 def remember(store: Store, text: str, *, title: str = "", cited: str = "", **values: object) -> Memory:
@@ -23,23 +24,23 @@ def remember(store: Store, text: str, *, title: str = "", cited: str = "", **val
         "title": title or text[:40],
         "text": text,
         "entity": title or text,
-        "source": Source.EXPLICIT,
+        "source": MemorySource.EXPLICIT,
         "updated_at": NOW - DAY,
     }
-    made, _ = door.make(**(given | values))  # type: ignore[arg-type]  # any field may be given
+    made, _ = memory_writer.make_memory(**(given | values))  # type: ignore[arg-type]  # any field may be given
     with database.transaction(store.connection):
-        door.put(store.connection, [made])
+        memory_writer.put_memories(store.connection, [made])
         if cited:
-            evidence.attach(store.connection, made.id, [evidence.cite(store.root, cited)])
+            evidence.attach_citations(store.connection, made.id, [parse_citation(store.root, cited)])
     return made
 
 
-def look(store: Store, caps: Caps = NO_CAPS) -> Audit:
+def look(store: Store, caps: LayerCaps = NO_CAPS) -> MemoryAudit:
     """Audit the store."""
-    return audit(store, now=NOW, caps=caps)
+    return audit_memories(store, now=NOW, caps=caps)
 
 
-def found(store: Store, caps: Caps = NO_CAPS) -> list[tuple[Problem, set[str]]]:
+def found(store: Store, caps: LayerCaps = NO_CAPS) -> list[tuple[AuditProblem, set[str]]]:
     """Say what was found, about which memories."""
     return [(finding.problem, set(finding.ids)) for finding in look(store, caps).findings]
 
@@ -48,7 +49,7 @@ def test_a_store_without_faults_is_clean(store: Store) -> None:
     """Nothing is made up: different memories, young and sure, give no finding."""
     remember(store, "We format with ruff.")
     remember(store, "Tests never use mocks.")
-    assert look(store) == Audit((), 2)
+    assert look(store) == MemoryAudit((), 2)
     assert look(store).is_clean
 
 
@@ -58,7 +59,7 @@ def test_the_same_twice_is_found_once(store: Store) -> None:
     strong = remember(store, "We  format with ruff.\n", title="b", confidence=0.9)
     remember(store, "We format with ruff.", title="c", layer=Layer.GOVERNANCE)
     (finding,) = look(store).findings
-    assert (finding.problem, finding.ids) == (Problem.DUPLICATE, (strong.id, weak.id))
+    assert (finding.problem, finding.ids) == (AuditProblem.DUPLICATE, (strong.id, weak.id))
 
 
 def test_the_same_in_other_words_is_found(store: Store) -> None:
@@ -66,7 +67,7 @@ def test_the_same_in_other_words_is_found(store: Store) -> None:
     one = remember(store, "Retry failed requests three times.")
     other = remember(store, "retry failed requests, three times!")
     remember(store, "Retry failed requests four times.")
-    assert found(store) == [(Problem.NEAR_DUPLICATE, {one.id, other.id})]
+    assert found(store) == [(AuditProblem.NEAR_DUPLICATE, {one.id, other.id})]
 
 
 def test_a_stale_memory_is_listed_with_the_citation_that_broke(store: Store) -> None:
@@ -75,15 +76,15 @@ def test_a_stale_memory_is_listed_with_the_citation_that_broke(store: Store) -> 
         (store.root.path / name).write_text("x = 1\ny = 2\n")
     memory = remember(store, "x is one.", cited="a.py:1")
     with database.transaction(store.connection):
-        spans = [evidence.cite(store.root, name) for name in ("a.py:1", "b.py:1-2")]
-        evidence.attach(store.connection, memory.id, spans)
+        spans = [parse_citation(store.root, name) for name in ("a.py:1", "b.py:1-2")]
+        evidence.attach_citations(store.connection, memory.id, spans)
     assert look(store).is_clean
     (store.root.path / "b.py").write_text("x = 3\ny = 2\n")
     (finding,) = look(store).findings
-    assert (finding.problem, finding.ids) == (Problem.STALE, (memory.id,))
+    assert (finding.problem, finding.ids) == (AuditProblem.STALE, (memory.id,))
     assert [(one.path, one.start_line, one.end_line) for one in finding.citations] == [("b.py", 1, 2)]
     assert finding.because == "the code it cites has changed: b.py:1-2"
-    assert store.memories([memory.id])[memory.id].status is Status.STALE
+    assert store.memories([memory.id])[memory.id].status is MemoryStatus.STALE
 
 
 def test_a_secret_past_the_door_is_found_and_not_repeated(store: Store) -> None:
@@ -92,10 +93,10 @@ def test_a_secret_past_the_door_is_found_and_not_repeated(store: Store) -> None:
     key = "AKIA" + "Z7Q2M4X9W1C5V8B3"
     store.connection.execute("UPDATE memory SET text = ? WHERE id = ?", (f"key = {key}", memory.id))
     (finding,) = look(store).findings
-    assert (finding.problem, finding.ids) == (Problem.SECRET, (memory.id,))
+    assert (finding.problem, finding.ids) == (AuditProblem.SECRET, (memory.id,))
     assert key not in finding.because
     store.connection.execute("UPDATE memory SET text = 'Ask ann.lee@acme-werke.de.' WHERE id = ?", (memory.id,))
-    assert found(store) == [(Problem.SECRET, {memory.id})]
+    assert found(store) == [(AuditProblem.SECRET, {memory.id})]
 
 
 def test_a_secret_among_the_alternatives_is_found(store: Store) -> None:
@@ -103,17 +104,17 @@ def test_a_secret_among_the_alternatives_is_found(store: Store) -> None:
     memory = remember(store, "We keep it elsewhere.")
     attrs = json.dumps({"alternatives": ["password=hunter2hunter2", "vault"]})
     store.connection.execute("UPDATE memory SET attrs = ? WHERE id = ?", (attrs, memory.id))
-    assert found(store) == [(Problem.SECRET, {memory.id})]
+    assert found(store) == [(AuditProblem.SECRET, {memory.id})]
 
 
 def test_a_layer_over_its_cap_is_found(store: Store) -> None:
     """L11: rows and bytes are counted by layer, each against its own cap."""
     remember(store, "One thing.")
     remember(store, "Quite another thing.")
-    assert found(store, Caps(rows={"project": 2}, bytes={"project": 30})) == []
-    assert found(store, Caps(rows={"project": 1}, bytes={})) == [(Problem.OVER_CAP, set())]
-    assert found(store, Caps(rows={}, bytes={"project": 29})) == [(Problem.OVER_CAP, set())]
-    assert found(store, Caps(rows={"session": 0}, bytes={})) == []
+    assert found(store, LayerCaps(rows={"project": 2}, bytes={"project": 30})) == []
+    assert found(store, LayerCaps(rows={"project": 1}, bytes={})) == [(AuditProblem.OVER_CAP, set())]
+    assert found(store, LayerCaps(rows={}, bytes={"project": 29})) == [(AuditProblem.OVER_CAP, set())]
+    assert found(store, LayerCaps(rows={"session": 0}, bytes={})) == []
 
 
 def test_what_is_only_good_to_know_needs_no_doing(store: Store) -> None:
@@ -122,23 +123,23 @@ def test_what_is_only_good_to_know_needs_no_doing(store: Store) -> None:
     used = remember(store, "We use four spaces.", updated_at=NOW - 40 * DAY)
     store.connection.execute("UPDATE memory SET access_count = 1 WHERE id = ?", (used.id,))
     unsure = remember(store, "Perhaps we use poetry.", confidence=0.2)
-    assert found(store) == [(Problem.UNUSED, {old.id}), (Problem.DOUBTFUL, {unsure.id})]
+    assert found(store) == [(AuditProblem.UNUSED, {old.id}), (AuditProblem.DOUBTFUL, {unsure.id})]
     assert look(store).is_clean
 
 
-@pytest.mark.parametrize("status", [Status.SUPERSEDED, Status.ARCHIVED])
-def test_what_was_retired_is_not_looked_at(store: Store, status: Status) -> None:
+@pytest.mark.parametrize("status", [MemoryStatus.SUPERSEDED, MemoryStatus.ARCHIVED])
+def test_what_was_retired_is_not_looked_at(store: Store, status: MemoryStatus) -> None:
     """Superseded and archived memories are nobody's duplicates; code is not looked at at all."""
     remember(store, "We format with ruff.", title="a")
     remember(store, "We format with ruff.", title="b", status=status)
-    remember(store, "We format with ruff.", title="c", source=Source.INDEX)
-    assert look(store) == Audit((), 1)
+    remember(store, "We format with ruff.", title="c", source=MemorySource.INDEX)
+    assert look(store) == MemoryAudit((), 1)
 
 
 def test_what_needs_doing_comes_first(store: Store) -> None:
     """Findings are in the order of their weight, so that a reader may stop early."""
-    order = list(Problem)
-    assert set(order[: len(TO_DO)]) == TO_DO
+    order = list(AuditProblem)
+    assert set(order[: len(ACTIONABLE_PROBLEMS)]) == ACTIONABLE_PROBLEMS
 
 
 def test_the_users_own_memories_are_looked_at_too(store: Store) -> None:
@@ -148,15 +149,15 @@ def test_the_users_own_memories_are_looked_at_too(store: Store) -> None:
     user = store.user_connection(make=True)
     assert user is not None
     for title in ("a", "b"):
-        made, _ = door.make(
+        made, _ = memory_writer.make_memory(
             layer=Layer.USER,
             kind=Kind.PREFERENCE,
             title=title,
             text="I like short answers.",
             entity=f"user {title}",
-            source=Source.EXPLICIT,
+            source=MemorySource.EXPLICIT,
             updated_at=NOW,
         )
         with database.transaction(user):
-            door.put(user, [made])
-    assert [problem for problem, _ in found(store)] == [Problem.DUPLICATE]
+            memory_writer.put_memories(user, [made])
+    assert [problem for problem, _ in found(store)] == [AuditProblem.DUPLICATE]

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.memory.cited import CODE, decide, refresh, write
-from xscore import database
-from xscore.errors import UsageError
-from xscore.hashing import file_digest
-from xscore.memory import door, evidence, index_rows
-from xscore.memory.spans import WHOLE, Text
-from xscore.memory.store import Store
+from xscore.platform import database
+from xscore.platform.errors import UsageError
+from xscore.platform.hashing import file_digest
 from xscore.records import Citation, FileStamp, IndexedFile, Kind, Layer
+from xscore.store import index_rows, memory_writer
+from xscore.store.citations import WHOLE_FILE, FileLines, parse_citation
+from xscore.store.store import Store
 
 
 @pytest.mark.parametrize(
@@ -31,18 +31,18 @@ from xscore.records import Citation, FileStamp, IndexedFile, Kind, Layer
 )
 def test_what_counts_as_the_same_lines(changed: str, same: bool) -> None:
     """Line ends, blanks at line ends and byte order marks are no change; indentation and blank lines are."""
-    wanted = Text(CODE.encode()).hash((4, 5))
-    assert (Text(changed.encode()).find((4, 5), wanted) == (4, 5)) is same
+    wanted = FileLines(CODE.encode()).hash((4, 5))
+    assert (FileLines(changed.encode()).find((4, 5), wanted) == (4, 5)) is same
 
 
 def test_bytes_of_any_encoding_can_be_cited(store: Store) -> None:
     """Lines are never decoded: Latin-1 and broken UTF-8 are lines like others; UTF-16 has the lines the index sees."""
     file = write(store, b"caf\xe9 = 1\n\xff\xfe broken\n")
-    assert evidence.cite(store.root, "a.py:2").span_hash != evidence.cite(store.root, "a.py:1").span_hash
+    assert parse_citation(store.root, "a.py:2").span_hash != parse_citation(store.root, "a.py:1").span_hash
     memory = decide(store, "a.py:1")
     file.write_bytes(b"caf\xc3\xa9 = 1\n")
     assert refresh(store).stale == (memory.id,)
-    assert Text("a\nb\n".encode("utf-16")).lines == [b"a", b"b"]
+    assert FileLines("a\nb\n".encode("utf-16")).lines == [b"a", b"b"]
 
 
 @settings(max_examples=200, deadline=None)
@@ -51,19 +51,19 @@ def test_a_span_is_found_where_it_is(body: list[bytes], data: st.DataObject) -> 
     """Whatever stands before it: a span is at its old place, or at the only one that holds the same lines, or lost."""
     first = data.draw(st.integers(1, len(body)))
     last = data.draw(st.integers(first, len(body)))
-    wanted = Text(b"\n".join(body) + b"\n").hash((first, last))
+    wanted = FileLines(b"\n".join(body) + b"\n").hash((first, last))
     above = data.draw(st.lists(st.sampled_from([b"a", b"b", b""]), max_size=4))
     now = [*above, *body]
     span, length = body[first - 1 : last], last - first
     places = [(n, n + length) for n in range(1, len(now) - length + 1) if now[n - 1 : n + length] == span]
     expected = (first, last) if (first, last) in places else places[0] if len(places) == 1 else None
-    assert Text(b"\n".join(now) + b"\n").find((first, last), wanted) == expected
+    assert FileLines(b"\n".join(now) + b"\n").find((first, last), wanted) == expected
 
 
 def test_the_forms_of_a_citation(store: Store) -> None:
     """A path, a line, a range, an entity; from the root, from a folder in it, or absolutely."""
     file = write(store, name="src/a.py")
-    entity, _ = door.make(
+    entity, _ = memory_writer.make_memory(
         layer=Layer.GRAPH,
         kind=Kind.FUNCTION,
         title="",
@@ -76,19 +76,19 @@ def test_the_forms_of_a_citation(store: Store) -> None:
     stamp = FileStamp("src/a.py", 1, 1, file_digest(CODE.encode()), "python")
     with database.transaction(store.connection):
         index_rows.replace_files(store.connection, [IndexedFile(stamp=stamp, memories=(entity,), mentions=())], ())
-    whole, span = Text(CODE.encode()).hash(WHOLE), Text(CODE.encode()).hash((4, 5))
+    whole, span = FileLines(CODE.encode()).hash(WHOLE_FILE), FileLines(CODE.encode()).hash((4, 5))
     for given_, expected in {
         "src/a.py": Citation("src/a.py", 0, 0, whole),
         "./src//a.py:4-5": Citation("src/a.py", 4, 5, span),
         f"{file}:4-5": Citation("src/a.py", 4, 5, span),
         "src/a.py::retry": Citation("src/a.py", 4, 5, span),
-        "src/a.py:4": Citation("src/a.py", 4, 4, Text(CODE.encode()).hash((4, 4))),
+        "src/a.py:4": Citation("src/a.py", 4, 4, FileLines(CODE.encode()).hash((4, 4))),
     }.items():
-        assert evidence.cite(store.root, given_, connection=store.connection) == expected
-    assert evidence.cite(store.root, "a.py:4-5", base=file.parent).path == "src/a.py"
+        assert parse_citation(store.root, given_, connection=store.connection) == expected
+    assert parse_citation(store.root, "a.py:4-5", base=file.parent).path == "src/a.py"
     file.write_text(CODE + "\n")
     with pytest.raises(UsageError, match="not in the index as it stands now"):
-        evidence.cite(store.root, "src/a.py::retry", connection=store.connection)
+        parse_citation(store.root, "src/a.py::retry", connection=store.connection)
 
 
 @pytest.mark.parametrize(
@@ -130,5 +130,5 @@ def test_what_cannot_be_cited_says_why(store: Store, cited: str, said: str) -> N
     (root / "linked").symlink_to("real")
     os.mkfifo(root / "pipe")
     with pytest.raises(UsageError, match=said) as caught:
-        evidence.cite(store.root, cited)
+        parse_citation(store.root, cited)
     assert caught.value.hint

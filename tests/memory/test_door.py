@@ -4,19 +4,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.memory.conftest import function
-from xscore import database, tokens
-from xscore.hashing import content_hash
-from xscore.memory import door
-from xscore.memory.likeness.terms import EMBEDDER
-from xscore.memory.store import Store
-from xscore.records import CodeFacts, Kind, Layer, MemoryScope, Source, Status
+from xscore.platform import database, tokens
+from xscore.platform.hashing import content_hash
+from xscore.records import CodeFacts, Kind, Layer, MemoryScope, MemorySource, MemoryStatus
+from xscore.store import memory_writer
+from xscore.store.store import Store
+from xscore.store.term_vectors import TERM_EMBEDDER
 
 SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
 
 
 def test_no_part_of_a_memory_carries_a_secret_in() -> None:
     """P01: text, title, card, entity and every fact are redacted, and each finding is counted."""
-    memory, found = door.make(
+    memory, found = memory_writer.make_memory(
         layer=Layer.GRAPH,
         kind=Kind.TEST,
         title=f"title {SECRET}",
@@ -73,21 +73,23 @@ def test_the_content_hash_is_of_what_the_judge_is_shown() -> None:
 def test_a_stale_mark_changes_what_is_judged() -> None:
     """Going stale shows a mark to the judge and so makes another content; coming back restores the old one."""
     fresh = function()
-    stale = door.with_status(fresh, Status.STALE)
+    stale = memory_writer.with_status(fresh, MemoryStatus.STALE)
     assert stale.content_hash != fresh.content_hash
     assert stale.id == fresh.id
-    assert door.shown(stale.text, stale.card, status=stale.status, tests="cards").startswith("[stale")
-    assert stale.content_hash == function(status=Status.STALE).content_hash
-    assert door.with_status(stale, Status.ACTIVE) == fresh
+    assert memory_writer.judge_text(stale.text, stale.card, status=stale.status, tests="cards").startswith("[stale")
+    assert stale.content_hash == function(status=MemoryStatus.STALE).content_hash
+    assert memory_writer.with_status(stale, MemoryStatus.ACTIVE) == fresh
 
 
 def test_putting_again_keeps_what_use_has_taught(store: Store) -> None:
     """K12: an edited memory keeps its creation time, importance and use counts, and takes the new text."""
     with database.transaction(store.connection):
-        door.put(store.connection, [function(created_at=1.0, importance=0.9)])
+        memory_writer.put_memories(store.connection, [function(created_at=1.0, importance=0.9)])
     store.connection.execute("UPDATE memory SET access_count = 3, accessed_at = 7.0")
     with database.transaction(store.connection):
-        door.put(store.connection, [function(text="def f(): return 2", created_at=5.0, updated_at=20.0)])
+        memory_writer.put_memories(
+            store.connection, [function(text="def f(): return 2", created_at=5.0, updated_at=20.0)]
+        )
     (found,) = store.find("a.py::f")
     assert (found.created_at, found.importance, found.access_count, found.accessed_at) == (1.0, 0.9, 3, 7.0)
     assert (found.text, found.updated_at) == ("def f(): return 2", 20.0)
@@ -96,11 +98,11 @@ def test_putting_again_keeps_what_use_has_taught(store: Store) -> None:
 def test_every_memory_has_a_vector(store: Store) -> None:
     """The vector layer's embedder sees each memory as it is written, and again when it changes."""
     with database.transaction(store.connection):
-        door.put(store.connection, [function("alpha"), function("beta")])
-    before = dict(store.vectors(EMBEDDER))
+        memory_writer.put_memories(store.connection, [function("alpha"), function("beta")])
+    before = dict(store.vectors(TERM_EMBEDDER))
     with database.transaction(store.connection):
-        door.put(store.connection, [function("alpha", text="def alpha(): return gamma")])
-    after = dict(store.vectors(EMBEDDER))
+        memory_writer.put_memories(store.connection, [function("alpha", text="def alpha(): return gamma")])
+    after = dict(store.vectors(TERM_EMBEDDER))
     assert len(before) == len(after) == 2
     assert sum(before[key] != after[key] for key in before) == 1
 
@@ -109,12 +111,12 @@ def test_a_bought_vector_lives_as_long_as_its_text(store: Store) -> None:
     """What another embedder made of a memory stays while its text does, wherever it stands; a new text ends it."""
     there, elsewhere = function("alpha"), function("alpha", start_line=7)
     with database.transaction(store.connection):
-        door.put(store.connection, [there])
+        memory_writer.put_memories(store.connection, [there])
         store.connection.execute("INSERT INTO vec VALUES (?, 'bought', x'00')", (there.id,))
-        door.put(store.connection, [elsewhere])
+        memory_writer.put_memories(store.connection, [elsewhere])
     assert store.vectors("bought") == [(there.id, b"\0")]
     with database.transaction(store.connection):
-        door.put(store.connection, [function("alpha", text="def alpha(): return gamma")])
+        memory_writer.put_memories(store.connection, [function("alpha", text="def alpha(): return gamma")])
     assert store.vectors("bought") == []
 
 
@@ -128,13 +130,13 @@ def test_what_is_written_comes_back_whole(store: Store) -> None:
         scope=MemoryScope.WORKSPACE,
         importance=0.25,
         confidence=0.75,
-        source=Source.IMPORT,
-        status=Status.ARCHIVED,
+        source=MemorySource.IMPORT,
+        status=MemoryStatus.ARCHIVED,
         key="k",
         created_at=2.0,
     )
     with database.transaction(store.connection):
-        door.put(store.connection, [memory])
+        memory_writer.put_memories(store.connection, [memory])
     assert store.find(memory.id) == [memory]
 
 
@@ -143,9 +145,9 @@ def test_one_active_memory_about_one_thing(store: Store) -> None:
     first, second = (function(name, key="database") for name in ("postgres", "sqlite"))
     for memory in (first, second):
         with database.transaction(store.connection):
-            door.put(store.connection, [memory])
+            memory_writer.put_memories(store.connection, [memory])
     found = store.memories([first.id, second.id])
-    assert (found[first.id].status, found[first.id].superseded_by) == (Status.SUPERSEDED, second.id)
+    assert (found[first.id].status, found[first.id].superseded_by) == (MemoryStatus.SUPERSEDED, second.id)
     assert [candidate.id for candidate in store.pool()] == [second.id]
 
 
@@ -159,7 +161,7 @@ def test_token_estimates_follow_kind_and_language() -> None:
     assert tokens.upper_bound(250) == 100
 
 
-@given(st.text(max_size=60), st.text(max_size=60), st.sampled_from(Status))
-def test_making_is_deterministic(text: str, entity: str, status: Status) -> None:
+@given(st.text(max_size=60), st.text(max_size=60), st.sampled_from(MemoryStatus))
+def test_making_is_deterministic(text: str, entity: str, status: MemoryStatus) -> None:
     """The same parts make the same memory."""
     assert function(entity, text=text or "x", status=status) == function(entity, text=text or "x", status=status)

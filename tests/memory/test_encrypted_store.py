@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.memory.sealed import HEADER, PLANTED, opened, says, sealed
-from xscore import database, sealing
 from xscore.cache.group_commit import GroupCommit
-from xscore.errors import StoreDamaged
-from xscore.memory import encryption, store_key, trust, user_store
-from xscore.memory.erasure import erase, wording
-from xscore.memory.erasure.proof import prove
+from xscore.extensions.privacy import encryption
+from xscore.extensions.privacy.erasure import erase_memories, erased_lines, verify_erasure
+from xscore.platform import database, sqlite_drivers
+from xscore.platform.errors import StoreDamaged
+from xscore.store import encryption_key, opening
 
 WRITE = """
 import pathlib, sys
-from xscore.memory.store import Store
-from xscore.paths import find_root
+from xscore.store.store import Store
+from xscore.platform.paths import find_root
 with Store.open(find_root(pathlib.Path(sys.argv[1])), user_data_dir=pathlib.Path(sys.argv[2])) as store:
     for number in range(20):
         store.project.remember(f"heron {sys.argv[3]} says {number}", now=30.0)
@@ -34,7 +34,7 @@ def no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_rebuilt_store_is_encrypted_too(tmp_path: Path, user_dir: Path) -> None:
     """What was said comes over, the new store and the one set aside are cipher text, and both have their note."""
     path = sealed(tmp_path / "r", user_dir)
-    rebuilt = trust.rebuild(path.parent, user_data_dir=user_dir)
+    rebuilt = opening.rebuild_store(path.parent, user_data_dir=user_dir)
     assert rebuilt.salvaged is not None
     assert rebuilt.salvaged.kept["memories"] == 5
     assert rebuilt.aside is not None
@@ -42,21 +42,24 @@ def test_a_rebuilt_store_is_encrypted_too(tmp_path: Path, user_dir: Path) -> Non
     assert not path.read_bytes().startswith(HEADER)
     with opened(tmp_path / "r", user_dir) as store:
         assert len(store.project.facts()) == 5
-    assert sealing.note_of(rebuilt.aside / "memory.db") == sealing.note_of(path)
-    assert encryption.decrypt(path, user_data_dir=user_dir).changed
+    assert sqlite_drivers.read_note(rebuilt.aside / "memory.db") == sqlite_drivers.read_note(path)
+    assert encryption.decrypt_store(path, user_data_dir=user_dir).changed
 
 
 def test_a_damaged_page_is_damage_and_is_read_around(tmp_path: Path, user_dir: Path) -> None:
     """With the right key, bytes that were changed are damage; a rebuild saves what stands on other pages."""
     path = sealed(tmp_path / "r", user_dir, memories=200)
     data = bytearray(path.read_bytes())
-    with closing(database.connect(path, store_key.keys_of(user_dir))) as connection:
+    with closing(database.connect(path, encryption_key.key_source(user_dir))) as connection:
         (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'event'").fetchone()
     data[(root - 1) * 4096 + 100] ^= 1
     path.write_bytes(data)
-    with closing(database.connect(path, store_key.keys_of(user_dir))) as connection, pytest.raises(StoreDamaged):
+    with (
+        closing(database.connect(path, encryption_key.key_source(user_dir))) as connection,
+        pytest.raises(StoreDamaged),
+    ):
         connection.execute("SELECT * FROM event").fetchall()
-    rebuilt = trust.rebuild(path.parent, user_data_dir=user_dir)
+    rebuilt = opening.rebuild_store(path.parent, user_data_dir=user_dir)
     assert rebuilt.salvaged is not None
     assert rebuilt.salvaged.kept["memories"] == 200
     assert rebuilt.salvaged.places >= 1
@@ -66,19 +69,19 @@ def test_a_damaged_page_is_damage_and_is_read_around(tmp_path: Path, user_dir: P
 def test_erasing_and_its_proof(tmp_path: Path, user_dir: Path) -> None:
     """The proof says that it read the rows, not the bytes; a row that still says it is found; sealed asides go."""
     path = sealed(tmp_path / "r", user_dir)
-    trust.rebuild(path.parent, user_data_dir=user_dir)
+    opening.rebuild_store(path.parent, user_data_dir=user_dir)
     with opened(tmp_path / "r", user_dir) as store:
         going = store.project.facts()[0]
-        lines = wording(store, [going.id])
+        lines = erased_lines(store, [going.id])
         before = path.stat().st_mtime_ns
-        done = erase(store, [going.id], now=40.0)
-        proof = prove(store, lines)
+        done = erase_memories(store, [going.id], now=40.0)
+        proof = verify_erasure(store, lines)
         assert (done.memories, done.asides, done.is_clean) == (1, ("aside-1",), True)
         assert (proof.holds, proof.encrypted) == (True, 1)
         assert proof.lines > 0
         assert path.stat().st_mtime_ns > before
         store.connection.execute("INSERT INTO meta VALUES ('left', ?)", (f"so {going.text} it says",))
-        assert prove(store, lines).found_in == (str(path),)
+        assert verify_erasure(store, lines).found_in == (str(path),)
 
 
 def test_two_processes_write_at_once(tmp_path: Path, user_dir: Path) -> None:
@@ -96,7 +99,7 @@ def test_two_processes_write_at_once(tmp_path: Path, user_dir: Path) -> None:
 async def test_the_writing_thread(tmp_path: Path, user_dir: Path) -> None:
     """Jobs of the writer's thread are committed, and another connection sees them."""
     path = sealed(tmp_path / "r", user_dir)
-    keys = store_key.keys_of(user_dir)
+    keys = encryption_key.key_source(user_dir)
     async with GroupCommit(path, keys) as commits:
         await commits.submit(lambda connection: connection.execute("INSERT INTO meta VALUES ('heron', 'a heron')"))
         with closing(database.connect(path, keys)) as reader:
@@ -107,8 +110,8 @@ async def test_the_writing_thread(tmp_path: Path, user_dir: Path) -> None:
 def test_the_users_own_store(tmp_path: Path, user_dir: Path) -> None:
     """`user.db` is encrypted with the same key, and what is said of the user is in no byte of the folder."""
     (tmp_path / "r").mkdir()
-    user_store.open_user_store(user_dir).close()
-    assert encryption.encrypt(user_store.path_in(user_dir), user_data_dir=user_dir).changed
+    opening.open_user_store(user_dir).close()
+    assert encryption.encrypt_store(opening.user_store_path(user_dir), user_data_dir=user_dir).changed
     with opened(tmp_path / "r", user_dir) as store:
         store.user.update_preference("bird", f"{PLANTED}", now=10.0)
         assert [memory.text for memory in store.user.preferences()] == [PLANTED]

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from tests.memory.sealed import HEADER, PLANTED, contents, contents_of, filled, opened, says, sealed
-from xscore import database, sealing
-from xscore.errors import StoreDamaged, StoreError
-from xscore.memory import encryption, store_key
+from xscore.extensions.privacy import encryption
+from xscore.platform import database, sqlite_drivers
+from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.store import encryption_key
 
-FILES = {encryption.__file__, sealing.__file__}
+FILES = {encryption.__file__, sqlite_drivers.__file__}
 CHANGING = {"encrypt", "decrypt", "write_note", "_exported", "_keep_others_out", "_take_its_place", "_wipe", "_sync"}
 """What changes files; the rest of the conversion only looks."""
 MAKE_AND_HOLD = """
@@ -44,7 +45,7 @@ def test_the_bytes_of_an_encrypted_store_tell_nothing(tmp_path: Path, user_dir: 
     """P04: no SQLite header, and planted words in no file of the store, journal included, also while at work."""
     path = filled(tmp_path / "r", user_dir)
     assert says(path.parent) == ["memory.db"], "the words were there"
-    encryption.encrypt(path, user_data_dir=user_dir)
+    encryption.encrypt_store(path, user_data_dir=user_dir)
     assert not path.read_bytes().startswith(HEADER)
     with opened(tmp_path / "r", user_dir) as store:
         for number in range(50):
@@ -60,10 +61,10 @@ def test_decrypting_gives_the_same_store(tmp_path: Path, user_dir: Path) -> None
     path = filled(tmp_path / "r", user_dir)
     with closing(database.connect(path)) as connection:
         before = contents(connection)
-    assert encryption.encrypt(path, user_data_dir=user_dir).changed
-    assert not encryption.encrypt(path, user_data_dir=user_dir).changed
-    assert encryption.decrypt(path, user_data_dir=user_dir).changed
-    assert not encryption.decrypt(path, user_data_dir=user_dir).changed
+    assert encryption.encrypt_store(path, user_data_dir=user_dir).changed
+    assert not encryption.encrypt_store(path, user_data_dir=user_dir).changed
+    assert encryption.decrypt_store(path, user_data_dir=user_dir).changed
+    assert not encryption.decrypt_store(path, user_data_dir=user_dir).changed
     assert path.read_bytes().startswith(HEADER)
     with closing(database.connect(path)) as connection:
         assert contents(connection) == before
@@ -133,19 +134,19 @@ def test_a_conversion_that_ends_anywhere_leaves_the_old_store_or_the_new(
 ) -> None:
     """Killed, or out of room, at each line in turn: all is still there, and the next call finishes and tidies up."""
     path = filled(tmp_path / "r", user_dir, memories=2)
-    encryption.encrypt(path, user_data_dir=user_dir)
-    encryption.decrypt(path, user_data_dir=user_dir)  # the key is made, the schema settled
-    key = store_key.load(user_dir)
+    encryption.encrypt_store(path, user_data_dir=user_dir)
+    encryption.decrypt_store(path, user_data_dir=user_dir)  # the key is made, the schema settled
+    key = encryption_key.load_encryption_key(user_dir)
     before = contents_of(path, key)
-    there, back = getattr(encryption, way), encryption.decrypt if way == "encrypt" else encryption.encrypt
+    there, back = getattr(encryption, way), encryption.decrypt_store if way == "encrypt" else encryption.encrypt_store
     if way == "decrypt":
-        encryption.encrypt(path, user_data_dir=user_dir)
+        encryption.encrypt_store(path, user_data_dir=user_dir)
     steps = _steps(there, path, user_dir)
     assert steps > 45
     for step in range(1, steps + 1):
         back(path, user_data_dir=user_dir)
         stopped(step, there, path, user_dir)
-        with closing(database.connect(path, store_key.keys_of(user_dir))) as connection:
+        with closing(database.connect(path, encryption_key.key_source(user_dir))) as connection:
             assert contents(connection) == before, step
         there(path, user_data_dir=user_dir)
         names = [".gitignore", "memory.db", *(["memory.db-key"] if way == "encrypt" else [])]
@@ -159,12 +160,12 @@ def test_what_a_killed_call_left_readable_is_overwritten(tmp_path: Path, user_di
     left = path.with_name("memory.db.plain")
     left.write_bytes(PLANTED.encode() * 1000)
     held = left.open("rb")
-    assert encryption.encrypt(path, user_data_dir=user_dir).removed == (str(left),)
+    assert encryption.encrypt_store(path, user_data_dir=user_dir).removed == (str(left),)
     assert not left.exists()
     assert not held.read().strip(b"\0")
     held.close()
     os.link(path, left)
-    encryption.encrypt(path, user_data_dir=user_dir)
+    encryption.encrypt_store(path, user_data_dir=user_dir)
     assert not left.exists()
     opened(tmp_path / "r", user_dir).close()
 
@@ -174,9 +175,9 @@ def test_a_store_that_is_open_elsewhere_is_not_converted(tmp_path: Path, user_di
     """Another process has it open: exit 6, told to wait, and nothing has changed; after that it works."""
     path = filled(tmp_path / "r", user_dir)
     if way == "decrypt":
-        encryption.encrypt(path, user_data_dir=user_dir)
+        encryption.encrypt_store(path, user_data_dir=user_dir)
     convert = getattr(encryption, way)
-    before = contents_of(path, store_key.load_or_make(user_dir))
+    before = contents_of(path, encryption_key.load_or_create_encryption_key(user_dir))
     with subprocess.Popen(
         [sys.executable, "-c", MAKE_AND_HOLD, str(path), str(user_dir)],
         stdin=subprocess.PIPE,
@@ -189,7 +190,7 @@ def test_a_store_that_is_open_elsewhere_is_not_converted(tmp_path: Path, user_di
             convert(path, user_data_dir=user_dir)
         assert not isinstance(raised.value, StoreDamaged)
         other.communicate("")
-    assert contents_of(path, store_key.load(user_dir)) == before
+    assert contents_of(path, encryption_key.load_encryption_key(user_dir)) == before
     assert path.read_bytes().startswith(HEADER) == (way == "encrypt")
     assert convert(path, user_data_dir=user_dir).changed
 
@@ -200,13 +201,13 @@ def test_a_store_at_work_is_not_encrypted(tmp_path: Path, user_dir: Path) -> Non
     with closing(database.connect(path)) as connection:
         connection.execute("INSERT INTO runner (id, pid, place, seen_at) VALUES ('r', 1, 'far', ?)", (time.time(),))
     with pytest.raises(StoreError, match="process 1 on far is judging"):
-        encryption.encrypt(path, user_data_dir=user_dir)
+        encryption.encrypt_store(path, user_data_dir=user_dir)
 
 
 def test_who_waits_for_a_conversion_goes_on_in_the_new_file(tmp_path: Path, user_dir: Path) -> None:
     """A process that opens the store meanwhile waits, and never writes into the file that was replaced."""
     path = filled(tmp_path / "r", user_dir)
-    key = store_key.load_or_make(user_dir)
+    key = encryption_key.load_or_create_encryption_key(user_dir)
     made = encryption._exported(path, None, path.with_name("memory.db.sealed"), key)
     with subprocess.Popen(
         [sys.executable, "-c", MAKE_AND_HOLD, str(path), str(user_dir)],
@@ -217,7 +218,7 @@ def test_who_waits_for_a_conversion_goes_on_in_the_new_file(tmp_path: Path, user
     ) as other:
         time.sleep(1.0)
         assert other.poll() is None
-        sealing.write_note(path, key)
+        sqlite_drivers.write_note(path, key)
         encryption._take_its_place(made, path, path.with_name("memory.db.plain"))
         said, complaints = other.communicate("", timeout=30)
     assert (said, complaints) == ("open\n", "")
@@ -232,10 +233,10 @@ def test_set_aside_stores_are_not_left_readable(tmp_path: Path, user_dir: Path) 
     aside.mkdir()
     (aside / "memory.db").write_text(PLANTED)
     with pytest.raises(StoreError, match="would stay readable") as raised:
-        encryption.encrypt(path, user_data_dir=user_dir)
+        encryption.encrypt_store(path, user_data_dir=user_dir)
     assert "--drop-asides" in raised.value.hint
     assert path.read_bytes().startswith(HEADER)
-    done = encryption.encrypt(path, user_data_dir=user_dir, drop_asides=True)
+    done = encryption.encrypt_store(path, user_data_dir=user_dir, drop_asides=True)
     assert done.removed == (str(aside),)
     assert says(path.parent) == []
 
@@ -243,7 +244,7 @@ def test_set_aside_stores_are_not_left_readable(tmp_path: Path, user_dir: Path) 
 def test_the_driver_speaks_as_pythons_own(tmp_path: Path, user_dir: Path) -> None:
     """Refusals and damage are leaves of StoreError, our own mistakes are `sqlite3.Error`; rows are the same."""
     path = sealed(tmp_path / "r", user_dir)
-    with closing(database.connect(path, store_key.keys_of(user_dir))) as connection:
+    with closing(database.connect(path, encryption_key.key_source(user_dir))) as connection:
         with pytest.raises(sqlite3.OperationalError) as caught:
             connection.execute("SELEC 1")
         assert caught.value.sqlite_errorcode == sqlite3.SQLITE_ERROR

@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.memory.conftest import function
-from xscore import database
-from xscore.errors import UsageError
-from xscore.hashing import digest, judgment_seal, turn_seal
-from xscore.memory import door, erasure, turns
-from xscore.memory.erasure import Erasure
-from xscore.memory.events import EventName, events
-from xscore.memory.store import Store
-from xscore.memory.turns import TurnState, Verdict
-from xscore.memory.working_session import take_up
-from xscore.records import Kind, Layer, Memory, MemoryScope, Particulars, Source, Turn
+from xscore.extensions.privacy import erasure
+from xscore.extensions.privacy.erasure import Erasure
+from xscore.platform import database
+from xscore.platform.errors import UsageError
+from xscore.platform.hashing import digest, judgment_checksum, turn_checksum
+from xscore.records import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, Turn
+from xscore.store import memory_writer, turns
+from xscore.store.events import EventName, list_events
+from xscore.store.store import Store
+from xscore.store.turns import SelectionOutcome, TurnState
+from xscore.store.working_session import resume_session
 
 WORDS = "We keep quokka invoices under the cobalt staircase"
 
@@ -31,19 +32,19 @@ def said(text: str = WORDS, *, key: str = "", layer: Layer = Layer.PROJECT, ordi
         "text": text,
         "ordinal": ordinal,
         "key": key,
-        "source": Source.EXPLICIT,
+        "source": MemorySource.EXPLICIT,
         "entity": "user preference" if layer is Layer.USER else "",
         "scope": MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY,
         "updated_at": 10.0,
     }
-    memory, _ = door.make(**(values | more))  # type: ignore[arg-type]  # any field may be given
+    memory, _ = memory_writer.make_memory(**(values | more))  # type: ignore[arg-type]  # any field may be given
     return memory
 
 
 def put(connection: sqlite3.Connection, *memories: Memory, thread: str = "") -> None:
     """Put memories through the door."""
     with database.transaction(connection):
-        door.put(connection, memories, thread=thread)
+        memory_writer.put_memories(connection, memories, thread=thread)
 
 
 def judge(connection: sqlite3.Connection, memory: Memory, reason: str) -> None:
@@ -53,7 +54,7 @@ def judge(connection: sqlite3.Connection, memory: Memory, reason: str) -> None:
         connection.execute("INSERT INTO content (hash) VALUES (?) ON CONFLICT DO NOTHING", (memory.content_hash,))
         query = connection.execute("SELECT id FROM query").fetchone()[0]
         content = connection.execute("SELECT id FROM content WHERE hash = ?", (memory.content_hash,)).fetchone()[0]
-        seal = judgment_seal(turn_seal("tk", "j", 0), memory.content_hash, 0.9, 0.0, "", 0)
+        seal = judgment_checksum(turn_checksum("tk", "j", 0), memory.content_hash, 0.9, 0.0, "", 0)
         connection.execute(
             "INSERT INTO judgment (query_id, content_id, score, seal) VALUES (?, ?, 0.9, ?)", (query, content, seal)
         )
@@ -62,7 +63,7 @@ def judge(connection: sqlite3.Connection, memory: Memory, reason: str) -> None:
 
 def play(store: Store, task: str, answer: str, *kept: Memory, near: tuple[Memory, ...] = ()) -> str:
     """Play a turn that kept these memories."""
-    thread = take_up(store.connection, branch="main", now=1.0).thread
+    thread = resume_session(store.connection, branch="main", now=1.0).thread
     turn = turns.begin_turn(store.connection, Turn(task=task, thread=thread), turn_key=digest(task), judge="j", now=5.0)
     receipt = {
         "task": task,
@@ -77,7 +78,7 @@ def play(store: Store, task: str, answer: str, *kept: Memory, near: tuple[Memory
         state=TurnState.DONE,
         receipt=json.dumps(receipt),
         answer=answer,
-        verdict=Verdict(tuple(memory.id for memory in kept), {}),
+        verdict=SelectionOutcome(tuple(memory.id for memory in kept), {}),
         now=6.0,
     )
     return turn
@@ -101,7 +102,7 @@ def files(store: Store, user_dir: Path) -> Callable[[], bytes]:
 def test_everything_made_with_a_memory_goes_with_it(store: Store, files: Callable[[], bytes]) -> None:
     """Issue, P06: row, vector, judgment, reason, receipt entry, answer, exchange of the answer: all are gone."""
     memory, other = (
-        said(particulars=Particulars(rationale="since the flamingo audit of spring")),
+        said(particulars=MemoryDetails(rationale="since the flamingo audit of spring")),
         said("Other words", ordinal=9),
     )
     put(store.connection, memory, other)
@@ -112,9 +113,9 @@ def test_everything_made_with_a_memory_goes_with_it(store: Store, files: Callabl
         store, "and then?", "As was answered before, below", store.memories(_exchanges(store))[_exchanges(store)[0]]
     )
     assert b"quokka invoices" in files()
-    expected = erasure.preview(store, [memory.id])
+    expected = erasure.preview_erasure(store, [memory.id])
     assert b"quokka invoices" in files()
-    done = erasure.erase(store, [memory.id], now=50.0)
+    done = erasure.erase_memories(store, [memory.id], now=50.0)
     assert done == expected
     assert (done.memories, done.exchanges, done.answers, done.judgments, done.reasons) == (3, 2, 2, 1, 1)
     assert (done.receipts, done.vectors, done.is_clean) == (2, 3, True)
@@ -127,7 +128,9 @@ def test_everything_made_with_a_memory_goes_with_it(store: Store, files: Callabl
     assert body["near_misses"][0]["reason"] == "Other words"
     assert (body["answer"], body["coverage"]) == ("", {"candidates": 7})
     assert turns.past_turn(store.connection, later).answer == ""  # type: ignore[union-attr]  # it is there
-    assert [event.subject for event in events(store.connection) if event.name is EventName.REMOVED] == list(done.ids)
+    assert [event.subject for event in list_events(store.connection) if event.name is EventName.REMOVED] == list(
+        done.ids
+    )
 
 
 def _exchanges(store: Store) -> list[str]:
@@ -140,10 +143,10 @@ def test_a_shared_content_goes_with_the_last_that_shows_it(store: Store, files: 
     assert one.content_hash == two.content_hash
     put(store.connection, one, two)
     judge(store.connection, one, "a reason of some length about both")
-    first = erasure.erase(store, [one.id], now=1.0)
+    first = erasure.erase_memories(store, [one.id], now=1.0)
     assert (first.shared, first.judgments, first.reasons) == (1, 0, 0)
     assert b"a reason of some length" in files()
-    second = erasure.erase(store, [two.id], now=2.0)
+    second = erasure.erase_memories(store, [two.id], now=2.0)
     assert (second.shared, second.judgments, second.reasons) == (0, 1, 1)
     assert b"a reason of some length" not in files() and b"quokka" not in files()
 
@@ -152,7 +155,7 @@ def test_what_repeats_the_text_is_emptied_wherever_it_stands(store: Store, files
     """Issue: session text, checkpoints and event payloads go too, also where no id ties them to the memory."""
     memory = said("A line about the velvet harbour\nAnother on the marble lighthouse")
     put(store.connection, memory)
-    thread = take_up(store.connection, branch="main", now=1.0).thread
+    thread = resume_session(store.connection, branch="main", now=1.0).thread
     with database.transaction(store.connection) as connection:
         summary = "They said: A line about the velvet harbour."
         connection.execute("UPDATE session SET conversation_summary = ? WHERE thread = ?", (summary, thread))
@@ -168,19 +171,19 @@ def test_what_repeats_the_text_is_emptied_wherever_it_stands(store: Store, files
                 "INSERT INTO event (at, name, subject, payload) VALUES (1, 'memory.updated', ?, ?)",
                 (subject, json.dumps(told)),
             )
-    done = erasure.erase(store, [memory.id], now=9.0)
+    done = erasure.erase_memories(store, [memory.id], now=9.0)
     assert (done.sessions, done.checkpoints, done.payloads) == (1, 1, 3)
     assert b"velvet" not in files() and b"marble" not in files()
     kept = json.loads(store.connection.execute("SELECT payload FROM checkpoint").fetchone()[0])
     assert kept == {"memories": ["m_0"], "summary": "", "goals": ["ship it"]}
-    assert [event.payload for event in events(store.connection)][:4] == [{}, {}, {}, {"a": 1}]
+    assert [event.payload for event in list_events(store.connection)][:4] == [{}, {}, {}, {"a": 1}]
 
 
 def test_an_exchange_that_is_named_takes_its_task_along(store: Store, files: Callable[[], bytes]) -> None:
     """Who erases an exchange erases what was asked in it; the turn itself stays, with its numbers."""
     turn = play(store, "why is the turquoise walrus unhappy?", "because of the amber fog")
     (exchange,) = _exchanges(store)
-    done = erasure.erase(store, [exchange], now=9.0)
+    done = erasure.erase_memories(store, [exchange], now=9.0)
     assert (done.memories, done.exchanges, done.answers) == (1, 0, 1)
     assert b"turquoise" not in files() and b"amber fog" not in files()
     past = turns.past_turn(store.connection, turn)
@@ -199,8 +202,8 @@ def test_the_users_memories_go_from_the_users_store(store: Store, files: Callabl
         user.execute("INSERT INTO observation VALUES ('p', 'style.semicolon', 'preference', 'crimson-ish', 1)")
         user.execute("INSERT INTO observation VALUES ('p', 'style.comma', 'preference', 'other', 1)")
     play(store, "what?", "an answer with crimson in it", memory)
-    expected = erasure.preview(store, [memory.id])
-    done = erasure.erase(store, [memory.id], now=9.0)
+    expected = erasure.preview_erasure(store, [memory.id])
+    done = erasure.erase_memories(store, [memory.id], now=9.0)
     assert done == expected
     assert (done.memories, done.judgments, done.observations, done.answers) == (2, 1, 1, 1)
     assert b"crimson" not in files()
@@ -210,17 +213,17 @@ def test_memories_of_files_are_refused(store: Store) -> None:
     """What comes from a file would be back with the next index; the way is to exclude the file."""
     put(store.connection, indexed := function())
     with pytest.raises(UsageError, match=r"comes from the file a\.py"):
-        erasure.erase(store, [indexed.id], now=1.0)
+        erasure.erase_memories(store, [indexed.id], now=1.0)
     assert store.memories([indexed.id])
 
 
 def test_unknown_ids_are_named_and_nothing_else_happens(store: Store) -> None:
     """An id that nobody has is missing, not an error; forgotten ids are remembered where that is wanted."""
     put(store.connection, memory := said())
-    done = erasure.erase(store, [memory.id, "m_nope"], now=3.0, forget=True)
+    done = erasure.erase_memories(store, [memory.id, "m_nope"], now=3.0, forget=True)
     assert (done.ids, done.missing) == ((memory.id,), ("m_nope",))
     assert store.connection.execute("SELECT * FROM forgotten").fetchall() == [(memory.id, 3.0)]
-    assert erasure.erase(store, [memory.id], now=4.0) == Erasure(missing=(memory.id,))
+    assert erasure.erase_memories(store, [memory.id], now=4.0) == Erasure(missing=(memory.id,))
 
 
 def test_copies_set_aside_go_when_they_hold_the_text(store: Store, files: Callable[[], bytes]) -> None:
@@ -231,7 +234,7 @@ def test_copies_set_aside_go_when_they_hold_the_text(store: Store, files: Callab
         aside.mkdir()
         (aside / "memory.db").write_bytes(text)
     (store.path.parent / "memory.db.new").write_bytes(WORDS.encode())
-    done = erasure.erase(store, [memory.id], now=1.0)
+    done = erasure.erase_memories(store, [memory.id], now=1.0)
     assert done.asides == ("aside-1", "memory.db.new")
     assert b"quokka" not in files()
     assert [place.name for place in store.path.parent.glob("aside-*")] == ["aside-2"]
@@ -241,7 +244,7 @@ def test_superseded_wordings_are_named(store: Store) -> None:
     """What a memory replaced is another memory; it is named, so that it can be erased as well."""
     put(store.connection, old := said("Use the old way of doing it", key="way", ordinal=1))
     put(store.connection, new := said("Use the new way of doing it", key="way", ordinal=2))
-    assert erasure.preview(store, [new.id]).earlier == (old.id,)
+    assert erasure.preview_erasure(store, [new.id]).earlier == (old.id,)
 
 
 def test_a_turns_moment_keeps_no_path_that_only_the_erased_memory_named(store: Store) -> None:
@@ -253,7 +256,7 @@ def test_a_turns_moment_keeps_no_path_that_only_the_erased_memory_named(store: S
     (before,) = store.connection.execute("SELECT moment FROM turn WHERE id = ?", (turn,)).fetchone()
     assert set(json.loads(before)["paths"]) == {"vault/hidden.py", "src/asked.py"}
     assert memory.id in json.loads(before)["links"]
-    erasure.erase(store, [memory.id], now=20.0)
+    erasure.erase_memories(store, [memory.id], now=20.0)
     (after,) = store.connection.execute("SELECT moment FROM turn WHERE id = ?", (turn,)).fetchone()
     assert json.loads(after)["paths"] == ["src/asked.py"]
     assert WORDS not in after and "quokka" not in after

@@ -16,16 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.memory.test_erasure import judge, play, put, raw, said
-from xscore import database
 from xscore.cache.judgments import Judgments
-from xscore.memory import erasure
-from xscore.memory.erasure import files as erasure_files
-from xscore.memory.erasure.files import files_of, mark_unclean
-from xscore.memory.erasure.proof import prove
-from xscore.memory.erasure.scan import Lines, found_in_files, lines_of, with_halves
-from xscore.memory.store import Store
-from xscore.paths import find_root
+from xscore.extensions.privacy import erasure
+from xscore.extensions.privacy.erasure import verify_erasure
+from xscore.platform import database
+from xscore.platform.paths import find_root
 from xscore.records import Memory
+from xscore.store import scrubbing
+from xscore.store.line_search import LineMatcher, find_lines_in_files, searchable_lines, with_halves
+from xscore.store.scrubbing import database_files, mark_for_scrubbing
+from xscore.store.store import Store
 
 WORDS = "The saffron ledger is kept behind the northern boiler\nand nobody else may know of the pewter key"
 
@@ -57,16 +57,16 @@ def reading(path: Path) -> Iterator[None]:
 def test_a_reader_that_holds_the_journal_is_told_and_the_next_call_cleans(store: Store) -> None:
     """Issue: with a reader on the journal nothing is proven; once it is gone, the same call completes the work."""
     put(store.connection, memory := said(WORDS))
-    wording = erasure.wording(store, [memory.id])
+    wording = erasure.erased_lines(store, [memory.id])
     with reading(store.path):
-        done = erasure.erase(store, [memory.id], now=1.0, patience_s=0.1)
-        proof = prove(store, wording)
+        done = erasure.erase_memories(store, [memory.id], now=1.0, patience_s=0.1)
+        proof = verify_erasure(store, wording)
         assert not done.is_clean and not proof.holds and not proof.journal_is_empty
         assert any("memory.db" in file for file in proof.found_in)
-        assert not erasure.erase(store, [memory.id], now=1.0, patience_s=0.1).is_clean
-    again = erasure.erase(store, [memory.id], now=2.0, patience_s=0.1)
+        assert not erasure.erase_memories(store, [memory.id], now=1.0, patience_s=0.1).is_clean
+    again = erasure.erase_memories(store, [memory.id], now=2.0, patience_s=0.1)
     assert (again.is_clean, again.is_finished, again.memories) == (True, True, 0)
-    assert prove(store, wording).holds
+    assert verify_erasure(store, wording).holds
     assert b"saffron" not in raw(store.path.parent)
 
 
@@ -74,18 +74,18 @@ def test_a_proof_finds_what_is_there(store: Store) -> None:
     """The proof can fail: text that was not erased is found, as it is or as JSON writes it, also in a stray file."""
     memory = said('She said "the umbrella is ülive green" then\nand left by the other door')
     put(store.connection, memory)
-    wording = erasure.wording(store, [memory.id])
+    wording = erasure.erased_lines(store, [memory.id])
     assert len(wording) == 2 or len(wording) == 3
-    assert prove(store, wording).still_said == len(wording), "it stands in a living memory by right"
-    erasure.erase(store, [memory.id], now=1.0)
-    assert prove(store, wording).holds
+    assert verify_erasure(store, wording).still_said == len(wording), "it stands in a living memory by right"
+    erasure.erase_memories(store, [memory.id], now=1.0)
+    assert verify_erasure(store, wording).holds
     with database.transaction(store.connection) as connection:
         escaped = '{"x": "She said \\"the umbrella is \\u00fclive green\\" then"}'
         connection.execute("INSERT INTO capability VALUES ('p', 'h', 'm', ?, 1)", (escaped,))
-    proof = prove(store, wording)
-    assert not proof.holds and proof.found_in == tuple(str(file) for file in files_of(store.path)[1:2])
+    proof = verify_erasure(store, wording)
+    assert not proof.holds and proof.found_in == tuple(str(file) for file in database_files(store.path)[1:2])
     (store.path.parent / "notes.txt").write_text("and left by the other door")
-    assert str(store.path.parent / "notes.txt") in prove(store, wording).found_in
+    assert str(store.path.parent / "notes.txt") in verify_erasure(store, wording).found_in
 
 
 def test_lines_that_others_say_are_left_out_and_counted(store: Store) -> None:
@@ -95,9 +95,9 @@ def test_lines_that_others_say_are_left_out_and_counted(store: Store) -> None:
     put(store.connection, one, two)
     play(store, "A line of a task in full length", "an answer")
     put(store.connection, three := said("A line of a task in full length", ordinal=3))
-    wording = erasure.wording(store, [one.id, three.id])
-    done = erasure.erase(store, [one.id, three.id], now=1.0)
-    proof = prove(store, wording)
+    wording = erasure.erased_lines(store, [one.id, three.id])
+    done = erasure.erase_memories(store, [one.id, three.id], now=1.0)
+    proof = verify_erasure(store, wording)
     assert done.answers == 0, "what another says as well is no sign of it"
     assert (proof.holds, proof.still_said) == (True, 2)
     assert store.memories([two.id])
@@ -112,14 +112,14 @@ def test_a_line_is_found_by_a_word_of_its_own_or_as_a_whole() -> None:
         "....----....----",
         "edgeword",
     ]
-    known, few = Lines(lines), Lines(lines[-4:])
+    known, few = LineMatcher(lines), LineMatcher(lines[-4:])
     for line in lines:
         for around in ("{}", "xx{}yy", "\n{}\n", "\\n{}\\n", "\x00\x17{}\x05"):
             assert known.found_in(around.format(line)) == {line}
             assert few.found_in(around.format(line)) == {line} & few.all
     assert known.found_in("alpha betabet gamma") == set()
     assert with_halves(["x" * 30 + " " + "y" * 30]) == {"x" * 30 + " " + "y" * 30, "x" * 30, "y" * 30}
-    assert lines_of(["short\n  long enough to tell  \n"]) == {"long enough to tell"}
+    assert searchable_lines(["short\n  long enough to tell  \n"]) == {"long enough to tell"}
 
 
 def test_files_are_searched_across_chunks(tmp_path: Path) -> None:
@@ -127,18 +127,18 @@ def test_files_are_searched_across_chunks(tmp_path: Path) -> None:
     line = "the needle in the haystack"
     file = tmp_path / "large"
     file.write_bytes(b"\xff" * (8_000_000 - 10) + line.encode() + b"\0" * 100)
-    assert found_in_files([file, tmp_path / "gone"], [line]) == {file: {line}}
+    assert find_lines_in_files([file, tmp_path / "gone"], [line]) == {file: {line}}
 
 
 KILLED = """
     import os, signal, sys
     from pathlib import Path
     from xscore.memory import erasure
-    from xscore.memory.erasure import erasing as steps
-    from xscore.memory.erasure import files as erasure_files
-    from xscore.memory.erasure import rows as erasure_rows
-    from xscore.memory.store import Store
-    from xscore.paths import find_root
+    from xscore.extensions.privacy import erasing as steps
+    from xscore.extensions.privacy import files as erasure_files
+    from xscore.extensions.privacy import rows as erasure_rows
+    from xscore.store.store import Store
+    from xscore.platform.paths import find_root
 
     module, name, after = {{
         "rows": (steps, "carry_out", True), "mark": (steps, "mark_unclean", True),
@@ -166,16 +166,16 @@ def test_a_kill_leaves_it_not_begun_or_completed_by_the_next_call(tmp_path: Path
     memory = said(WORDS)
     with Store.open(find_root(root), user_data_dir=user) as store:
         put(store.connection, memory)
-        wording = erasure.wording(store, [memory.id])
+        wording = erasure.erased_lines(store, [memory.id])
     program = KILLED.format(place=place, root=str(root), user=str(user), identifier=memory.id)
     killed = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=False, env=os.environ)
     assert killed.returncode == -signal.SIGKILL
     with Store.open(find_root(root), user_data_dir=user) as store:
         is_there = memory.id in store.memories([memory.id])
         assert is_there == (place in ("strays", "rows", "mark")), "one transaction takes it all"
-        done = erasure.erase(store, [memory.id], now=2.0)
+        done = erasure.erase_memories(store, [memory.id], now=2.0)
         assert done.is_clean and done.is_finished != is_there
-        assert prove(store, wording).holds
+        assert verify_erasure(store, wording).holds
     assert b"saffron" not in raw(tmp_path)
 
 
@@ -205,9 +205,9 @@ def test_the_erased_is_nowhere_and_the_others_are_whole(
         before = store.memories(memory.id for memory in made)
         going = [made[index] for index in gone]
         staying = [memory for index, memory in enumerate(made) if index not in gone]
-        wording = erasure.wording(store, [memory.id for memory in going])
-        done = erasure.erase(store, [memory.id for memory in going], now=1.0)
-        assert done.is_clean and prove(store, wording).holds
+        wording = erasure.erased_lines(store, [memory.id for memory in going])
+        done = erasure.erase_memories(store, [memory.id for memory in going], now=1.0)
+        assert done.is_clean and verify_erasure(store, wording).holds
         assert store.memories(memory.id for memory in made) == {memory.id: before[memory.id] for memory in staying}
         _check_bytes(raw(folder), going, staying)
         kept = Judgments(store.connection).known_under("tk", "j")
@@ -232,7 +232,7 @@ def test_bytes_that_sqlite_leaves_behind_go_with_a_rewrite(store: Store) -> None
     for memory in made:
         put(store.connection, memory)
     going = rng.sample(made, 200)
-    erasure.erase(store, [memory.id for memory in going], now=1.0)
+    erasure.erase_memories(store, [memory.id for memory in going], now=1.0)
     left = raw(store.path.parent)
     assert [memory.text for memory in going if memory.text.encode() in left] == []
 
@@ -255,7 +255,7 @@ def test_the_next_erasure_of_something_else_completes_one_that_was_cut_short(tmp
         store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         store.connection.execute("PRAGMA secure_delete = ON")
         assert b"saffron" in path.read_bytes(), "left in the slack of a page, as an erasure that was killed may"
-        done = erasure.erase(store, [other.id], now=2.0)
+        done = erasure.erase_memories(store, [other.id], now=2.0)
         assert (done.is_clean, done.is_finished, done.memories) == (True, True, 1)
     assert b"saffron" not in raw(tmp_path)
 
@@ -264,8 +264,8 @@ def test_a_store_that_is_held_after_the_rows_are_gone_is_not_clean_and_no_error(
     """Issue: what is erased is erased; a rewrite that another process prevents is told as not clean (exit 6)."""
     put(store.connection, memory := said(WORDS))
     with store.transaction():
-        mark_unclean(store.connection, "of another")
-    original = erasure_files.empty_journal
+        mark_for_scrubbing(store.connection, "of another")
+    original = scrubbing.truncate_journal
     holders: list[sqlite3.Connection] = []
 
     def then_held(connection: sqlite3.Connection, patience_s: float) -> bool:
@@ -276,9 +276,9 @@ def test_a_store_that_is_held_after_the_rows_are_gone_is_not_clean_and_no_error(
         return emptied
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(erasure_files, "empty_journal", then_held)
-        done = erasure.erase(store, [memory.id], now=1.0, patience_s=0.05)
+        patch.setattr(scrubbing, "empty_journal", then_held)
+        done = erasure.erase_memories(store, [memory.id], now=1.0, patience_s=0.05)
     for holder in holders:
         holder.close()
     assert (done.memories, done.is_clean) == (1, False)
-    assert erasure.erase(store, [memory.id], now=2.0).is_clean
+    assert erasure.erase_memories(store, [memory.id], now=2.0).is_clean

@@ -8,25 +8,26 @@ import pytest
 
 from tests.cpu_time import assert_cheap
 from tests.memory.cited import CODE, NOW, decide, lines, refresh, write
-from xscore import database
-from xscore.memory import door, evidence
-from xscore.memory.evidence import Refreshed
-from xscore.memory.salvage import salvage
-from xscore.memory.store import Store
-from xscore.records import Status
+from xscore.extensions.recovery.salvage import salvage_store
+from xscore.platform import database
+from xscore.records import MemoryStatus
+from xscore.store import evidence, memory_writer
+from xscore.store.citations import parse_citation
+from xscore.store.evidence import EvidenceRefresh
+from xscore.store.store import Store
 
 
 def test_a_changed_span_makes_the_memory_stale_and_its_return_mends_it(store: Store) -> None:
     """A stale memory is another content to a judge; undone, it is the very same memory as before."""
     file = write(store)
     memory = decide(store, "a.py:4-5")
-    assert refresh(store) == Refreshed(files_read=1)
+    assert refresh(store) == EvidenceRefresh(files_read=1)
     file.write_text(CODE.replace("n + 1", "n + 2"))
     assert refresh(store).stale == (memory.id,)
     stale = store.memories([memory.id])[memory.id]
-    assert (stale.status, stale.content_hash == memory.content_hash) == (Status.STALE, False)
-    assert store.texts(store.pool())[memory.id].startswith(door.STALE_MARK)
-    assert evidence.stale_ids(store.connection) == {memory.id}
+    assert (stale.status, stale.content_hash == memory.content_hash) == (MemoryStatus.STALE, False)
+    assert store.texts(store.pool())[memory.id].startswith(memory_writer.STALE_MARK)
+    assert evidence.stale_memory_ids(store.connection) == {memory.id}
     file.write_text(CODE)
     assert refresh(store).active == (memory.id,)
     assert store.memories([memory.id])[memory.id] == memory
@@ -38,7 +39,7 @@ def test_a_span_that_moved_is_followed(store: Store) -> None:
     file = write(store)
     memory = decide(store, "a.py:4-5")
     file.write_text("# a\n# b\n" + CODE)
-    assert refresh(store) == Refreshed(moved=1, files_read=1)
+    assert refresh(store) == EvidenceRefresh(moved=1, files_read=1)
     assert lines(store, memory) == [(6, 7, False)]
 
 
@@ -58,7 +59,7 @@ def test_nothing_is_written_when_nothing_changed(store: Store) -> None:
     decide(store, "a.py:4-5", "a.py")
     assert refresh(store).files_read == 1
     before = store.connection.total_changes
-    assert refresh(store) == Refreshed()
+    assert refresh(store) == EvidenceRefresh()
     assert store.connection.total_changes == before
 
 
@@ -122,7 +123,7 @@ def test_a_file_that_may_not_be_read_proves_nothing(store: Store) -> None:
     file.chmod(0)
     if os.access(file, os.R_OK):
         pytest.skip("this user may read everything")
-    assert refresh(store) == Refreshed()
+    assert refresh(store) == EvidenceRefresh()
 
 
 def test_all_citations_must_hold(store: Store) -> None:
@@ -145,7 +146,7 @@ def test_new_citations_mend_a_stale_memory(store: Store) -> None:
     file.write_text(CODE.replace("n + 1", "n + 2"))
     refresh(store)
     with database.transaction(store.connection):
-        evidence.attach(store.connection, memory.id, [evidence.cite(store.root, "a.py:4-5")])
+        evidence.attach_citations(store.connection, memory.id, [parse_citation(store.root, "a.py:4-5")])
     assert refresh(store).active == (memory.id,)
 
 
@@ -159,9 +160,9 @@ def test_a_stale_memory_steps_back_for_a_newer_one(store: Store) -> None:
     file.write_text(CODE)
     assert refresh(store).active == ()
     found = store.memories([old.id, new.id])
-    assert (found[old.id].status, found[old.id].superseded_by) == (Status.SUPERSEDED, new.id)
-    assert door.with_status(found[old.id], Status.SUPERSEDED) == found[old.id]
-    assert found[new.id].status is Status.ACTIVE
+    assert (found[old.id].status, found[old.id].superseded_by) == (MemoryStatus.SUPERSEDED, new.id)
+    assert memory_writer.with_status(found[old.id], MemoryStatus.SUPERSEDED) == found[old.id]
+    assert found[new.id].status is MemoryStatus.ACTIVE
 
 
 def test_citations_and_links_are_salvaged(store: Store, tmp_path: Path) -> None:
@@ -171,11 +172,11 @@ def test_citations_and_links_are_salvaged(store: Store, tmp_path: Path) -> None:
     file.write_text("gone\n")
     refresh(store)
     with closing(database.connect(tmp_path / "new" / "memory.db")) as target:
-        assert salvage(store.path, target).kept["citations"] == 1
+        assert salvage_store(store.path, target).kept["citations"] == 1
         named = target.execute("SELECT name FROM mention WHERE source = ?", (memory.id,)).fetchall()
         assert named == [("a.py",)]
         file.write_text(CODE)
-        assert evidence.refresh(target, store.root, now=NOW).active == (memory.id,)
+        assert evidence.refresh_evidence(target, store.root, now=NOW).active == (memory.id,)
 
 
 def test_citations_go_with_their_memory(store: Store) -> None:
@@ -190,11 +191,11 @@ def test_ten_thousand_citations_of_unchanged_files_cost_little(store: Store) -> 
     """A turn can afford the look: 10,000 citations over 500 files, each file looked at once."""
     for number in range(500):
         write(store, "".join(f"line {number} {row}\n" for row in range(20)), f"src/f{number}.py")
-    cited = [evidence.cite(store.root, f"src/f{number}.py:{row}") for number in range(500) for row in range(1, 21)]
+    cited = [parse_citation(store.root, f"src/f{number}.py:{row}") for number in range(500) for row in range(1, 21)]
     memories = [decide(store, title=f"d{number}") for number in range(20)]
     with database.transaction(store.connection):
         for number, memory in enumerate(memories):
-            evidence.attach(store.connection, memory.id, cited[number::20])
+            evidence.attach_citations(store.connection, memory.id, cited[number::20])
     assert refresh(store).files_read == 500
     assert_cheap(lambda: refresh(store), loops=1)
-    assert refresh(store) == Refreshed()
+    assert refresh(store) == EvidenceRefresh()

@@ -8,16 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscore import database
-from xscore.errors import NothingMatched, UsageError
-from xscore.memory.events import events
-from xscore.memory.failure_signature import signature
-from xscore.memory.failures import HEAD_CHARS, TAIL_CHARS, failures, record, record_within, resolve
-from xscore.memory.lookup import exactly
-from xscore.memory.salvage import salvage
-from xscore.memory.store import Store
-from xscore.records import Kind, Layer, Source, Status
+from xscore.extensions.recovery.salvage import salvage_store
+from xscore.platform import database
+from xscore.platform.errors import NothingMatched, UsageError
+from xscore.records import Kind, Layer, MemorySource, MemoryStatus
 from xscore.settings import MemorySettings
+from xscore.store.events import list_events
+from xscore.store.failures import (
+    HEAD_CHARS,
+    TAIL_CHARS,
+    failure_signature,
+    live_failures,
+    record_failure,
+    record_failure_within,
+    resolve_failure,
+)
+from xscore.store.lookup import memory_by_id
+from xscore.store.store import Store
 
 ERROR = 'Traceback (most recent call last):\n  File "/home/{}/app/net.py", line {}, in get\nTimeoutError: {} ms'
 SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
@@ -30,16 +37,16 @@ def error(number: int) -> str:
 
 def test_at_two_there_is_no_pattern_and_at_three_there_is(store: Store) -> None:
     """A08: the third occurrence makes an antipattern, once; the memory of the failure stays one."""
-    first, second = (record(store, text=error(number), seen_at=float(number)) for number in (1, 2))
+    first, second = (record_failure(store, text=error(number), seen_at=float(number)) for number in (1, 2))
     assert first.memory.id == second.memory.id
     assert (second.memory.particulars.occurrences, second.pattern) == (2, None)
     assert store.project.patterns() == []
-    third = record(store, text=error(3), seen_at=3.0)
+    third = record_failure(store, text=error(3), seen_at=3.0)
     assert third.is_new_pattern
     (pattern,) = store.project.patterns()
     assert (pattern.kind, pattern.layer, pattern.particulars.polarity) == (Kind.PATTERN, Layer.PROJECT, "antipattern")
     assert pattern.particulars.links == (third.memory.id,)
-    fourth = record(store, text=error(4), seen_at=4.0)
+    fourth = record_failure(store, text=error(4), seen_at=4.0)
     assert (fourth.is_new_pattern, len(store.project.patterns())) == (False, 1)
     assert store.project.patterns()[0].particulars.occurrences == 4
 
@@ -47,38 +54,38 @@ def test_at_two_there_is_no_pattern_and_at_three_there_is(store: Store) -> None:
 def test_the_events_of_failures(store: Store) -> None:
     """A13: one failure.recorded for each occurrence, one failure.pattern.detected in all; payloads hold no text."""
     for number in range(4):
-        record(store, text=error(number), seen_at=float(number), occurrence=f"run {number}")
-        record(store, text=error(number), seen_at=float(number), occurrence=f"run {number}")
-    told = Counter(event.name.value for event in events(store.connection))
+        record_failure(store, text=error(number), seen_at=float(number), occurrence=f"run {number}")
+        record_failure(store, text=error(number), seen_at=float(number), occurrence=f"run {number}")
+    told = Counter(event.name.value for event in list_events(store.connection))
     assert (told["failure.recorded"], told["failure.pattern.detected"], told["memory.stored"]) == (4, 1, 2)
-    assert "Timeout" not in repr(events(store.connection))
+    assert "Timeout" not in repr(list_events(store.connection))
 
 
 def test_how_often_is_a_setting(store: Store) -> None:
     """`memory.pattern_at` decides when a failure becomes a pattern."""
     store.settings = MemorySettings(pattern_at=2)
-    record(store, text=error(1))
-    assert record(store, text=error(2)).is_new_pattern
+    record_failure(store, text=error(1))
+    assert record_failure(store, text=error(2)).is_new_pattern
 
 
 def test_an_occurrence_counts_once(store: Store) -> None:
     """The same happening, read again by an import, changes nothing; what mended it is taken when it is known later."""
-    first = record(store, text=error(1), occurrence="e1", origin="codex", session="s", seen_at=1.0)
-    again = record(store, text=error(1), occurrence="e1", origin="codex", session="s", seen_at=9.0)
+    first = record_failure(store, text=error(1), occurrence="e1", origin="codex", session="s", seen_at=1.0)
+    again = record_failure(store, text=error(1), occurrence="e1", origin="codex", session="s", seen_at=9.0)
     assert (first.is_counted, again.is_counted) == (True, False)
-    assert again.memory == exactly(store, first.memory.id)
-    assert first.memory.source is Source.IMPORT
-    mended = record(store, text=error(1), occurrence="e1", resolution="raise the timeout", seen_at=9.0)
+    assert again.memory == memory_by_id(store, first.memory.id)
+    assert first.memory.source is MemorySource.IMPORT
+    mended = record_failure(store, text=error(1), occurrence="e1", resolution="raise the timeout", seen_at=9.0)
     assert (mended.is_counted, mended.memory.particulars.occurrences) == (False, 1)
     assert mended.memory.particulars.resolution == "raise the timeout"
 
 
 def test_counting_does_not_judge_anew_but_mending_does(store: Store) -> None:
     """How often is not in the text, so the content is the same; what mended it is, and is another content."""
-    one = record(store, text=error(1), seen_at=1.0).memory
-    two = record(store, text=error(2), seen_at=2.0).memory
+    one = record_failure(store, text=error(1), seen_at=1.0).memory
+    two = record_failure(store, text=error(2), seen_at=2.0).memory
     assert two.content_hash == one.content_hash
-    mended = resolve(store, one.id, "raise the timeout", now=3.0).memory
+    mended = resolve_failure(store, one.id, "raise the timeout", now=3.0).memory
     assert mended.text == error(1) + "\n\nFixed by: raise the timeout"
     assert mended.content_hash != one.content_hash
     assert mended.particulars.occurrences == 2
@@ -87,51 +94,51 @@ def test_counting_does_not_judge_anew_but_mending_does(store: Store) -> None:
 def test_a_resolution_reaches_the_pattern(store: Store) -> None:
     """X20: what mended a failure is told by its pattern too, whichever came first."""
     for number in range(3):
-        found = record(store, text=error(number), seen_at=float(number))
-    resolve(store, found.memory.id, "raise the timeout", now=9.0)
+        found = record_failure(store, text=error(number), seen_at=float(number))
+    resolve_failure(store, found.memory.id, "raise the timeout", now=9.0)
     (pattern,) = store.project.patterns()
     assert pattern.text.endswith("Fixed by: raise the timeout")
     with pytest.raises(NothingMatched):
-        resolve(store, pattern.id, "x")
+        resolve_failure(store, pattern.id, "x")
     with pytest.raises(UsageError):
-        resolve(store, found.memory.id, "  ")
+        resolve_failure(store, found.memory.id, "  ")
 
 
 def test_a_failure_that_comes_back_is_a_candidate_again(store: Store) -> None:
     """An archived failure that is met again is active, with its count."""
-    memory = record(store, text=error(1), seen_at=1.0).memory
+    memory = record_failure(store, text=error(1), seen_at=1.0).memory
     store.connection.execute("UPDATE memory SET status = 'archived' WHERE id = ?", (memory.id,))
-    again = record(store, text=error(2), seen_at=2.0).memory
-    assert (again.status, again.particulars.occurrences) == (Status.ACTIVE, 2)
+    again = record_failure(store, text=error(2), seen_at=2.0).memory
+    assert (again.status, again.particulars.occurrences) == (MemoryStatus.ACTIVE, 2)
 
 
 def test_a_salvaged_store_still_knows_what_it_counted(store: Store, tmp_path: Path) -> None:
     """What was counted in a store that was set aside is not counted again in the one built anew."""
-    record(store, text=error(1), occurrence="e1", seen_at=1.0)
+    record_failure(store, text=error(1), occurrence="e1", seen_at=1.0)
     with closing(database.connect(tmp_path / "anew" / "memory.db")) as target:
-        salvaged = salvage(store.path, target)
+        salvaged = salvage_store(store.path, target)
         assert salvaged.kept["occurrences"] == 1
         with database.transaction(target):
-            again = record_within(target, text=error(1), occurrence="e1", seen_at=9.0)
+            again = record_failure_within(target, text=error(1), occurrence="e1", seen_at=9.0)
     assert not again.is_counted
 
 
 def test_long_output_is_shortened_and_secrets_go(store: Store) -> None:
     """P01: of a long output beginning and end are kept; a secret in it, its cause or its fix is not."""
     long = f"make: error\n{'x' * 50_000}\napi_key = '{SECRET}'\nend"
-    memory = record(store, text=long, because=SECRET, resolution=SECRET, paths=[SECRET]).memory
+    memory = record_failure(store, text=long, because=SECRET, resolution=SECRET, paths=[SECRET]).memory
     assert len(memory.text) < HEAD_CHARS + TAIL_CHARS + 200
     assert memory.text.startswith("make: error") and "characters left out" in memory.text
     assert SECRET not in "".join(store.connection.iterdump())
     with pytest.raises(UsageError):
-        record(store, text=" ")
+        record_failure(store, text=" ")
 
 
 def test_the_most_frequent_failure_stands_first(store: Store) -> None:
     """X20: a list of failures begins with what happens most."""
-    rare = record(store, text="KeyError: 'a'", seen_at=9.0).memory
-    often = [record(store, text=error(number), seen_at=1.0).memory for number in range(2)][-1]
-    assert [memory.id for memory in failures(store)] == [often.id, rare.id]
+    rare = record_failure(store, text="KeyError: 'a'", seen_at=9.0).memory
+    often = [record_failure(store, text=error(number), seen_at=1.0).memory for number in range(2)][-1]
+    assert [memory.id for memory in live_failures(store)] == [often.id, rare.id]
     assert often.title == "TimeoutError: 0 ms"
 
 
@@ -150,18 +157,18 @@ SAME = [
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_what_differs_from_run_to_run_is_not_in_the_signature(one: str, other: str) -> None:
     """A08: addresses, folders, times, ids and numbers make no other failure."""
-    assert signature(one) == signature(other)
+    assert failure_signature(one) == failure_signature(other)
 
 
 @pytest.mark.parametrize(("one", "other"), [("KeyError: a", "KeyError: b"), ("x.py: bad", "y.py: bad"), ("a", "b")])
 def test_other_errors_have_other_signatures(one: str, other: str) -> None:
     """A08: another name, another file, another message is another failure."""
-    assert signature(one) != signature(other)
+    assert failure_signature(one) != failure_signature(other)
 
 
 @settings(deadline=None)
 @given(st.text(max_size=300))
 def test_a_signature_is_stable(text: str) -> None:
     """Blank ends and case change nothing, and the same text always has the same signature."""
-    assert signature(f"\n {text} ") == signature(text)
-    assert len(signature(text)) == 20
+    assert failure_signature(f"\n {text} ") == failure_signature(text)
+    assert len(failure_signature(text)) == 20

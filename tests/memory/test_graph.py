@@ -4,13 +4,13 @@ import pytest
 
 from tests.cpu_time import assert_growth
 from tests.memory.conftest import function
-from xscore import database
-from xscore.errors import NothingMatched, UsageError
-from xscore.hashing import file_id
-from xscore.memory import door, evidence, index_rows
-from xscore.memory.links.graph import Reached
-from xscore.memory.store import Store
-from xscore.records import Citation, Edge, FileStamp, IndexedFile, Kind, Layer, Memory, Relation, Source
+from xscore.platform import database
+from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.hashing import file_id
+from xscore.records import Citation, Edge, FileStamp, IndexedFile, Kind, Layer, Memory, MemorySource, Relation
+from xscore.store import evidence, index_rows, memory_writer
+from xscore.store.graph import ReachedNode
+from xscore.store.store import Store
 
 CALLS, IMPORTS, TESTS, REFERENCES = Relation.CALLS, Relation.IMPORTS, Relation.TESTS, Relation.REFERENCES
 
@@ -34,7 +34,7 @@ def tie(store: Store, *edges: tuple[str, Relation, str], path: str = "a.py") -> 
         index_rows.replace_edges(store.connection, [], rows)
 
 
-def names(found: tuple[Reached, ...]) -> list[tuple[str, int]]:
+def names(found: tuple[ReachedNode, ...]) -> list[tuple[str, int]]:
     """Say what was reached, and how far it is."""
     return [(one.path + ("::" + one.entity if one.entity else ""), one.distance) for one in found]
 
@@ -130,7 +130,7 @@ def test_the_context_of_a_file_sorts_its_neighbours(store: Store) -> None:
     ids = index(store, {"a.py": ("f", "g"), "b.py": ("h",), "test_a.py": ("t",), "c.py": ("k",)})
     said = decision()
     with database.transaction(store.connection):
-        door.put(store.connection, [said])
+        memory_writer.put_memories(store.connection, [said])
     tie(
         store,
         (ids["a.py::f"], CALLS, ids["b.py::h"]),
@@ -187,13 +187,13 @@ def test_an_unknown_name_is_told_with_its_neighbours(store: Store) -> None:
 
 def decision() -> Memory:
     """Make a decision."""
-    made, _ = door.make(
+    made, _ = memory_writer.make_memory(
         layer=Layer.GOVERNANCE,
         kind=Kind.DECISION,
         title="Retry twice",
         text="We retry twice.",
         entity="Retry twice",
-        source=Source.EXPLICIT,
+        source=MemorySource.EXPLICIT,
         updated_at=10.0,
     )
     return made
@@ -223,13 +223,17 @@ def test_a_citation_ties_a_decision_to_the_code_it_rests_on(store: Store) -> Non
     """A06, A08: a decision is related to the file and the entities whose lines it cites, and they to it; once each."""
     index(store, {"a.py": ("f",), "b.py": ("g",)})
     store.connection.execute("UPDATE memory SET start_line = 1, end_line = 9 WHERE source = 'index'")
-    said, _ = door.make(
-        layer=Layer.GOVERNANCE, kind=Kind.DECISION, title="Retry twice", text="Retry twice.", source=Source.EXPLICIT
+    said, _ = memory_writer.make_memory(
+        layer=Layer.GOVERNANCE,
+        kind=Kind.DECISION,
+        title="Retry twice",
+        text="Retry twice.",
+        source=MemorySource.EXPLICIT,
     )
     with database.transaction(store.connection):
-        door.put(store.connection, [said])
+        memory_writer.put_memories(store.connection, [said])
         cited = [Citation("a.py", 3, 4, "h1"), Citation("b.py", 0, 0, "h2"), Citation("b.py", 40, 50, "h3")]
-        evidence.attach(store.connection, said.id, cited)
+        evidence.attach_citations(store.connection, said.id, cited)
     assert names(store.graph.related_files(said.id)) == [("b.py", 1), ("a.py::f", 1)]
     assert [one.id for one in store.graph.related_files("a.py")] == [said.id]
     assert [one.id for one in store.graph.related_files("a.py::f")] == [said.id]

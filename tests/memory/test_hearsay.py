@@ -5,11 +5,11 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.memory.test_erasure import put, said
-from xscore import database
-from xscore.cache import hearsay
-from xscore.memory import erasure
-from xscore.memory.salvage import salvage
-from xscore.memory.store import Store
+from xscore.cache import judgments
+from xscore.extensions.privacy import erasure
+from xscore.extensions.recovery.salvage import salvage_store
+from xscore.platform import database
+from xscore.store.store import Store
 
 NAMES = ("a" * 32, "b" * 32, 0)
 
@@ -23,21 +23,23 @@ def test_what_strangers_said_of_an_erased_memory_goes(store: Store) -> None:
     )
     put(store.connection, gone, shared, twin)
     with database.transaction(store.connection):
-        hearsay.keep(store.connection, NAMES, [(gone.content_hash, 0.9), (shared.content_hash, 0.8), ("c" * 32, 0.7)])
-    erasure.erase(store, [gone.id, shared.id], now=50.0)
-    assert hearsay.heard(store.connection, NAMES) == {shared.content_hash: 0.8, "c" * 32: 0.7}
+        judgments.keep_untrusted(
+            store.connection, NAMES, [(gone.content_hash, 0.9), (shared.content_hash, 0.8), ("c" * 32, 0.7)]
+        )
+    erasure.erase_memories(store, [gone.id, shared.id], now=50.0)
+    assert judgments.untrusted_scores(store.connection, NAMES) == {shared.content_hash: 0.8, "c" * 32: 0.7}
 
 
 def test_a_damaged_store_keeps_what_can_be_a_score(tmp_path: Path) -> None:
     """A value that is no score stays behind and is counted."""
     damaged = tmp_path / "damaged" / "memory.db"
     with closing(database.connect(damaged)) as connection, database.transaction(connection):
-        hearsay.keep(connection, NAMES, [("c" * 32, 0.5), ("d" * 32, 0.6)])
+        judgments.keep_untrusted(connection, NAMES, [("c" * 32, 0.5), ("d" * 32, 0.6)])
     with closing(sqlite3.connect(damaged)) as plain:
         plain.execute("PRAGMA ignore_check_constraints = ON")
         plain.execute("UPDATE hearsay SET score = 7 WHERE hash LIKE 'd%'")
         plain.commit()
     with closing(database.connect(tmp_path / "new" / "memory.db")) as target:
-        found = salvage(damaged, target)
-        assert hearsay.heard(target, NAMES) == {"c" * 32: 0.5}
+        found = salvage_store(damaged, target)
+        assert judgments.untrusted_scores(target, NAMES) == {"c" * 32: 0.5}
     assert (found.kept["scores in quarantine"], found.not_believed) == (1, 1)

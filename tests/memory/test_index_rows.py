@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from xscore.database import connect, transaction
-from xscore.errors import StoreDamaged
-from xscore.memory import door, index_rows
-from xscore.records import Edge, FileStamp, IndexedFile, Kind, Layer, Memory, Mention, Relation, Source
+from xscore.platform.database import connect, transaction
+from xscore.platform.errors import StoreDamaged
+from xscore.records import Edge, FileStamp, IndexedFile, Kind, Layer, Memory, MemorySource, Mention, Relation
+from xscore.store import index_rows, memory_writer
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 def entity(path: str, name: str, text: str = "x") -> Memory:
     """A function."""
-    memory, _ = door.make(
+    memory, _ = memory_writer.make_memory(
         layer=Layer.GRAPH, kind=Kind.FUNCTION, path=path, entity=name, title=name, text=text, updated_at=1.0
     )
     return memory
@@ -33,7 +33,9 @@ def file(path: str, *memories: Memory, mentions: tuple[Mention, ...] = ()) -> In
     return IndexedFile(stamp=FileStamp(path, 1, 2, "h", "python"), memories=memories, mentions=mentions)
 
 
-def replace(connection: sqlite3.Connection, *files: IndexedFile, removed: tuple[str, ...] = ()) -> index_rows.Changes:
+def replace(
+    connection: sqlite3.Connection, *files: IndexedFile, removed: tuple[str, ...] = ()
+) -> index_rows.IndexChanges:
     """Replace files in a transaction."""
     with transaction(connection):
         return index_rows.replace_files(connection, files, removed)
@@ -43,8 +45,8 @@ def test_replacing_a_file_counts_what_it_did(connection: sqlite3.Connection) -> 
     """Added, changed and removed memories are told apart; equal ones count as nothing."""
     first = replace(connection, file("a.py", entity("a.py", "f"), entity("a.py", "g"), entity("a.py", "h")))
     second = replace(connection, file("a.py", entity("a.py", "f"), entity("a.py", "g", "y"), entity("a.py", "i")))
-    assert first == index_rows.Changes(added=3)
-    assert second == index_rows.Changes(added=1, changed=1, removed=1)
+    assert first == index_rows.IndexChanges(added=3)
+    assert second == index_rows.IndexChanges(added=1, changed=1, removed=1)
 
 
 def test_use_counts_survive_replacement(connection: sqlite3.Connection) -> None:
@@ -57,17 +59,17 @@ def test_use_counts_survive_replacement(connection: sqlite3.Connection) -> None:
 
 def test_memories_of_other_sources_at_a_path_are_left_alone(connection: sqlite3.Connection) -> None:
     """The index replaces its own memories; a decision that names a file stays."""
-    own, _ = door.make(
+    own, _ = memory_writer.make_memory(
         layer=Layer.PROJECT,
         kind=Kind.DECISION,
         path="a.py",
         title="d",
         text="d",
-        source=Source.EXPLICIT,
+        source=MemorySource.EXPLICIT,
         updated_at=1.0,
     )
     with transaction(connection):
-        door.put(connection, [own])
+        memory_writer.put_memories(connection, [own])
     replace(connection, file("a.py", entity("a.py", "f")))
     replace(connection, removed=("a.py",))
     assert connection.execute("SELECT kind FROM memory").fetchall() == [("decision",)]
@@ -118,14 +120,14 @@ def test_stamps_and_exclusions(connection: sqlite3.Connection) -> None:
     replace(connection, file("a.py"))
     with transaction(connection):
         index_rows.exclude_files(connection, [FileStamp("x.bin", 3, 4, "k", "", "binary")])
-    assert index_rows.stamps(connection) == {
+    assert index_rows.file_stamps(connection) == {
         "a.py": FileStamp("a.py", 1, 2, "h", "python"),
         "x.bin": FileStamp("x.bin", 3, 4, "k", "", "binary"),
     }
     assert index_rows.file_languages(connection) == {"a.py": "python"}
     with transaction(connection):
-        index_rows.doubt_stamps(connection)
-    assert {(s.mtime_ns, s.file_hash) for s in index_rows.stamps(connection).values()} == {(0, "")}
+        index_rows.invalidate_stamps(connection)
+    assert {(s.mtime_ns, s.file_hash) for s in index_rows.file_stamps(connection).values()} == {(0, "")}
 
 
 def test_mentions_by_file_and_name(connection: sqlite3.Connection) -> None:
@@ -144,7 +146,7 @@ def test_totals(connection: sqlite3.Connection) -> None:
     replace(connection, file("a.py", entity("a.py", "f"), entity("a.py", "g")))
     with transaction(connection):
         index_rows.replace_edges(connection, None, [("a.py", Edge("m_1", "m_2", Relation.CALLS))])
-    assert index_rows.totals(connection) == ({"function": 2}, {"": 2}, {"calls": 1})
+    assert index_rows.index_totals(connection) == ({"function": 2}, {"": 2}, {"calls": 1})
 
 
 @pytest.mark.parametrize("torn", ['{"paths": [', "[]", "5"])

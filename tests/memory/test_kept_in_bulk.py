@@ -12,20 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cpu_time import assert_cheap
-from xscore import database
-from xscore.memory import failures, limits, turns
-from xscore.memory.copies.export_lines import export_lines
-from xscore.memory.copies.importing import import_lines
-from xscore.memory.copies.snapshot_form import snapshot_from_json, snapshot_to_json
-from xscore.memory.events import EventName, events
-from xscore.memory.evidence import cite, refresh
-from xscore.memory.lookup import Choice, exactly, saying
-from xscore.memory.remembering import remember, remember_within
-from xscore.memory.spoken import clean
-from xscore.memory.store import Store
-from xscore.memory.turns import TurnState, Verdict
-from xscore.paths import find_root
-from xscore.records import Kind, Layer, Statement, Status, Turn
+from xscore.extensions.exchange.memory_lines import export_lines, import_lines
+from xscore.extensions.exchange.snapshots import snapshot_from_json, snapshot_to_json
+from xscore.platform import database
+from xscore.platform.paths import find_root
+from xscore.records import Kind, Layer, MemoryStatus, Statement, Turn
+from xscore.store import failures, memory_writer, turns
+from xscore.store.citations import parse_citation
+from xscore.store.events import EventName, list_events
+from xscore.store.evidence import refresh_evidence
+from xscore.store.lookup import MemoryFilter, memories_starting_with, memory_by_id
+from xscore.store.remembering import redact_statement, remember, remember_within
+from xscore.store.store import Store
+from xscore.store.turns import SelectionOutcome, TurnState
 
 NOW = 1_000.0
 
@@ -34,7 +33,7 @@ def answered(store: Store, task: str, answer: str) -> None:
     """Play a turn that was answered."""
     turn = Turn(task=task, thread="s_1")
     identifier = turns.begin_turn(store.connection, turn, turn_key=f"key of {task[:20]}", judge="j", now=1.0)
-    verdict = Verdict((), {})
+    verdict = SelectionOutcome((), {})
     turns.finish_turn(
         store.connection, identifier, state=TurnState.DONE, receipt="{}", answer=answer, verdict=verdict, now=2.0
     )
@@ -80,26 +79,28 @@ def test_all_that_is_kept_is_read_back(said: list[str], links: list[str]) -> Non
     """A12, P06: snapshots and lines of whatever the store takes, however long, pass their own gates to equality."""
     with two_stores() as (store, other):
         words, because, instead, task, answer = (part.encode("utf-8", "replace").decode() for part in said)
-        words, because, instead = words[: limits.WORDS_CHARS], because[:20_000], instead[:20_000]
+        words, because, instead = words[: memory_writer.STATEMENT_CHARS], because[:20_000], instead[:20_000]
         if words.strip():
-            links = [link[: limits.LINE_CHARS] for link in links]
+            links = [link[: memory_writer.LINE_CHARS] for link in links]
             statement = Statement(
                 text=words, kind=Kind.DECISION, because=because, alternatives=(instead,) * 2, links=tuple(links)
             )
             remember(store, statement, now=1.0)
         answered(store, task, answer)
-        failures.record(store, text="boom", because=task, resolution=answer, paths=[task, *["p"] * 1_100], seen_at=1.0)
+        failures.record_failure(
+            store, text="boom", because=task, resolution=answer, paths=[task, *["p"] * 1_100], seen_at=1.0
+        )
         taken = store.snapshot()
         body = json.dumps(snapshot_to_json(taken, secret=store.secret))
         assert snapshot_from_json(body, secret=store.secret) == taken
         other.restore(taken, now=3.0)
         assert other.snapshot() == taken
-        lines = list(export_lines(store, Choice()))
+        lines = list(export_lines(store, MemoryFilter()))
     with two_stores() as (_, third):
         assert len(import_lines(third, "\n".join(lines).encode(), now=NOW).added) == len(lines)
-        back = {json.loads(line)["id"]: json.loads(line) for line in export_lines(third, Choice())}
+        back = {json.loads(line)["id"]: json.loads(line) for line in export_lines(third, MemoryFilter())}
         for line in map(json.loads, lines):
-            shown = clean(line["text"], allow_pii=False)
+            shown = redact_statement(line["text"], allow_pii=False)
             assert back[line["id"]]["text"] == shown
             assert back[line["id"]].get("particulars") == line.get("particulars")
 
@@ -108,22 +109,24 @@ def test_an_answer_past_the_limit_is_cut_with_a_mark(store: Store) -> None:
     """P06: a turn that says too much is kept, and says that it was cut."""
     answered(store, "x", "long " * 90_000)
     (kept,) = turns.exchanges(store.connection, "s_1")
-    assert len(kept.text) <= limits.TEXT_CHARS
+    assert len(kept.text) <= memory_writer.TEXT_CHARS
     assert kept.text.endswith(" characters left out]")
 
 
 def test_what_takes_the_place_of_a_stale_memory_says_so(store: Store) -> None:
     """H15: a stale memory under the same key is named among those that stepped back, and its event tells of it."""
     (store.root.path / "a.py").write_text("x = 1\n")
-    cited = [cite(store.root, "a.py:1")]
+    cited = [parse_citation(store.root, "a.py:1")]
     old = store.project.remember_decision("see a", key="k", citations=cited, now=1.0).memory
     (store.root.path / "a.py").write_text("y = 2\n")
-    refresh(store.connection, store.root, now=2.0)
-    assert exactly(store, old.id).status is Status.STALE
+    refresh_evidence(store.connection, store.root, now=2.0)
+    assert memory_by_id(store, old.id).status is MemoryStatus.STALE
     told = store.project.remember_decision("see b", key="k", now=3.0)
     assert told.superseded == (old.id,)
-    assert exactly(store, old.id).superseded_by == told.memory.id
-    about = [one.payload for one in events(store.connection) if one.subject == old.id and one.name is EventName.UPDATED]
+    assert memory_by_id(store, old.id).superseded_by == told.memory.id
+    about = [
+        one.payload for one in list_events(store.connection) if one.subject == old.id and one.name is EventName.UPDATED
+    ]
     assert {"superseded_by": told.memory.id} in about
 
 
@@ -131,16 +134,16 @@ def test_what_takes_the_place_of_a_stale_memory_says_so(store: Store) -> None:
 def test_an_import_displaces_no_stale_memory(store: Store, status: str) -> None:
     """P06: what is here stays, also where its code has changed; neither does a stale line come beside it."""
     (store.root.path / "a.py").write_text("x = 1\n")
-    cited = [cite(store.root, "a.py:1")]
+    cited = [parse_citation(store.root, "a.py:1")]
     old = store.project.remember_decision("see a", key="k", citations=cited, now=1.0).memory
     (store.root.path / "a.py").write_text("y = 2\n")
-    refresh(store.connection, store.root, now=2.0)
-    line = json.loads(next(export_lines(store, Choice())))
+    refresh_evidence(store.connection, store.root, now=2.0)
+    line = json.loads(next(export_lines(store, MemoryFilter())))
     line |= {"id": "m_" + "0" * 20, "text": "see c", "status": status}
     del line["citations"]
     imported = import_lines(store, json.dumps(line).encode(), now=NOW)
     assert (imported.added, imported.kept) == ((), (old.id,))
-    assert exactly(store, old.id).status is Status.STALE
+    assert memory_by_id(store, old.id).status is MemoryStatus.STALE
 
 
 def test_an_exchange_is_tied_to_what_it_names(store: Store) -> None:
@@ -158,7 +161,7 @@ def test_an_import_of_lines_reads_the_index_once(store: Store) -> None:
     with two_stores() as (_, other):
         for at in range(200):
             other.project.remember(f"see `name_{at}` in a.py", now=1.0)
-        lines = list(export_lines(other, Choice()))
+        lines = list(export_lines(other, MemoryFilter()))
 
     def import_anew() -> None:
         with database.transaction(store.connection):
@@ -208,5 +211,7 @@ def test_words_are_found_whatever_they_hold(store: Store) -> None:
     for text in ("a\0b", "a", "ab", "a" * 90, "a" * 80 + "b"):
         store.project.remember(text, now=1.0)
     for text in ("a\0b", "ab", "a" * 90, "a" * 80 + "b"):
-        assert saying(store.connection, Layer.PROJECT, Kind.CONTEXT, text)[0].text == text or text == "ab"
+        assert (
+            memories_starting_with(store.connection, Layer.PROJECT, Kind.CONTEXT, text)[0].text == text or text == "ab"
+        )
         assert store.project.remember(text, now=2.0).became == "repeated"

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.memory.conftest import function
-from xscore import database
-from xscore.memory import door
-from xscore.memory.store import Store
-from xscore.paths import find_root
-from xscore.records import Kind, Layer, Memory, Source
+from xscore.platform import database
+from xscore.platform.paths import find_root
+from xscore.records import Kind, Layer, Memory, MemorySource
+from xscore.store import memory_writer
+from xscore.store.store import Store
 
 
 def put(store: Store, memories: Sequence[Memory]) -> None:
@@ -21,18 +21,18 @@ def put(store: Store, memories: Sequence[Memory]) -> None:
     assert user is not None
     for connection, members in ((store.connection, others), (user, own)):
         with database.transaction(connection):
-            door.put(connection, members)
+            memory_writer.put_memories(connection, members)
 
 
 def one_of_each() -> list[Memory]:
     """Make a memory of every layer."""
     return [
-        door.make(
+        memory_writer.make_memory(
             layer=layer,
             kind=Kind.CONTEXT,
             title=str(layer),
             text=f"of {layer}",
-            source=Source.EXPLICIT,
+            source=MemorySource.EXPLICIT,
             entity=str(layer),
         )[0]
         for layer in Layer

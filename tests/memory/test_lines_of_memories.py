@@ -7,13 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.memory.filled import fill
-from xscore.errors import UsageError
-from xscore.memory import erasure
-from xscore.memory.copies.export_lines import export_lines
-from xscore.memory.copies.importing import MAX_LINE_BYTES, import_lines
-from xscore.memory.lookup import Choice, chosen, exactly
-from xscore.memory.store import Store
-from xscore.records import Kind, Layer, Source, Status
+from xscore.extensions.exchange.memory_lines import MAX_LINE_BYTES, export_lines, import_lines
+from xscore.extensions.privacy import erasure
+from xscore.platform.errors import UsageError
+from xscore.records import Kind, Layer, MemorySource, MemoryStatus
+from xscore.store.lookup import MemoryFilter, filter_memories, memory_by_id
+from xscore.store.store import Store
 
 SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
 NOW = 1_000.0
@@ -21,7 +20,7 @@ NOW = 1_000.0
 
 def lines_of(store: Store, *layers: Layer) -> list[str]:
     """Export."""
-    return list(export_lines(store, Choice(layers=layers, statuses=tuple(Status))))
+    return list(export_lines(store, MemoryFilter(layers=layers, statuses=tuple(MemoryStatus))))
 
 
 def data(lines: list[str]) -> bytes:
@@ -38,7 +37,10 @@ def test_lines_come_back_as_quoted_data(store: Store, other: Store) -> None:
     assert not any("function" in line or "access" in line for line in lines)
     imported = import_lines(other, data([line for line in lines if '"user"' not in line]))
     assert len(imported.added) == 5
-    assert all(memory.source is Source.IMPORT for memory in chosen(other, Choice(layers=(Layer.GOVERNANCE,))))
+    assert all(
+        memory.source is MemorySource.IMPORT
+        for memory in filter_memories(other, MemoryFilter(layers=(Layer.GOVERNANCE,)))
+    )
     ours, theirs = ([json.loads(line) for line in lines_of(each, Layer.GOVERNANCE)] for each in (store, other))
     assert [{**line, "source": "import"} for line in ours] == theirs
     again = import_lines(other, data(lines_of(other, Layer.GOVERNANCE, Layer.PROJECT)))
@@ -52,10 +54,10 @@ def test_what_is_here_stays_as_it_is(store: Store, other: Store) -> None:
     mine = other.project.remember("my port", key="port", now=1.0).memory
     imported = import_lines(other, data(lines_of(store)))
     assert (imported.added, imported.kept) == ((), (mine.id,))
-    assert exactly(other, mine.id) == mine
+    assert memory_by_id(other, mine.id) == mine
     changed = json.dumps({**json.loads(lines_of(store)[0]), "id": mine.id, "key": "", "text": "planted"})
     assert import_lines(other, data([changed])).kept == (mine.id,)
-    assert theirs.id not in {memory.id for memory in chosen(other, Choice())}
+    assert theirs.id not in {memory.id for memory in filter_memories(other, MemoryFilter())}
 
 
 def test_what_was_forgotten_does_not_come_back(store: Store, other: Store) -> None:
@@ -87,7 +89,7 @@ def test_a_bad_line_is_named_and_nothing_is_half_imported(
     with pytest.raises(UsageError, match=message) as refused:
         import_lines(other, data(lines_of(store)) + line + b"\n")
     assert len(refused.value.message) < 500
-    assert chosen(other, Choice()) == []
+    assert filter_memories(other, MemoryFilter()) == []
 
 
 @pytest.mark.parametrize(
@@ -136,7 +138,7 @@ def test_any_words_survive_the_way_out_and_back(store: Store, other: Store, text
         return
     if memory.id not in import_lines(other, data(lines_of(store))).added:
         return  # said before, by another example
-    back = exactly(other, memory.id)
+    back = memory_by_id(other, memory.id)
     assert (back.text, back.title, back.content_hash) == (memory.text, memory.title, memory.content_hash)
 
 
@@ -145,7 +147,7 @@ def test_the_users_layer_is_imported_when_it_is_named(store: Store, other: Store
     kept = store.user.update_preference("k", "v", now=1.0).memory
     store.project.remember("x", now=1.0)
     lines = lines_of(store)
-    erasure.erase(store, [kept.id], now=2.0)
+    erasure.erase_memories(store, [kept.id], now=2.0)
     imported = import_lines(other, data(lines))
     assert (len(imported.added), imported.refused) == (1, 1)
     assert other.user.preferences() == []
@@ -158,5 +160,5 @@ def test_counts_of_a_file_are_bounded(store: Store, other: Store) -> None:
     store.project.remember("x", now=1.0)
     line = {**json.loads(lines_of(store)[0]), "evidence_count": 2**53, "particulars": {"occurrences": 2**53}}
     (identifier,) = import_lines(other, data([json.dumps(line)])).added
-    memory = exactly(other, identifier)
+    memory = memory_by_id(other, identifier)
     assert (memory.evidence_count, memory.particulars.occurrences) == (1_000, 1_000)

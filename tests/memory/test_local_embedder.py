@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xscore.errors import UsageError
-from xscore.memory.likeness.local_embedder import LocalEmbedder
+from xscore.extensions.vectors.embedders import LocalEmbedder
+from xscore.platform.errors import UsageError
 
 pytest.importorskip("onnxruntime", reason="onnxruntime (extra `local`) is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers (extra `local`) is not installed")

@@ -5,15 +5,14 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MakeRepo
-from xscore import database
-from xscore.hashing import file_id
-from xscore.indexer.index import index
-from xscore.memory import door
-from xscore.memory.links import mention_links
-from xscore.memory.store import Store
-from xscore.paths import find_root
-from xscore.records import Kind, Layer, Memory, Particulars, Source
+from xscore.indexer.index import index_repository
+from xscore.platform import database
+from xscore.platform.hashing import file_id
+from xscore.platform.paths import find_root
+from xscore.records import Kind, Layer, Memory, MemoryDetails, MemorySource
 from xscore.settings import IndexSettings
+from xscore.store import memory_writer, mention_links
+from xscore.store.store import Store
 
 FILES = {
     "src/net/retry.py": "class Retry:\n    def run(self):\n        return 0\n\n\ndef wait_a_bit():\n    return 1\n",
@@ -33,23 +32,23 @@ def repo(make_repo: MakeRepo, user_dir: Path) -> Store:
 
 def reindex(store: Store) -> None:
     """Bring the index up to date."""
-    index(store.connection, store.root, IndexSettings(), now=2_000_000_000.0)
+    index_repository(store.connection, store.root, IndexSettings(), now=2_000_000_000.0)
 
 
 def remember(store: Store, text: str, **said: object) -> Memory:
     """Remember something and tie it to what it names."""
-    made, _ = door.make(
+    made, _ = memory_writer.make_memory(
         layer=Layer.PROJECT,
         kind=Kind.FAILURE,
         title="A failure",
         text=text,
         entity=text,
-        source=Source.EXPLICIT,
-        particulars=Particulars(**said),  # type: ignore[arg-type]  # any field may be given
+        source=MemorySource.EXPLICIT,
+        particulars=MemoryDetails(**said),  # type: ignore[arg-type]  # any field may be given
         updated_at=1.0,
     )
     with database.transaction(store.connection):
-        door.put(store.connection, [made])
+        memory_writer.put_memories(store.connection, [made])
         mention_links.link_mentions(store.connection, [made.id])
     return made
 

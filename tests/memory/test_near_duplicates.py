@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.cpu_time import assert_cheap, calls
 from tests.memory.sentences import EDITS, edited, sentences
-from xscore.memory.likeness.near_duplicates import near_duplicates, same
+from xscore.store.near_duplicates import is_near_duplicate, near_duplicates
 
 DISTINCT = 5_000
 PLANTED = 200
@@ -43,7 +43,7 @@ def test_each_edit_by_itself_keeps_the_meaning(edit: str) -> None:
     chance = random.Random(3)
     found = [(text, edited(text, [edit], chance)) for text in sentences(DISTINCT)]
     changed = chance.sample([pair for pair in found if pair[0] != pair[1]], 100)
-    assert [pair for pair in changed if not same(*pair)] == []
+    assert [pair for pair in changed if not is_near_duplicate(*pair)] == []
 
 
 APART = [
@@ -79,7 +79,7 @@ APART = [
 @pytest.mark.parametrize(("one", "other"), APART)
 def test_one_decisive_word_keeps_two_memories_apart(one: str, other: str) -> None:
     """A negation, a number, a name, a sign, a direction or a restriction is never merged away."""
-    assert not same(one, other)
+    assert not is_near_duplicate(one, other)
 
 
 def test_a_replaced_negated_or_renumbered_sentence_is_another() -> None:
@@ -90,10 +90,10 @@ def test_a_replaced_negated_or_renumbered_sentence_is_another() -> None:
         words = text.split(" ")
         at = max(range(len(words)), key=lambda place: len(words[place]))
         words[at] = chance.choice(names)
-        assert not same(text, " ".join(words)), text
-        assert not same(text, f"It is not true that {text[0].lower()}{text[1:]}")
+        assert not is_near_duplicate(text, " ".join(words)), text
+        assert not is_near_duplicate(text, f"It is not true that {text[0].lower()}{text[1:]}")
         bumped = re.sub(r"\d+", lambda match: str(int(match[0]) + 1), text)
-        assert bumped == text or not same(text, bumped), text
+        assert bumped == text or not is_near_duplicate(text, bumped), text
 
 
 BASES = ("Use tenacity for retries.", "When a test fails, run lint.", "Keep the big table small.", "Python 3.11 it is.")
@@ -119,7 +119,7 @@ def test_groups_are_disjoint_whole_and_the_same_in_any_order(texts: dict[str, st
     assert len(members) == len(set(members))
     for group in groups:
         assert len(group) > 1
-        assert all(same(texts[one], texts[other]) for one in group for other in group if one < other)
+        assert all(is_near_duplicate(texts[one], texts[other]) for one in group for other in group if one < other)
 
 
 @given(st.dictionaries(st.text(max_size=3), st.text(max_size=60), max_size=6))
@@ -154,5 +154,5 @@ def test_long_texts_of_the_same_words_cost_little(kinds: int, stop: str) -> None
 def test_a_long_text_with_its_clauses_in_another_order_is_found() -> None:
     """H18: what is bounded is the search, not the text: 60 sentences of 300 words changed places by halves."""
     lines = [f"Step{at} takes the w{at} before the v{at}." for at in range(60)]
-    assert same(" ".join(lines), " ".join(lines[30:] + lines[:30]))
-    assert same(" ".join(lines), " ".join([*lines[40:], *lines[20:40], *lines[:20]]))
+    assert is_near_duplicate(" ".join(lines), " ".join(lines[30:] + lines[:30]))
+    assert is_near_duplicate(" ".join(lines), " ".join([*lines[40:], *lines[20:40], *lines[:20]]))

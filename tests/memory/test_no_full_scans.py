@@ -7,9 +7,10 @@ import pytest
 
 from tests.memory.test_erasure import put, said
 from tests.memory.test_turns import play
-from xscore.memory import audit, rows, turns
-from xscore.memory.erasure import plan as erasure_plan
-from xscore.memory.store import Store
+from xscore.extensions.learning import audit
+from xscore.extensions.privacy import erasure_plan
+from xscore.store import memory_rows, turns
+from xscore.store.store import Store
 
 
 @pytest.fixture
@@ -41,11 +42,11 @@ def test_a_turn_finds_its_exchanges_by_an_index(store: Store, asked: list[str]) 
 def test_an_erasure_finds_what_goes_along_by_an_index(store: Store, asked: list[str]) -> None:
     """P06: only the search for lines that others say reads all memories, and that has to."""
     (exchange,) = turns.exchanges(store.connection, "s_1")
-    erasure_plan.plan(store.connection, [exchange.id])
+    erasure_plan.plan_erasure(store.connection, [exchange.id])
     assert [sql for sql in scans(store.connection, asked) if "char(10)" not in sql] == []
 
 
 def test_an_audit_reads_what_was_said_by_an_index(store: Store, asked: list[str]) -> None:
     """An audit of a large repository costs what was said there, not what the index holds."""
-    assert len(rows.memories(store.connection, audit._LIVE, ())) == 2
+    assert len(memory_rows.select_memories(store.connection, audit._LIVE, ())) == 2
     assert scans(store.connection, asked) == []

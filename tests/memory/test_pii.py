@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.memory.test_erasure import said
-from xscore.memory import door
-from xscore.memory.secrets.pii import redact_pii
-from xscore.records import Kind, Layer, Particulars, Source
+from xscore.records import Kind, Layer, MemoryDetails, MemorySource
+from xscore.store import memory_writer
+from xscore.store.personal_data import redact_pii
 
 AT = "@"
 PEOPLE = [
@@ -74,10 +74,12 @@ def test_marks_are_stable_and_lines_stay(text: str) -> None:
 def test_the_door_screens_configuration_and_what_is_said_unless_told_otherwise() -> None:
     """P03: config and said memories lose PII before they are hashed; code and documents, and who opts in, keep it."""
     line = f"owner: jane{AT}corp-x.io"
-    spoken = said(line, particulars=Particulars(rationale=f"ask jane{AT}corp-x.io"))
+    spoken = said(line, particulars=MemoryDetails(rationale=f"ask jane{AT}corp-x.io"))
     assert (spoken.text, spoken.title) == ("owner: <PII:email>", "owner: <PII:email>")
     assert spoken.particulars.rationale == "ask <PII:email>"
     assert said(line, allow_pii=True).text == line
     for kind, clean in ((Kind.CONFIG, "owner: <PII:email>"), (Kind.DOC, line), (Kind.FUNCTION, line)):
-        made, count = door.make(layer=Layer.VECTOR, kind=kind, title="t", text=line, path="a", source=Source.INDEX)
+        made, count = memory_writer.make_memory(
+            layer=Layer.VECTOR, kind=kind, title="t", text=line, path="a", source=MemorySource.INDEX
+        )
         assert (made.text, count) == (clean, int(clean != line))

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscore.errors import UsageError
-from xscore.memory.lookup import Choice, chosen
-from xscore.memory.store import Store
-from xscore.paths import find_root
-from xscore.records import Became, Layer, Source, Status
+from xscore.platform.errors import UsageError
+from xscore.platform.paths import find_root
+from xscore.records import Layer, MemorySource, MemoryStatus, StatementEffect
+from xscore.store.lookup import MemoryFilter, filter_memories
+from xscore.store.store import Store
 
 
 def test_evidence_moves_an_inferred_preference(store: Store) -> None:
     """H24, L08: it starts at 0.6; each observation for it adds 0.05, each against it takes 0.20; the id stays."""
     user = store.user
     first = user.update_preference("runner", "pytest", now=1.0)
-    assert (first.became, first.memory.confidence, first.memory.evidence_count) == (Became.STORED, 0.6, 1)
+    assert (first.became, first.memory.confidence, first.memory.evidence_count) == (StatementEffect.STORED, 0.6, 1)
     more = user.update_preference("runner", "pytest", delta_evidence=3, now=2.0).memory
     assert (more.id, round(more.confidence, 9), more.evidence_count) == (first.memory.id, 0.75, 4)
     less = user.update_preference("runner", "pytest", delta_evidence=-1, now=3.0).memory
@@ -48,22 +48,22 @@ def test_another_inferred_value_wins_only_over_a_weak_one(store: Store) -> None:
 def test_what_was_said_is_not_overruled_by_what_is_inferred(store: Store) -> None:
     """An explicit preference stays, however much is inferred against it; a newly said one supersedes it."""
     user = store.user
-    user.update_preference("runner", "pytest", source=Source.EXPLICIT, now=1.0)
+    user.update_preference("runner", "pytest", source=MemorySource.EXPLICIT, now=1.0)
     for now in range(2, 9):
         user.update_preference("runner", "unittest", now=float(now))
     (held,) = user.preferences()
     assert (held.text, held.confidence) == ("pytest", 0.0)
-    said = user.update_preference("runner", "unittest", source=Source.EXPLICIT, now=9.0).memory
+    said = user.update_preference("runner", "unittest", source=MemorySource.EXPLICIT, now=9.0).memory
     assert (said.text, said.confidence) == ("unittest", 1.0)
-    statuses = chosen(store, Choice(layers=(Layer.USER,), statuses=(Status.SUPERSEDED,)))
+    statuses = filter_memories(store, MemoryFilter(layers=(Layer.USER,), statuses=(MemoryStatus.SUPERSEDED,)))
     assert [one.text for one in statuses] == ["pytest"]
 
 
 def test_saying_an_inferred_preference_makes_it_certain(store: Store) -> None:
     """L10: what is said outright counts in full from then on."""
     store.user.update_preference("runner", "pytest", now=1.0)
-    memory = store.user.update_preference("runner", "pytest", source=Source.EXPLICIT, now=2.0).memory
-    assert (memory.source, memory.confidence, memory.evidence_count) == (Source.EXPLICIT, 1.0, 2)
+    memory = store.user.update_preference("runner", "pytest", source=MemorySource.EXPLICIT, now=2.0).memory
+    assert (memory.source, memory.confidence, memory.evidence_count) == (MemorySource.EXPLICIT, 1.0, 2)
 
 
 def test_evidence_against_nothing_is_refused(store: Store) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from xscore import database
-from xscore.errors import NothingMatched, StoreError
-from xscore.memory import failures
-from xscore.memory.lookup import exactly
-from xscore.memory.remembering import Change, change
-from xscore.memory.store import Store
+from xscore.platform import database
+from xscore.platform.errors import NothingMatched, StoreError
 from xscore.records import Layer
+from xscore.store import failures
+from xscore.store.lookup import memory_by_id
+from xscore.store.remembering import MemoryChange, update_memory
+from xscore.store.store import Store
 
 UNTIL_IT_WAITS_S = 0.3
 
@@ -52,8 +52,8 @@ def test_two_changes_of_one_memory_are_both_kept(store: Store, second: Store) ->
     def doubt() -> None:
         store.connection.execute("UPDATE memory SET confidence = 0.25 WHERE id = ?", (memory.id,))
 
-    race(store, lambda: change(second, memory.id, Change(importance=0.9), now=2.0), doubt)
-    after = exactly(store, memory.id)
+    race(store, lambda: update_memory(second, memory.id, MemoryChange(importance=0.9), now=2.0), doubt)
+    after = memory_by_id(store, memory.id)
     assert (after.importance, after.confidence) == (0.9, 0.25)
 
 
@@ -64,20 +64,20 @@ def test_a_change_brings_nothing_erased_back(store: Store, second: Store) -> Non
     def erase() -> None:
         store.connection.execute("DELETE FROM memory WHERE id = ?", (memory.id,))
 
-    came = race(store, lambda: change(second, memory.id, Change(importance=0.9), now=2.0), erase)
+    came = race(store, lambda: update_memory(second, memory.id, MemoryChange(importance=0.9), now=2.0), erase)
     assert isinstance(came, NothingMatched)
     assert store.memories([memory.id]) == {}
 
 
 def test_a_failure_met_while_it_is_resolved_is_counted(store: Store, second: Store) -> None:
     """A resolution that waited for another occurrence keeps the count."""
-    failure = failures.record(store, text="boom", seen_at=1.0).memory
+    failure = failures.record_failure(store, text="boom", seen_at=1.0).memory
 
     def meet() -> None:
-        failures.record_within(store.connection, text="boom", seen_at=2.0)
+        failures.record_failure_within(store.connection, text="boom", seen_at=2.0)
 
-    race(store, lambda: failures.resolve(second, failure.id, "restart", now=3.0), meet)
-    after = exactly(store, failure.id).particulars
+    race(store, lambda: failures.resolve_failure(second, failure.id, "restart", now=3.0), meet)
+    after = memory_by_id(store, failure.id).particulars
     assert (after.occurrences, after.resolution) == (2, "restart")
 
 

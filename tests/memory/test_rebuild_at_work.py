@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from xscore import database
-from xscore.errors import StoreError
-from xscore.memory import trust
-from xscore.processes import LEASE_S, place
+from xscore.platform import database
+from xscore.platform.errors import StoreError
+from xscore.platform.processes import LEASE_S, process_place
+from xscore.store import opening
 
 
 @pytest.fixture
 def store_dir(tmp_path: Path, user_dir: Path) -> Path:
     """Make a store."""
     folder = tmp_path / ".xscore"
-    trust.open_store(folder, user_data_dir=user_dir, trust=False).close()
+    opening.open_store(folder, user_data_dir=user_dir, trust=False).close()
     return folder
 
 
@@ -28,7 +28,7 @@ def work(store_dir: Path, pid: int, *, where: str = "", idle_s: float = 0.0) -> 
     with closing(database.connect(store_dir / "memory.db")) as connection:
         connection.execute(
             "INSERT INTO runner (id, pid, place, seen_at) VALUES ('r', ?, ?, ?)",
-            (pid, where or place(), time.time() - idle_s),
+            (pid, where or process_place(), time.time() - idle_s),
         )
 
 
@@ -37,7 +37,7 @@ def test_a_store_at_work_is_not_rebuilt(store_dir: Path, user_dir: Path) -> None
     work(store_dir, os.getpid())
     before = sorted(store_dir.iterdir())
     with pytest.raises(StoreError, match=f"process {os.getpid()} is judging") as raised:
-        trust.rebuild(store_dir, user_data_dir=user_dir)
+        opening.rebuild_store(store_dir, user_data_dir=user_dir)
     assert raised.value.exit_code == 6
     assert "Wait for it to end" in raised.value.hint
     assert sorted(store_dir.iterdir()) == before
@@ -47,10 +47,10 @@ def test_one_at_work_elsewhere_counts_until_its_lease_is_over(store_dir: Path, u
     """A process id of another machine means nothing here: its sign of life does."""
     work(store_dir, 1, where="far away")
     with pytest.raises(StoreError, match="process 1 on far away"):
-        trust.rebuild(store_dir, user_data_dir=user_dir)
+        opening.rebuild_store(store_dir, user_data_dir=user_dir)
     with closing(database.connect(store_dir / "memory.db")) as connection:
         connection.execute("UPDATE runner SET seen_at = seen_at - ?", (LEASE_S + 1,))
-    assert trust.rebuild(store_dir, user_data_dir=user_dir).aside
+    assert opening.rebuild_store(store_dir, user_data_dir=user_dir).aside
 
 
 def test_one_that_was_killed_does_not_stand_in_the_way(store_dir: Path, user_dir: Path) -> None:
@@ -58,7 +58,7 @@ def test_one_that_was_killed_does_not_stand_in_the_way(store_dir: Path, user_dir
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     work(store_dir, ended.pid)
-    assert trust.rebuild(store_dir, user_data_dir=user_dir).aside
+    assert opening.rebuild_store(store_dir, user_data_dir=user_dir).aside
 
 
 @pytest.mark.parametrize("damage", ["DROP TABLE runner", "INSERT INTO runner VALUES ('r', 'x', 'here', 'never')"])
@@ -66,4 +66,4 @@ def test_marks_that_cannot_be_read_do_not_stand_in_the_way(store_dir: Path, user
     """A store that is damaged just there can be rebuilt."""
     with closing(database.connect(store_dir / "memory.db")) as connection:
         connection.execute(damage)
-    assert trust.rebuild(store_dir, user_data_dir=user_dir).aside
+    assert opening.rebuild_store(store_dir, user_data_dir=user_dir).aside

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.cpu_time import assert_growth
 from tests.memory.planted import ASSIGNMENTS, Forge, provider_keys
-from xscore.memory.secrets.redact import is_secret_file, redact
+from xscore.store.redaction import is_secret_file, redact
 
 SEEDS = range(20)
 

@@ -7,23 +7,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.memory.conftest import function
-from xscore import database
-from xscore.errors import NothingMatched
-from xscore.memory import door
-from xscore.memory.registry_score import CAP, halved, registry_score
-from xscore.memory.remembering import Change
-from xscore.memory.store import Store
+from xscore.extensions.evaluation.registry import CAP, halved, registry_score
+from xscore.platform import database
+from xscore.platform.errors import NothingMatched
 from xscore.records import (
     Kind,
     Layer,
     Memory,
+    MemoryDetails,
     MemoryScope,
-    Particulars,
+    MemorySource,
     RegistryQuery,
-    Remembered,
-    Source,
     Statement,
+    StoredStatement,
 )
+from xscore.store import memory_writer
+from xscore.store.remembering import MemoryChange
+from xscore.store.store import Store
 
 NOW = 1_000_000.0
 DAY = 86_400.0
@@ -31,14 +31,14 @@ DAY = 86_400.0
 
 def made(**more: object) -> Memory:
     """Make a decision with importance 1, never used."""
-    memory, _ = door.make(
+    memory, _ = memory_writer.make_memory(
         layer=Layer.GOVERNANCE,
         kind=Kind.DECISION,
         title="Retry policy",
         text="we use tenacity",
-        particulars=Particulars(links=("docs/net.md",), paths=("src/retry.py",)),
+        particulars=MemoryDetails(links=("docs/net.md",), paths=("src/retry.py",)),
         importance=1.0,
-        source=Source.EXPLICIT,
+        source=MemorySource.EXPLICIT,
         updated_at=1.0,
     )
     return replace(memory, **more)  # type: ignore[arg-type]  # any field may be given
@@ -94,7 +94,7 @@ def test_a_score_stays_in_its_range(importance: float, uses: int, accessed: floa
     assert 0 <= registry_score(memory, query, now=NOW) <= CAP
 
 
-def said(store: Store, text: str, **more: object) -> Remembered:
+def said(store: Store, text: str, **more: object) -> StoredStatement:
     """Register a statement."""
     return store.registry.register(Statement(text=text, **more), now=NOW)  # type: ignore[arg-type]  # any field may be given
 
@@ -105,7 +105,7 @@ def test_a_query_finds_the_best_first_and_nothing_else(store: Store) -> None:
     note = said(store, "tenacity is pinned", importance=0.0).memory
     said(store, "ports begin at 8000")
     with database.transaction(store.connection):
-        door.put(store.connection, [function("tenacity")])
+        memory_writer.put_memories(store.connection, [function("tenacity")])
     hits = store.registry.query(RegistryQuery(text="tenacity", kind=Kind.DECISION), now=NOW)
     assert [(hit.memory.id, round(hit.score, 9)) for hit in hits] == [(decision.id, 1.1), (note.id, 0.5)]
     assert len(store.registry.query(now=NOW)) == 3
@@ -116,7 +116,7 @@ def test_a_query_finds_the_best_first_and_nothing_else(store: Store) -> None:
 def test_register_update_remove(store: Store) -> None:
     """A05: the three verbs that change, each by exact id; what was removed is gone, and told once."""
     memory = said(store, "one").memory
-    assert store.registry.update(memory.id, Change(text="two"), now=NOW).memory.text == "two"
+    assert store.registry.update(memory.id, MemoryChange(text="two"), now=NOW).memory.text == "two"
     erased = store.registry.remove(memory.id, now=NOW)
     assert erased.ids == (memory.id,)
     assert store.registry.query(now=NOW) == []

@@ -9,26 +9,44 @@ from hypothesis import strategies as st
 
 from tests.memory.conftest import function
 from tests.memory.planted import ASSIGNMENTS, Forge, provider_keys
-from xscore import database
-from xscore.errors import NothingMatched, UsageError
-from xscore.memory import door
-from xscore.memory.events import EventName, events
-from xscore.memory.evidence import citations, cite
-from xscore.memory.limits import BESIDE_CHARS, LINE_CHARS, WORDS_CHARS
-from xscore.memory.lookup import Choice, chosen, exactly
-from xscore.memory.remembering import Change, change, remember
-from xscore.memory.spoken import clean, said_beside, spoken, words_of
-from xscore.memory.store import Store
-from xscore.paths import find_root
-from xscore.records import LAYERS_OF, Became, Citation, Kind, Layer, MemoryScope, Source, Statement, Status
+from xscore.platform import database
+from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.paths import find_root
+from xscore.records import (
+    LAYERS_BY_KIND,
+    Citation,
+    Kind,
+    Layer,
+    MemoryScope,
+    MemorySource,
+    MemoryStatus,
+    Statement,
+    StatementEffect,
+)
 from xscore.settings import MemorySettings
+from xscore.store import memory_writer
+from xscore.store.citations import parse_citation
+from xscore.store.events import EventName, list_events
+from xscore.store.evidence import citations_of
+from xscore.store.lookup import MemoryFilter, filter_memories, memory_by_id
+from xscore.store.memory_writer import DETAIL_CHARS, LINE_CHARS, STATEMENT_CHARS
+from xscore.store.remembering import (
+    MemoryChange,
+    memory_from_statement,
+    merge_particulars,
+    redact_statement,
+    remember,
+    statement_text,
+    update_memory,
+)
+from xscore.store.store import Store
 
 SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
 
 
 def happened(store: Store) -> Counter[str]:
     """Count the events of the repository's store by name."""
-    return Counter(event.name.value for event in events(store.connection))
+    return Counter(event.name.value for event in list_events(store.connection))
 
 
 def test_a_decision_is_kept_with_its_reason_and_both_views_show_it(store: Store) -> None:
@@ -37,7 +55,7 @@ def test_a_decision_is_kept_with_its_reason_and_both_views_show_it(store: Store)
         "we use tenacity", because="it composes", alternatives=["backoff"], links=["https://example.org"], now=5.0
     )
     memory = told.memory
-    assert (memory.layer, memory.kind, told.became) == (Layer.GOVERNANCE, Kind.DECISION, Became.STORED)
+    assert (memory.layer, memory.kind, told.became) == (Layer.GOVERNANCE, Kind.DECISION, StatementEffect.STORED)
     assert memory.text == "we use tenacity\n\nBecause: it composes\n\nInstead of: backoff"
     assert memory.particulars.links == ("https://example.org",)
     view = store.connection.execute("SELECT id, rationale, alternatives_json, created_by FROM decisions").fetchall()
@@ -55,7 +73,7 @@ def test_the_same_words_twice_are_one_memory(store: Store) -> None:
     again = store.project.remember("  tabs, never spaces\n", kind=Kind.CONVENTION, because="the linter", now=2.0)
     third = store.project.remember("tabs, never spaces", kind=Kind.CONVENTION, now=3.0)
     assert first.memory.id == again.memory.id == third.memory.id
-    assert (again.became, third.memory.evidence_count) == (Became.REPEATED, 3)
+    assert (again.became, third.memory.evidence_count) == (StatementEffect.REPEATED, 3)
     assert third.memory.text == "tabs, never spaces\n\nBecause: the linter"
     assert (third.memory.created_at, third.memory.updated_at) == (1.0, 3.0)
     assert store.project.conventions() == [third.memory]
@@ -67,8 +85,8 @@ def test_the_same_key_supersedes_and_saying_it_again_brings_it_back(store: Store
     old = store.project.remember_decision("retry with backoff", key="retry", now=1.0).memory
     new = store.project.remember_decision("retry with tenacity", key="retry", now=2.0)
     assert new.superseded == (old.id,)
-    kept = exactly(store, old.id)
-    assert (kept.status, kept.superseded_by) == (Status.SUPERSEDED, new.memory.id)
+    kept = memory_by_id(store, old.id)
+    assert (kept.status, kept.superseded_by) == (MemoryStatus.SUPERSEDED, new.memory.id)
     assert store.governance.decisions() == [new.memory]
     assert {one.id for one in store.governance.decisions(superseded=True)} == {old.id, new.memory.id}
     back = store.project.remember_decision("retry with backoff", key="retry", now=3.0)
@@ -79,23 +97,23 @@ def test_the_same_key_supersedes_and_saying_it_again_brings_it_back(store: Store
 def test_an_update_keeps_the_id_and_is_judged_anew(store: Store) -> None:
     """A changed text is another content under the same id; what is not named stays."""
     before = store.project.remember_decision("use A", because="fast", key="k", importance=0.3, now=1.0).memory
-    told = change(store, before.id, Change(text="use B", importance=0.9), now=2.0)
-    after = exactly(store, before.id)
-    assert (told.became, told.memory) == (Became.UPDATED, after)
+    told = update_memory(store, before.id, MemoryChange(text="use B", importance=0.9), now=2.0)
+    after = memory_by_id(store, before.id)
+    assert (told.became, told.memory) == (StatementEffect.UPDATED, after)
     assert after.text == "use B\n\nBecause: fast"
     assert after.title == "use B"
     assert (after.importance, after.created_at, after.updated_at) == (0.9, 1.0, 2.0)
     assert after.content_hash != before.content_hash
-    renamed = change(store, before.id, Change(title="Which one"), now=3.0).memory
+    renamed = update_memory(store, before.id, MemoryChange(title="Which one"), now=3.0).memory
     assert (renamed.title, renamed.content_hash) == ("Which one", after.content_hash)
 
 
 def test_words_that_were_rewritten_can_be_said_anew(store: Store) -> None:
     """The id of words that were changed since is taken, so the same words said later get an id of their own."""
     first = store.project.remember("one", now=1.0).memory
-    change(store, first.id, Change(text="two"), now=2.0)
+    update_memory(store, first.id, MemoryChange(text="two"), now=2.0)
     anew = store.project.remember("one", now=3.0)
-    assert (anew.became, anew.memory.id != first.id) == (Became.STORED, True)
+    assert (anew.became, anew.memory.id != first.id) == (StatementEffect.STORED, True)
     assert store.project.remember("two", now=4.0).memory.id == first.id
     assert store.project.remember("one", now=5.0).memory.id == anew.memory.id
 
@@ -103,23 +121,23 @@ def test_words_that_were_rewritten_can_be_said_anew(store: Store) -> None:
 def test_without_its_key_it_is_the_same_memory(store: Store) -> None:
     """P06: taking a key away takes nothing else away; a preference keeps its own, which it cannot be without."""
     said = store.project.remember("use port 80", key="port", now=1.0).memory
-    told = change(store, said.id, Change(key=""), now=2.0)
+    told = update_memory(store, said.id, MemoryChange(key=""), now=2.0)
     assert (told.memory.id, told.memory.key, told.superseded) == (said.id, "", ())
-    assert exactly(store, said.id).status is Status.ACTIVE
+    assert memory_by_id(store, said.id).status is MemoryStatus.ACTIVE
     mine = store.user.update_preference("tone", "short", now=1.0).memory
     with pytest.raises(UsageError, match="needs a key"):
-        change(store, mine.id, Change(key=""), now=2.0)
+        update_memory(store, mine.id, MemoryChange(key=""), now=2.0)
 
 
 def test_another_key_is_another_memory_that_supersedes(store: Store) -> None:
     """A memory that comes to speak of something else leaves its history behind; a first key does not."""
     plain = store.project.remember("port 8080", now=1.0).memory
-    keyed = change(store, plain.id, Change(key="port"), now=2.0).memory
+    keyed = update_memory(store, plain.id, MemoryChange(key="port"), now=2.0).memory
     assert (keyed.id, keyed.key, keyed.entity) == (plain.id, "port", "port")
-    moved = change(store, plain.id, Change(key="http_port"), now=3.0)
+    moved = update_memory(store, plain.id, MemoryChange(key="http_port"), now=3.0)
     assert moved.memory.id != plain.id
     assert moved.superseded == (plain.id,)
-    assert exactly(store, plain.id).superseded_by == moved.memory.id
+    assert memory_by_id(store, plain.id).superseded_by == moved.memory.id
 
 
 def test_use_survives_every_change(store: Store) -> None:
@@ -127,8 +145,8 @@ def test_use_survives_every_change(store: Store) -> None:
     memory = store.project.remember("x", now=1.0).memory
     store.connection.execute("UPDATE memory SET access_count = 7, accessed_at = 9 WHERE id = ?", (memory.id,))
     assert store.project.remember("x", now=2.0).memory.access_count == 7
-    assert change(store, memory.id, Change(text="y"), now=3.0).memory.accessed_at == 9
-    assert exactly(store, memory.id).access_count == 7
+    assert update_memory(store, memory.id, MemoryChange(text="y"), now=3.0).memory.accessed_at == 9
+    assert memory_by_id(store, memory.id).access_count == 7
 
 
 def test_no_secret_comes_in(store: Store) -> None:
@@ -140,7 +158,7 @@ def test_no_secret_comes_in(store: Store) -> None:
     assert told.redacted >= 5
     same = store.project.remember_decision(f"key = '{SECRET[:-1]}A'", now=2.0)
     assert same.memory.id == told.memory.id
-    change(store, told.memory.id, Change(text=f"token {SECRET}", because=SECRET), now=3.0)
+    update_memory(store, told.memory.id, MemoryChange(text=f"token {SECRET}", because=SECRET), now=3.0)
     assert SECRET not in "".join(store.connection.iterdump())
 
 
@@ -148,8 +166,8 @@ def test_what_cannot_be_kept_is_refused(store: Store) -> None:
     """Each refusal says what to do instead, and leaves nothing behind."""
     cases = [
         (Statement(text="  \n"), "empty"),
-        (Statement(text="x" * (WORDS_CHARS + 1)), "too many"),
-        (Statement(text="x", because="y" * (BESIDE_CHARS + 1)), "too much"),
+        (Statement(text="x" * (STATEMENT_CHARS + 1)), "too many"),
+        (Statement(text="x", because="y" * (DETAIL_CHARS + 1)), "too much"),
         (Statement(text="x", title="y" * (LINE_CHARS + 1)), "for a title"),
         (Statement(text="x", key="y" * (LINE_CHARS + 1)), "for a key"),
         (Statement(text="x", links=("y" * (LINE_CHARS + 1),)), "for a link"),
@@ -165,24 +183,24 @@ def test_what_cannot_be_kept_is_refused(store: Store) -> None:
         remember(
             store, Statement(text="x", key="k", kind=Kind.PREFERENCE), citations=[Citation("a.py", 1, 2, "0" * 32)]
         )
-    assert chosen(store, Choice()) == []
+    assert filter_memories(store, MemoryFilter()) == []
 
 
 def test_what_files_say_is_not_changed_here(store: Store) -> None:
     """A memory of the index is what its file says; an id that nobody has matches nothing."""
     with database.transaction(store.connection):
-        door.put(store.connection, [function("f")])
+        memory_writer.put_memories(store.connection, [function("f")])
     with pytest.raises(UsageError, match=r"what a\.py says"):
-        change(store, function("f").id, Change(text="x"))
+        update_memory(store, function("f").id, MemoryChange(text="x"))
     with pytest.raises(NothingMatched):
-        change(store, "m_" + "0" * 20, Change(text="x"))
+        update_memory(store, "m_" + "0" * 20, MemoryChange(text="x"))
 
 
 def test_a_prefix_is_refused_and_the_whole_ids_are_named(store: Store) -> None:
     """Ids are exact: also a prefix that fits one memory alone is refused, with the id that begins so as the hint."""
     memory = store.project.remember("x", now=1.0).memory
     with pytest.raises(NothingMatched) as refused:
-        exactly(store, memory.id[:-1])
+        memory_by_id(store, memory.id[:-1])
     assert memory.id in refused.value.hint
     assert refused.value.exit_code == 1
 
@@ -190,10 +208,10 @@ def test_a_prefix_is_refused_and_the_whole_ids_are_named(store: Store) -> None:
 def test_citations_come_with_the_memory(store: Store) -> None:
     """Code that a memory cites is kept beside it, in the same transaction, and stays when it is said again."""
     (store.root.path / "a.py").write_text("x = 1\ny = 2\n")
-    span = cite(store.root, "a.py:1-2")
+    span = parse_citation(store.root, "a.py:1-2")
     memory = store.project.remember("x", citations=[span], now=1.0).memory
     store.project.remember("x", now=2.0)
-    assert citations(store.connection, [memory.id]) == {memory.id: (span,)}
+    assert citations_of(store.connection, [memory.id]) == {memory.id: (span,)}
 
 
 def test_every_happening_is_told_once_and_without_words(store: Store) -> None:
@@ -201,9 +219,9 @@ def test_every_happening_is_told_once_and_without_words(store: Store) -> None:
     old = store.project.remember_decision("one thing", key="k", now=1.0).memory
     store.project.remember_decision("another thing", key="k", now=2.0)
     assert happened(store) == {"memory.stored": 2, "decision.recorded": 2, "memory.updated": 1}
-    told = [event for event in events(store.connection, subject=old.id) if event.name is EventName.UPDATED]
+    told = [event for event in list_events(store.connection, subject=old.id) if event.name is EventName.UPDATED]
     assert [list(event.payload) for event in told] == [["superseded_by"]]
-    assert "thing" not in repr(events(store.connection))
+    assert "thing" not in repr(list_events(store.connection))
 
 
 def test_the_users_layer_stays_in_the_users_store(store: Store) -> None:
@@ -214,7 +232,7 @@ def test_the_users_layer_stays_in_the_users_store(store: Store) -> None:
     assert mine.scope is MemoryScope.GLOBAL
     assert mine.content_hash != here.content_hash
     assert store.connection.execute("SELECT id FROM memory").fetchall() == [(here.id,)]
-    assert {memory.id for memory in chosen(store, Choice())} == {mine.id, here.id}
+    assert {memory.id for memory in filter_memories(store, MemoryFilter())} == {mine.id, here.id}
 
 
 def test_with_user_learning_off_the_users_store_is_never_opened(store: Store) -> None:
@@ -227,7 +245,7 @@ def test_with_user_learning_off_the_users_store_is_never_opened(store: Store) ->
         assert refused.value.hint
         with pytest.raises(UsageError):
             closed.user.preferences()
-        assert chosen(closed, Choice()) == []
+        assert filter_memories(closed, MemoryFilter()) == []
         assert not (user_dir / "user.db").exists()
 
 
@@ -242,16 +260,16 @@ def test_the_stores_clock_stamps_what_names_no_time(store: Store, user_dir: Path
     words=st.text(min_size=1, max_size=60).filter(lambda text: bool(text.strip())),
     because=st.text(max_size=20),
     alternatives=st.lists(st.text(max_size=10), max_size=3),
-    kind=st.sampled_from([kind for kind in LAYERS_OF if kind is not Kind.PREFERENCE]),
+    kind=st.sampled_from([kind for kind in LAYERS_BY_KIND if kind is not Kind.PREFERENCE]),
 )
 def test_words_and_their_tail_come_apart_again(words: str, because: str, alternatives: list[str], kind: Kind) -> None:
     """Whatever is said, its words are found again in the text, and making it twice gives the same id."""
     statement = Statement(text=words, kind=kind, because=because, alternatives=tuple(alternatives), allow_pii=True)
-    memory, redacted = spoken(statement, said_beside(statement), now=1.0)
+    memory, redacted = memory_from_statement(statement, merge_particulars(statement), now=1.0)
     if not redacted:
-        assert words_of(memory) == words.strip().encode("utf-8", "replace").decode()
-    assert spoken(statement, said_beside(statement), now=9.0)[0].id == memory.id
-    assert memory.source is Source.EXPLICIT
+        assert statement_text(memory) == words.strip().encode("utf-8", "replace").decode()
+    assert memory_from_statement(statement, merge_particulars(statement), now=9.0)[0].id == memory.id
+    assert memory.source is MemorySource.EXPLICIT
 
 
 FORGE = Forge(17)
@@ -264,15 +282,17 @@ PARTS = st.one_of(st.sampled_from([*SECRETS, "vault", "password=", "token:", "me
 def test_no_secret_hides_behind_its_neighbour(words: str, because: str, alternatives: list[str]) -> None:
     """P01: each part is cleaned by itself and all of them together; the words come apart again."""
     statement = Statement(text=words, kind=Kind.DECISION, because=because, alternatives=tuple(alternatives))
-    memory, _ = spoken(statement, said_beside(statement), now=1.0)
+    memory, _ = memory_from_statement(statement, merge_particulars(statement), now=1.0)
     said = memory.particulars
     parts = (memory.text, said.rationale, *said.alternatives)
-    assert [part for part in parts if clean(part, allow_pii=False) != part] == []
+    assert [part for part in parts if redact_statement(part, allow_pii=False) != part] == []
     for part in statement.text, statement.because, *statement.alternatives:
-        lone = clean(part.strip(), allow_pii=False)
+        lone = redact_statement(part.strip(), allow_pii=False)
         assert lone == part.strip() or part.strip() not in memory.text
     if memory.particulars.rationale or memory.particulars.alternatives:
-        assert words_of(memory) == clean(words.strip().encode("utf-8", "replace").decode(), allow_pii=False)
+        assert statement_text(memory) == redact_statement(
+            words.strip().encode("utf-8", "replace").decode(), allow_pii=False
+        )
 
 
 def test_a_password_before_a_semicolon_is_taken_out(store: Store) -> None:
@@ -280,6 +300,6 @@ def test_a_password_before_a_semicolon_is_taken_out(store: Store) -> None:
     told = store.project.remember_decision("the store", alternatives=["password=hunter2hunter2", "vault"], now=1.0)
     assert "hunter2" not in "".join(store.connection.iterdump())
     assert told.redacted == 1
-    assert words_of(told.memory) == "the store"
-    change(store, told.memory.id, Change(alternatives=("password=hunter3hunter3", "vault")), now=2.0)
+    assert statement_text(told.memory) == "the store"
+    update_memory(store, told.memory.id, MemoryChange(alternatives=("password=hunter3hunter3", "vault")), now=2.0)
     assert "hunter3" not in "".join(store.connection.iterdump())

@@ -4,9 +4,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from xscore import database
 from xscore.cache.judgments import Judgments
-from xscore.memory.salvage import salvage
+from xscore.extensions.recovery.salvage import salvage_store
+from xscore.platform import database
 from xscore.records import JudgeIdentity, Judgment
 
 JUDGE = JudgeIdentity("scripted", "-", "m", "", "judge-2", "memory_first", True)
@@ -28,7 +28,7 @@ def test_rows_that_a_damaged_table_holds_twice_come_over_once(tmp_path: Path) ->
     with closing(sqlite3.connect(damaged)) as plain:
         plain.executescript("PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = ON;" + DOUBLED)
     with closing(database.connect(tmp_path / "new" / "memory.db")) as target:
-        found = salvage(damaged, target)
+        found = salvage_store(damaged, target)
         known = Judgments(target).known("turn", JUDGE)
     assert {content: judgment.score for content, judgment in known.items()} == {"a": 0.9, "b": 0.1}
     assert (found.kept["judgments"], found.kept["tasks"]) == (2, 1)

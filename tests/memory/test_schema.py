@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.memory.conftest import function
-from xscore import database
-from xscore.errors import StoreDamaged
-from xscore.hashing import file_id
-from xscore.memory import door
-from xscore.memory.events import EventName, emit, events
-from xscore.memory.store import Store
-from xscore.memory.working_session import take_up
-from xscore.records import Kind, Layer, MemoryScope, Source
+from xscore.platform import database
+from xscore.platform.errors import StoreDamaged
+from xscore.platform.hashing import file_id
+from xscore.records import Kind, Layer, MemoryScope, MemorySource
+from xscore.store import memory_writer
+from xscore.store.events import EventName, emit_event, list_events
+from xscore.store.store import Store
+from xscore.store.working_session import resume_session
 
 
 def columns(store: Store, name: str) -> list[str]:
@@ -56,7 +56,7 @@ def test_every_hot_question_has_its_index(store: Store, sql: str, index: str) ->
 def test_there_are_six_layers(store: Store) -> None:
     """H01: the six layers are taken, a seventh is not."""
     with database.transaction(store.connection):
-        door.put(store.connection, [function(f"f{i}", layer=layer) for i, layer in enumerate(Layer)])
+        memory_writer.put_memories(store.connection, [function(f"f{i}", layer=layer) for i, layer in enumerate(Layer)])
     assert store.connection.execute("SELECT count(DISTINCT layer) FROM memory").fetchone()[0] == len(Layer) == 6
     with pytest.raises(StoreDamaged):
         store.connection.execute("UPDATE memory SET layer = 'attic'")
@@ -76,7 +76,7 @@ def test_there_are_six_layers(store: Store) -> None:
 def test_memories_keep_to_their_words_and_ranges(store: Store, column: str, value: object) -> None:
     """A02: scope, status, source, ranges and JSON are checked by the database itself."""
     with database.transaction(store.connection):
-        door.put(store.connection, [function()])
+        memory_writer.put_memories(store.connection, [function()])
     with pytest.raises(StoreDamaged):
         store.connection.execute(f"UPDATE memory SET {column} = ?", (value,))
 
@@ -96,7 +96,7 @@ def test_session_state_is_one_row_with_its_columns(store: Store) -> None:
     assert "last_updated" in columns(store, "session_state")
     assert store.connection.execute("SELECT count(*) FROM session_state").fetchone() == (0,)
     for now, branch in enumerate("ab"):
-        take_up(store.connection, branch=branch, now=float(now))
+        resume_session(store.connection, branch=branch, now=float(now))
     assert store.connection.execute("SELECT id, project_id, branch FROM session_state").fetchall() == [
         (1, store.store_id, "b")
     ]
@@ -104,7 +104,7 @@ def test_session_state_is_one_row_with_its_columns(store: Store) -> None:
 
 def test_events_are_only_ever_appended(store: Store) -> None:
     """H09: no event is deleted or rewritten; while erasing, a payload may be blanked and nothing else."""
-    emit(store.connection, EventName.STORED, at=1.0, subject="m_a", payload={"n": 1})
+    emit_event(store.connection, EventName.STORED, at=1.0, subject="m_a", payload={"n": 1})
     for sql in ("DELETE FROM event", "UPDATE event SET name = 'x'", "UPDATE event SET payload = '{}'"):
         with pytest.raises(StoreDamaged, match="append-only"):
             store.connection.execute(sql)
@@ -113,7 +113,7 @@ def test_events_are_only_ever_appended(store: Store) -> None:
         with pytest.raises(StoreDamaged, match="append-only"):
             store.connection.execute(sql)
     store.connection.execute("UPDATE event SET payload = '{}'")
-    assert [(event.name, event.payload) for event in events(store.connection)] == [(EventName.STORED, {})]
+    assert [(event.name, event.payload) for event in list_events(store.connection)] == [(EventName.STORED, {})]
 
 
 def test_there_are_eight_events() -> None:
@@ -125,7 +125,7 @@ def test_there_are_eight_events() -> None:
 
 def test_the_views_show_memories_in_the_agreed_forms(store: Store) -> None:
     """H05, H06, H07, H08, H09: facts, preferences, patterns, chunks, nodes and decisions as views over one table."""
-    project = {"layer": Layer.PROJECT, "path": "", "source": Source.EXPLICIT}
+    project = {"layer": Layer.PROJECT, "path": "", "source": MemorySource.EXPLICIT}
     user = {"layer": Layer.USER, "path": "", "scope": MemoryScope.GLOBAL}
     made = [
         function("uses", kind=Kind.TECH_STACK, key="database", text="SQLite", **project),
@@ -136,7 +136,7 @@ def test_the_views_show_memories_in_the_agreed_forms(store: Store) -> None:
         function("code"),
     ]
     with database.transaction(store.connection):
-        door.put(store.connection, made)
+        memory_writer.put_memories(store.connection, made)
     store.connection.execute("INSERT INTO file (path, size, mtime_ns, file_hash) VALUES ('a.py', 1, 1, 'h')")
     attrs = json.dumps({"rationale": "simple", "alternatives": ["six"], "links": []})
     store.connection.execute("UPDATE memory SET attrs = ? WHERE kind = 'decision'", (attrs,))
@@ -165,11 +165,11 @@ def test_contents_are_counted_by_the_memories_that_show_them(store: Store) -> No
     """The count of a content follows every insert, edit and removal of memories, also those made behind the door."""
     twins = [function(ordinal=i) for i in range(2)]
     with database.transaction(store.connection):
-        door.put(store.connection, twins)
+        memory_writer.put_memories(store.connection, twins)
     count = "SELECT memories FROM content WHERE hash = ?"
     assert store.connection.execute(count, (twins[0].content_hash,)).fetchone() == (2,)
     with database.transaction(store.connection):
-        door.put(store.connection, [function(ordinal=1, text="other")])
+        memory_writer.put_memories(store.connection, [function(ordinal=1, text="other")])
     assert store.connection.execute(count, (twins[0].content_hash,)).fetchone() == (1,)
     store.connection.execute("DELETE FROM memory")
     assert set(store.connection.execute("SELECT memories FROM content").fetchall()) == {(0,)}
@@ -178,7 +178,7 @@ def test_contents_are_counted_by_the_memories_that_show_them(store: Store) -> No
 def test_removing_a_memory_takes_its_vector_along(store: Store) -> None:
     """Vectors and evidence do not outlive their memory."""
     with database.transaction(store.connection):
-        door.put(store.connection, [function()])
+        memory_writer.put_memories(store.connection, [function()])
     store.connection.execute("DELETE FROM memory")
     assert store.connection.execute("SELECT count(*) FROM vec").fetchone() == (0,)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from xscore import database
-from xscore.cost_reports.ledger import spent, stage_usage
-from xscore.hashing import judgment_seal, turn_seal
-from xscore.memory.salvage import salvage
+from xscore.costs.ledger import stage_usage_of, total_spent
+from xscore.extensions.recovery.salvage import salvage_store
+from xscore.platform import database
+from xscore.platform.hashing import judgment_checksum, turn_checksum
 from xscore.records import Stage
 
 MIGRATIONS = Path(database.__file__).parent / "migrations"
@@ -57,8 +57,8 @@ def path(tmp_path: Path) -> Path:
     place = tmp_path / "old" / "memory.db"
     place.parent.mkdir()
     with closing(sqlite3.connect(place)) as old:
-        old.create_function("turn_seal", 3, turn_seal, deterministic=True)
-        old.create_function("judgment_seal", -1, judgment_seal, deterministic=True)
+        old.create_function("turn_seal", 3, turn_checksum, deterministic=True)
+        old.create_function("judgment_seal", -1, judgment_checksum, deterministic=True)
         for script in sorted(MIGRATIONS.glob("000[123]_*.sql")):
             old.executescript(script.read_text("utf-8"))
         old.executescript(f"PRAGMA application_id = {database.APPLICATION_ID}; PRAGMA user_version = 3")
@@ -104,7 +104,7 @@ def test_dollars_come_over_to_the_last_digit(path: Path) -> None:
         assert store.execute("PRAGMA user_version").fetchone()[0] >= 4
         costs = [row[0] for row in store.execute("SELECT cost FROM call ORDER BY id").fetchall()]
         assert costs[: len(DOLLARS)] == [int(Decimal(usd) * 10**12) for usd in DOLLARS]
-        found = stage_usage(store, "t_whole", Stage.JUDGE)
+        found = stage_usage_of(store, "t_whole", Stage.JUDGE)
         assert found.cost_usd == Decimal("12.646388901235") == Decimal(whole()) / 10**12
         assert (found.calls, found.usage.input_tokens, found.usage.reasoning_tokens) == (6, 6 * 17_203, 6 * 7)
 
@@ -114,8 +114,8 @@ def test_nonsense_is_unpriced_and_stops_nothing(path: Path) -> None:
     with closing(database.connect(path)) as store:
         unpriced = store.execute("SELECT count(*) FROM call WHERE cost IS NULL").fetchone()[0]
         assert unpriced == 1 + len(NONSENSE)
-        assert stage_usage(store, "t_odd", Stage.JUDGE).cost_usd is None
-        assert spent(store) is None
+        assert stage_usage_of(store, "t_odd", Stage.JUDGE).cost_usd is None
+        assert total_spent(store) is None
         assert rows(store, "SELECT id, amount FROM reservation") == {"r_1": 30_000_000_000, "r_2": 0}
         assert rows(store, "SELECT id, life FROM reservation") == {"r_1": "", "r_2": ""}
         assert rows(store, "SELECT id, cost_by_batch FROM call WHERE cost_by_batch IS NOT NULL") == {}
@@ -149,7 +149,7 @@ def test_more_dollars_than_a_column_holds_are_as_much_as_it_holds(
         old.commit()
     with closing(database.connect(tmp_path / "new" / "memory.db" if is_salvaged else path)) as store:
         if is_salvaged:
-            salvage(path, store)
+            salvage_store(path, store)
         spans = rows(store, "SELECT span, spent FROM spending WHERE span NOT LIKE 't%'")
     assert spans == {"2026-11-17": 92 * 10**17, "2026-11-18": 58 * 10**17, "repository": 2**63 - 1}
 
@@ -180,11 +180,11 @@ def test_figures_of_past_turns_are_taken_from_their_receipts(path: Path) -> None
 def test_a_damaged_store_of_schema_three_keeps_its_calls_and_bills(path: Path, tmp_path: Path) -> None:
     """A rebuild reads the old columns: the same dollars, bills and figures; only what makes no sense is left behind."""
     with closing(database.connect(tmp_path / "new" / "memory.db")) as target:
-        found = salvage(path, target)
+        found = salvage_store(path, target)
         assert (found.kept["calls"], found.kept["turns"], found.kept["receipts"]) == (len(CALLS), 7, 7)
         assert (found.kept["bills"], found.not_believed, found.places) == (1, 1, 0)
-        assert stage_usage(target, "t_whole", Stage.JUDGE).cost_usd == Decimal("12.646388901235")
-        assert stage_usage(target, "t_odd", Stage.JUDGE).cost_usd is None
+        assert stage_usage_of(target, "t_whole", Stage.JUDGE).cost_usd == Decimal("12.646388901235")
+        assert stage_usage_of(target, "t_odd", Stage.JUDGE).cost_usd is None
         spans = rows(target, "SELECT span, spent FROM spending")
         assert (spans["t_whole"], spans["repository"], spans["2026-11-18"]) == (whole(), whole(), 200_000_000_000)
         assert set(rows(target, "SELECT turn_id, kept FROM turn_figures")) == {"t_whole", "t_lexical", "t_untimed"}
@@ -199,7 +199,7 @@ def test_a_bill_that_was_lost_is_made_up_from_the_calls(path: Path, tmp_path: Pa
         damaged.execute("UPDATE call SET cost = ? WHERE id = 'c_05'", (2**62,))
         damaged.commit()
     with closing(database.connect(tmp_path / "new" / "memory.db")) as target:
-        found = salvage(path, target)
+        found = salvage_store(path, target)
         assert found.not_believed == 2  # the bill and the call that nobody was ever charged
         spans = rows(target, "SELECT span, spent FROM spending")
         assert (spans["repository"], spans["2026-11-18"]) == (whole(), 200_000_000_000)

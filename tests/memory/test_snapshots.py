@@ -8,13 +8,14 @@ import pytest
 
 from tests.memory.conftest import function
 from tests.memory.filled import fill
-from xscore import database
-from xscore.errors import UsageError
-from xscore.memory import door, erasure
-from xscore.memory.copies.snapshot_form import snapshot_from_json, snapshot_to_json
-from xscore.memory.lookup import Choice, chosen, exactly
-from xscore.memory.store import Store
-from xscore.records import Edge, Relation, Source, Status
+from xscore.extensions.exchange.snapshots import snapshot_from_json, snapshot_to_json
+from xscore.extensions.privacy import erasure
+from xscore.platform import database
+from xscore.platform.errors import UsageError
+from xscore.records import Edge, MemorySource, MemoryStatus, Relation
+from xscore.store import memory_writer
+from xscore.store.lookup import MemoryFilter, filter_memories, memory_by_id
+from xscore.store.store import Store
 
 SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
 NOW = 1_000.0
@@ -44,7 +45,7 @@ def test_a_stores_own_file_gives_back_the_very_snapshot(store: Store) -> None:
     body["memories"][0]["importance"] = 1.0
     for secret in (store.secret, b"another's", None):
         strange = snapshot_from_json(json.dumps(body), secret=secret)
-        assert {kept.memory.source for kept in strange.memories} == {Source.IMPORT}
+        assert {kept.memory.source for kept in strange.memories} == {MemorySource.IMPORT}
 
 
 def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, other: Store) -> None:
@@ -61,7 +62,7 @@ def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, other: Store)
     assert len(found) == 5
     for memory in found:
         counts = (memory.access_count, memory.evidence_count, memory.particulars.occurrences)
-        assert (memory.source, counts, memory.accessed_at) == (Source.IMPORT, (1_000, 1_000, 1_000), NOW)
+        assert (memory.source, counts, memory.accessed_at) == (MemorySource.IMPORT, (1_000, 1_000, 1_000), NOW)
     edges = [edge for edge in other.snapshot().edges if edge.source == identifier and edge.target == function("f").id]
     assert {(edge.relation, edge.weight) for edge in edges} == {(Relation.REFERENCES, 1.0), (Relation.BELONGS_TO, 1.0)}
 
@@ -71,7 +72,7 @@ def test_what_was_forgotten_is_not_restored(store: Store) -> None:
     fill(store)
     taken = store.snapshot()
     gone = next(edge.source for edge in taken.edges if edge.source.startswith("m_"))
-    erasure.erase(store, [gone], now=6.0, forget=True)
+    erasure.erase_memories(store, [gone], now=6.0, forget=True)
     restored = store.restore(
         snapshot_from_json(json.dumps(snapshot_to_json(taken, secret=store.secret)), secret=store.secret)
     )
@@ -99,7 +100,7 @@ def test_what_changed_since_is_as_it_was_and_what_came_since_stays(store: Store)
     later = store.project.remember_decision("something else", key="k", now=9.0).memory
     store.restore(taken, now=10.0)
     assert [kept for kept in store.snapshot().memories if kept.memory.id != later.id] == list(taken.memories)
-    assert exactly(store, later.id).status is Status.SUPERSEDED
+    assert memory_by_id(store, later.id).status is MemoryStatus.SUPERSEDED
 
 
 def test_no_judgment_is_taken_or_planted(store: Store, other: Store) -> None:
@@ -152,17 +153,17 @@ def test_an_altered_memory_is_refused_and_nothing_is_put_back(store: Store, othe
     with pytest.raises(UsageError, match="belongs to no memory"):
         other.restore(replace(taken, edges=(Edge("m_" + "1" * 20, "f_a.py", Relation.CALLS),)))
     with database.transaction(other.connection):
-        door.put(other.connection, [replace(function("f"), id=taken.memories[0].memory.id)])
+        memory_writer.put_memories(other.connection, [replace(function("f"), id=taken.memories[0].memory.id)])
     with pytest.raises(UsageError, match="indexed here"):
         other.restore(taken)
-    assert chosen(other, Choice()) == []
+    assert filter_memories(other, MemoryFilter()) == []
 
 
 def test_a_planted_secret_does_not_come_in(store: Store, other: Store) -> None:
     """P01: a snapshot passes the door, whatever its hashes say."""
     memory = store.project.remember("x", now=1.0).memory
     planted = replace(memory, text=f"key = '{SECRET}'", title=SECRET)
-    fitting = door.with_status(planted, Status.ACTIVE)
+    fitting = memory_writer.with_status(planted, MemoryStatus.ACTIVE)
     taken = store.snapshot()
     restored = other.restore(replace(taken, memories=(replace(taken.memories[0], memory=fitting),)))
     assert restored.redacted == 1  # the title stands in the text

@@ -8,32 +8,35 @@ import pytest
 
 from tests.cpu_time import assert_cheap
 from tests.memory.conftest import function
-from xscore import database
-from xscore.errors import StoreDamaged
-from xscore.hashing import file_id
-from xscore.memory import door
-from xscore.memory.pack_slots import save_slots, slots
-from xscore.memory.store import Store
-from xscore.paths import find_root
-from xscore.records import Edge, Kind, Layer, Memory, Relation, Status
+from xscore.platform import database
+from xscore.platform.errors import StoreDamaged
+from xscore.platform.hashing import file_id
+from xscore.platform.paths import find_root
+from xscore.records import Edge, Kind, Layer, Memory, MemoryStatus, Relation
+from xscore.store import memory_writer
+from xscore.store.store import Store, load_pack_slots, save_pack_slots
 
 
 def put(store: Store, *memories: Memory, thread: str = "") -> None:
     """Write memories in one transaction."""
     with database.transaction(store.connection):
-        door.put(store.connection, memories, thread=thread)
+        memory_writer.put_memories(store.connection, memories, thread=thread)
 
 
 def test_the_pool_is_every_live_memory_of_every_layer(store: Store) -> None:
     """X03: all layers and kinds, active and stale, take part; superseded and archived do not."""
     live = [function(f"m{i}", layer=layer, status=status) for i, layer in enumerate(Layer) for status in _LIVE]
-    dead = [function(f"d{i}", status=status) for i, status in enumerate((Status.SUPERSEDED, Status.ARCHIVED))]
-    put(store, *(m for m in live if m.status is Status.ACTIVE and m.layer is not Layer.USER), *dead)
+    dead = [
+        function(f"d{i}", status=status) for i, status in enumerate((MemoryStatus.SUPERSEDED, MemoryStatus.ARCHIVED))
+    ]
+    put(store, *(m for m in live if m.status is MemoryStatus.ACTIVE and m.layer is not Layer.USER), *dead)
     own = store.user_connection(make=True)
     assert own is not None
     with database.transaction(own):
-        door.put(own, [memory for memory in live if memory.layer is Layer.USER and memory.status is Status.ACTIVE])
-    put(store, function("stale", status=Status.STALE))
+        memory_writer.put_memories(
+            own, [memory for memory in live if memory.layer is Layer.USER and memory.status is MemoryStatus.ACTIVE]
+        )
+    put(store, function("stale", status=MemoryStatus.STALE))
     assert {candidate.entity for candidate in store.pool()} == {f"m{i}" for i in range(6)} | {"stale"}
 
 
@@ -121,11 +124,11 @@ def test_edges_and_degrees(store: Store) -> None:
 
 def test_slots_are_kept_by_profile(store: Store) -> None:
     """Which pack a memory is judged in is remembered; a memory that left is forgotten; profiles do not mix."""
-    save_slots(store.connection, "p1", {"m_a": ("k1", 0), "m_b": ("k1", 1)})
-    save_slots(store.connection, "p2", {"m_a": ("k9", 5)})
-    save_slots(store.connection, "p1", {"m_b": ("k1", 1), "m_c": ("k2", 0)})
-    assert slots(store.connection, "p1") == {"m_b": ("k1", 1), "m_c": ("k2", 0)}
-    assert slots(store.connection, "p2") == {"m_a": ("k9", 5)}
+    save_pack_slots(store.connection, "p1", {"m_a": ("k1", 0), "m_b": ("k1", 1)})
+    save_pack_slots(store.connection, "p2", {"m_a": ("k9", 5)})
+    save_pack_slots(store.connection, "p1", {"m_b": ("k1", 1), "m_c": ("k2", 0)})
+    assert load_pack_slots(store.connection, "p1") == {"m_b": ("k1", 1), "m_c": ("k2", 0)}
+    assert load_pack_slots(store.connection, "p2") == {"m_a": ("k9", 5)}
 
 
 def test_the_secret_belongs_to_user_and_store(store: Store, tmp_path: Path, user_dir: Path) -> None:
@@ -191,7 +194,7 @@ def test_an_edge_no_edge_can_be_is_damage(store: Store) -> None:
 def test_ten_thousand_candidates_are_cheap(store: Store) -> None:
     """The pool of 10,000 memories costs no more than three plain loops of a million additions in this very run."""
     with database.transaction(store.connection):
-        door.put(
+        memory_writer.put_memories(
             store.connection, [function(f"f{i}", path=f"p/{i // 10}.py", start_line=i % 10) for i in range(10_000)]
         )
     assert_cheap(store.pool, loops=3)
@@ -204,4 +207,4 @@ def test_facts_leave_other_writers_attributes_alone(store: Store) -> None:
     assert store.find("a.py::f")[0].facts.complexity == 3
 
 
-_LIVE = (Status.ACTIVE,)
+_LIVE = (MemoryStatus.ACTIVE,)

@@ -9,9 +9,10 @@ import keyring.backend
 import pytest
 
 from tests.memory.sealed import opened, sealed
-from xscore import sealing
-from xscore.errors import StoreDamaged, StoreError, StoreUntrusted
-from xscore.memory import encryption, store_key, trust
+from xscore.extensions.privacy import encryption
+from xscore.platform import sqlite_drivers
+from xscore.platform.errors import StoreDamaged, StoreError, StoreUntrusted
+from xscore.store import encryption_key, opening
 
 
 class InMemory(keyring.backend.KeyringBackend):
@@ -56,8 +57,8 @@ def refused(root: Path, user_dir: Path, match: str) -> StoreError:
     before = path.read_bytes()
     for attempt in (
         lambda: opened(root, user_dir),
-        lambda: trust.rebuild(path.parent, user_data_dir=user_dir),
-        lambda: encryption.decrypt(path, user_data_dir=user_dir),
+        lambda: opening.rebuild_store(path.parent, user_data_dir=user_dir),
+        lambda: encryption.decrypt_store(path, user_data_dir=user_dir),
     ):
         with pytest.raises(StoreError, match=match) as raised:
             attempt()
@@ -74,7 +75,7 @@ def test_the_keyring_keeps_the_key_where_there_is_one(tmp_path: Path, user_dir: 
     path = sealed(tmp_path / "r", user_dir)
     ((service, account), key), *others = ring.kept.items()
     assert (service, others) == ("xscore", [])
-    assert account == sealing.note_of(path) == sealing.key_id(bytes.fromhex(key))
+    assert account == sqlite_drivers.read_note(path) == sqlite_drivers.key_id(bytes.fromhex(key))
     assert not [file for file in tmp_path.rglob("*") if file.is_file() and key.encode() in file.read_bytes()]
     sealed(tmp_path / "s", user_dir)
     assert len(ring.kept) == 1
@@ -93,7 +94,7 @@ def test_a_machine_without_a_keyring_keeps_it_in_a_file_of_ones_own(
     file = user_dir / "store.key"
     assert file.stat().st_mode & 0o777 == 0o600
     assert len(bytes.fromhex(file.read_text())) == 32
-    assert store_key.place(user_dir) == str(file)
+    assert encryption_key.key_location(user_dir) == str(file)
 
 
 @pytest.mark.usefixtures("in_a_file")
@@ -113,10 +114,10 @@ def test_a_wrong_key_is_said_to_be_wrong(tmp_path: Path, user_dir: Path) -> None
     """Both keys are named by their ids, and neither is shown."""
     path = sealed(tmp_path / "r", user_dir)
     (user_dir / "store.key").write_text("ab" * 32)
-    said = refused(tmp_path / "r", user_dir, f"encrypted with key {sealing.note_of(path)}, and your key is")
+    said = refused(tmp_path / "r", user_dir, f"encrypted with key {sqlite_drivers.read_note(path)}, and your key is")
     assert "abab" not in said.message + said.hint
     with pytest.raises(StoreError, match="your key is"):
-        encryption.encrypt(path, user_data_dir=user_dir)
+        encryption.encrypt_store(path, user_data_dir=user_dir)
 
 
 @pytest.mark.usefixtures("in_a_file")
@@ -151,7 +152,7 @@ def test_a_planted_note_reads_nothing_and_tells_nothing(tmp_path: Path, user_dir
     path = tmp_path / "r" / ".xscore" / "memory.db"
     with opened(tmp_path / "r", user_dir):
         pass
-    note = sealing.note_path(path)
+    note = sqlite_drivers.note_path(path)
     secret = tmp_path / "secret"
     secret.write_text("a secret of the user")
     match kind:
@@ -176,10 +177,10 @@ def test_a_planted_note_does_not_stop_a_clone_from_being_set_aside(tmp_path: Pat
     """What was not made here goes aside with its note, and the new store is as anyone's."""
     path = sealed(tmp_path / "r", user_dir)
     other = tmp_path / "other user"
-    rebuilt = trust.rebuild(path.parent, user_data_dir=other)
+    rebuilt = opening.rebuild_store(path.parent, user_data_dir=other)
     assert rebuilt.aside is not None
-    assert sealing.note_path(rebuilt.aside / "memory.db").is_file()
-    assert sealing.note_of(path) is None
+    assert sqlite_drivers.note_path(rebuilt.aside / "memory.db").is_file()
+    assert sqlite_drivers.read_note(path) is None
     opened(tmp_path / "r", other).close()
 
 
@@ -187,10 +188,10 @@ def test_a_planted_note_does_not_stop_a_clone_from_being_set_aside(tmp_path: Pat
 def test_a_lost_note_is_written_again(tmp_path: Path, user_dir: Path) -> None:
     """Without its note the store is said to be encrypted, not damaged; `encrypt` brings the note back."""
     path = sealed(tmp_path / "r", user_dir)
-    sealing.note_path(path).unlink()
+    sqlite_drivers.note_path(path).unlink()
     with pytest.raises(StoreError, match="seems to be encrypted") as raised:
         opened(tmp_path / "r", user_dir)
     assert not isinstance(raised.value, StoreDamaged)
     assert "`xscore encrypt`" in raised.value.hint
-    encryption.note_again(path, user_data_dir=user_dir)
+    encryption.restore_note(path, user_data_dir=user_dir)
     opened(tmp_path / "r", user_dir).close()

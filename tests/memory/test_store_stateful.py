@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.memory.conftest import function
-from xscore import database
 from xscore.cache.judgments import Judgments
-from xscore.cache.prune import prune
-from xscore.memory import door
-from xscore.memory.store import Store
-from xscore.paths import find_root
-from xscore.records import JudgeIdentity, Judgment, Memory, Status
+from xscore.cache.prune import prune_judgments
+from xscore.platform import database
+from xscore.platform.paths import find_root
+from xscore.records import JudgeIdentity, Judgment, Memory, MemoryStatus
+from xscore.store import memory_writer
+from xscore.store.store import Store
 
 JUDGE = JudgeIdentity("scripted", "-", "m", "", "judge-2", "memory_first", True)
 NAMES = st.sampled_from(["a", "b", "c", "d"])
@@ -47,7 +47,7 @@ class StoreMachine(RuleBasedStateMachine):
         """Write or edit a memory."""
         memory = function(name, text=text, card=card, ordinal=ordinal)
         with database.transaction(self.store.connection):
-            door.put(self.store.connection, [memory])
+            memory_writer.put_memories(self.store.connection, [memory])
         self.memories[memory.id] = memory
 
     @rule(name=NAMES)
@@ -55,9 +55,9 @@ class StoreMachine(RuleBasedStateMachine):
         """Mark a memory as stale."""
         known = self.memories.get(function(name).id)
         if known is not None:
-            stale = door.with_status(known, Status.STALE)
+            stale = memory_writer.with_status(known, MemoryStatus.STALE)
             with database.transaction(self.store.connection):
-                door.put(self.store.connection, [stale])
+                memory_writer.put_memories(self.store.connection, [stale])
             self.memories[stale.id] = stale
 
     @rule(name=NAMES)
@@ -79,7 +79,7 @@ class StoreMachine(RuleBasedStateMachine):
     def sweep(self) -> None:
         """Prune what no memory shows any more."""
         shown = {digest for memory in self.memories.values() for digest in (memory.content_hash, memory.text_hash)}
-        prune(self.store.connection)
+        prune_judgments(self.store.connection)
         self.judged = {key: score for key, score in self.judged.items() if key[1] in shown}
 
     @rule()

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cpu_time import assert_cheap
-from xscore.memory.likeness.terms import (
-    ENTRY,
+from xscore.store.term_vectors import (
     FILE,
     FOLDER,
     NAME,
     OWNER,
+    TERM_ENTRY,
     WHOLE_NAME,
     query_terms,
-    split,
+    split_word,
     stem,
     term_vector,
 )
@@ -23,18 +23,18 @@ from xscore.memory.likeness.terms import (
 
 def entries(vector: bytes) -> dict[int, tuple[int, int]]:
     """Read a vector back: hash -> (frequency, fields)."""
-    return {term: (frequency, fields) for term, frequency, fields in ENTRY.iter_unpack(vector)}
+    return {term: (frequency, fields) for term, frequency, fields in TERM_ENTRY.iter_unpack(vector)}
 
 
 def hash_of(word: str) -> int:
     """Return the hash of a word that is one term."""
-    return split(word)[0][1]
+    return split_word(word)[0][1]
 
 
 def test_identifiers_are_split_and_kept_whole() -> None:
     """An identifier gives its parts and itself, however it is written (H07)."""
-    assert [word for word, _ in split("parseHTTPResponse")] == ["parse", "http", "response", "parsehttpresponse"]
-    assert split("parse_args")[-1][1] == split("parseArgs")[-1][1] == split("_parse_arg")[-1][1]
+    assert [word for word, _ in split_word("parseHTTPResponse")] == ["parse", "http", "response", "parsehttpresponse"]
+    assert split_word("parse_args")[-1][1] == split_word("parseArgs")[-1][1] == split_word("_parse_arg")[-1][1]
 
 
 def test_inflected_words_are_one_term() -> None:
@@ -63,7 +63,7 @@ def test_function_words_are_no_terms() -> None:
 def test_neighbours_are_joined_as_weaker_terms() -> None:
     """`error handler` in a task finds `errorHandler` and `error_handler` in code."""
     joined = [term for term in query_terms("the error handlers") if term.joined]
-    assert [term.hash for term in joined] == [split("errorHandler")[-1][1]]
+    assert [term.hash for term in joined] == [split_word("errorHandler")[-1][1]]
     assert joined[0].word == "error handlers"
 
 
@@ -92,8 +92,8 @@ def test_headings_are_entities() -> None:
 def test_any_text_has_a_vector(text: str, path: str, entity: str) -> None:
     """No text, path or name is refused, and each hash stands once."""
     vector = term_vector(text, path=path, entity=entity, title=text[:20], signature=text[:30])
-    assert len(vector) % ENTRY.size == 0
-    assert len(entries(vector)) == len(vector) // ENTRY.size
+    assert len(vector) % TERM_ENTRY.size == 0
+    assert len(entries(vector)) == len(vector) // TERM_ENTRY.size
     query_terms(text)
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from xscore import database
-from xscore.errors import StoreDamaged, StoreError, StoreUntrusted
-from xscore.memory import trust, user_secret
-from xscore.memory.store import Store
-from xscore.paths import find_root
+from xscore.platform import database
+from xscore.platform.errors import StoreDamaged, StoreError, StoreUntrusted
+from xscore.platform.paths import find_root
+from xscore.store import opening, user_secret
+from xscore.store.store import Store
 
 
 def open_at(folder: Path, user: Path, *, trust_it: bool = False) -> str:
@@ -60,7 +60,7 @@ def test_what_is_no_store_at_all_is_refused(tmp_path: Path, user_dir: Path, name
     with pytest.raises(StoreUntrusted, match="is not what a store has there"):
         open_at(tmp_path / "planted", user_dir)
     with pytest.raises(StoreUntrusted, match="is not what a store has there"):
-        trust.accept(tmp_path / "planted" / ".xscore", user_data_dir=user_dir)
+        opening.accept_store(tmp_path / "planted" / ".xscore", user_data_dir=user_dir)
 
 
 def test_a_refused_store_is_not_touched(tmp_path: Path, user_dir: Path) -> None:
@@ -80,7 +80,7 @@ def test_trust_accepts_for_good_the_setting_for_once(tmp_path: Path, user_dir: P
     assert open_at(tmp_path / "planted", user_dir, trust_it=True) == identity
     with pytest.raises(StoreUntrusted):
         open_at(tmp_path / "planted", user_dir)
-    trust.accept(tmp_path / "planted" / ".xscore", user_data_dir=user_dir)
+    opening.accept_store(tmp_path / "planted" / ".xscore", user_data_dir=user_dir)
     assert open_at(tmp_path / "planted", user_dir) == identity
 
 
@@ -88,12 +88,12 @@ def test_setting_aside_makes_room_for_a_new_store(tmp_path: Path, user_dir: Path
     """The rebuild way keeps the old files in a numbered folder and starts a store of one's own."""
     old = open_at(tmp_path / "planted", tmp_path / "other_user")
     store_dir = tmp_path / "planted" / ".xscore"
-    aside = trust.set_aside(store_dir)
+    aside = opening.set_store_aside(store_dir)
     assert aside == store_dir / "aside-1"
-    assert database.peek(aside / "memory.db", "store_id") == old
+    assert database.read_meta_value(aside / "memory.db", "store_id") == old
     assert open_at(tmp_path / "planted", user_dir) != old
-    assert trust.set_aside(store_dir) == store_dir / "aside-2"
-    assert trust.set_aside(store_dir) is None
+    assert opening.set_store_aside(store_dir) == store_dir / "aside-2"
+    assert opening.set_store_aside(store_dir) is None
 
 
 @pytest.mark.parametrize("name", ["", "memory.db", "memory.db-wal", "memory.db-shm", "memory.db-journal"])
@@ -153,12 +153,12 @@ def test_a_secret_file_that_makes_no_sense_says_so(user_dir: Path) -> None:
         (user_dir / "trust.json").write_text(content)
         (user_dir / "trust.json").chmod(0o600)
         with pytest.raises(StoreError, match="cannot be understood"):
-            user_secret.load(user_dir)
+            user_secret.load_user_secret(user_dir)
 
 
 def test_the_secret_is_not_printed(user_dir: Path) -> None:
     """The secret stays out of representations, and so out of logs."""
-    known = user_secret.load(user_dir)
+    known = user_secret.load_user_secret(user_dir)
     assert known.secret.hex() not in repr(known)
     assert str(known.secret) not in repr(known)
     assert json.loads((user_dir / "trust.json").read_text())["secret"] == known.secret.hex()
@@ -167,7 +167,7 @@ def test_the_secret_is_not_printed(user_dir: Path) -> None:
 def test_processes_may_make_secret_and_stores_at_once(tmp_path: Path, user_dir: Path) -> None:
     """Two processes at a new store, and many at new stores, all succeed with one secret and lose no mark."""
     code = (
-        "import sys, pathlib; from xscore.memory.store import Store; from xscore.paths import find_root\n"
+        "import sys, pathlib; from xscore.store.store import Store; from xscore.platform.paths import find_root\n"
         "with Store.open(find_root(pathlib.Path(sys.argv[1])), user_data_dir=pathlib.Path(sys.argv[2])) as s:"
         " print(s.store_id)"
     )
@@ -190,4 +190,4 @@ def test_a_store_without_an_id_cannot_be_accepted(tmp_path: Path, user_dir: Path
     """`xscore trust` on a database that has lost its id is damage."""
     database.connect(tmp_path / ".xscore" / "memory.db").close()
     with pytest.raises(StoreDamaged, match="no store id"):
-        trust.accept(tmp_path / ".xscore", user_data_dir=user_dir)
+        opening.accept_store(tmp_path / ".xscore", user_data_dir=user_dir)

@@ -4,19 +4,18 @@ import pytest
 
 from tests.cost_reports.ledger_rows import add_figures
 from tests.memory.test_turns import play
-from xscore import money
-from xscore.cost_reports.ledger_sums import called
-from xscore.cost_reports.turn_calls import calls_of
-from xscore.errors import NothingMatched, StoreDamaged, UsageError
-from xscore.memory import turns
-from xscore.memory.call_figures import moment_of, seconds_of
-from xscore.memory.store import Store
-from xscore.memory.turn_list import Wanted, named, one
-from xscore.memory.turn_list import listed as looked_up
-from xscore.processes import life
+from xscore.cost_reports.ledger_sums import read_call_sums
+from xscore.costs.ledger import calls_of_turn
+from xscore.platform import money
+from xscore.platform.errors import NothingMatched, StoreDamaged, UsageError
+from xscore.platform.processes import process_identity
 from xscore.records import Turn
-from xscore.records.cost_report import Asked
-from xscore.records.turn_list import AnswerIs, ListedTurn
+from xscore.records.cost_report import ReportQuery
+from xscore.records.receipt import AnswerState, ListedTurn
+from xscore.store import turns
+from xscore.store.store import Store
+from xscore.store.turn_history import TurnFilter, find_turn_id, load_listed_turn, parse_seconds, parse_timestamp
+from xscore.store.turn_history import list_turns as looked_up
 
 INSERT = (
     "INSERT INTO call (id, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates,"
@@ -25,7 +24,7 @@ INSERT = (
 )
 
 
-def listed(store: Store, wanted: Wanted, *, now: float) -> list[ListedTurn]:
+def listed(store: Store, wanted: TurnFilter, *, now: float) -> list[ListedTurn]:
     """The turns of a list of which nothing is left out."""
     found = looked_up(store.connection, wanted, now=now)
     assert (found.damaged_turns, found.damaged_calls) == (0, 0)
@@ -35,10 +34,10 @@ def listed(store: Store, wanted: Wanted, *, now: float) -> list[ListedTurn]:
 def test_a_running_turn_is_told_from_one_whose_process_is_gone(store: Store) -> None:
     """By the process that began it; one that ended forgets its process."""
     here, gone = Turn(task="here", thread="s_1"), Turn(task="gone", thread="s_1")
-    turns.begin_turn(store.connection, here, turn_key="a", judge="j", now=2.0, life=life())
+    turns.begin_turn(store.connection, here, turn_key="a", judge="j", now=2.0, life=process_identity())
     turns.begin_turn(store.connection, gone, turn_key="b", judge="j", now=1.0, life="999999999 1 b nowhere")
     play(store, "done", now=0.0)
-    found = listed(store, Wanted(), now=50_000.0)
+    found = listed(store, TurnFilter(), now=50_000.0)
     assert [(turn.task, turn.state) for turn in found] == [
         ("here", "running"),
         ("gone", "unfinished"),
@@ -57,13 +56,13 @@ def test_dollars_are_the_sum_of_all_calls_or_unpriced(store: Store) -> None:
     ]
     rows += [("3", unpriced, "judge", 1.0, "ok", None, 0), ("4", unpriced, "judge", 2.0, "ok", 5, 0)]
     store.connection.executemany(INSERT, rows)
-    second, first = listed(store, Wanted(), now=3.0)
+    second, first = listed(store, TurnFilter(), now=3.0)
     assert f"{first.spent.cost_usd}" == "1.000000000001"
     assert (first.spent.calls, first.spent.attempts, first.spent.estimated) == (1, 2, True)
     assert (first.spent.usage.input_tokens, first.spent.usage.cached_input_tokens) == (20, 8)
     assert second.spent.cost_usd is None and not second.spent.estimated
-    assert [call.stage for call in calls_of(store.connection, priced)] == ["judge", "primary"]
-    assert one(store.connection, priced, now=3.0) == first
+    assert [call.stage for call in calls_of_turn(store.connection, priced)] == ["judge", "primary"]
+    assert load_listed_turn(store.connection, priced, now=3.0) == first
 
 
 def test_more_turns_than_are_added_up_at_once_are_all_listed(store: Store) -> None:
@@ -73,7 +72,7 @@ def test_more_turns_than_are_added_up_at_once_are_all_listed(store: Store) -> No
         [(f"t_{number:016x}", str(number), float(number)) for number in range(1_203)],
     )
     store.connection.execute(INSERT, ("1", f"t_{7:016x}", "judge", 1.0, "ok", 1, 0))
-    found = listed(store, Wanted(limit=None), now=2_000.0)
+    found = listed(store, TurnFilter(limit=None), now=2_000.0)
     assert [turn.at for turn in found] == [float(number) for number in reversed(range(1_203))]
     assert [turn.id for turn in found if turn.spent.attempts] == [f"t_{7:016x}"]
 
@@ -83,7 +82,7 @@ def test_the_newest_are_found_by_an_index(store: Store) -> None:
     sent: list[str] = []
     play(store, "one")
     store.connection.set_trace_callback(sent.append)
-    listed(store, Wanted(), now=1.0)
+    listed(store, TurnFilter(), now=1.0)
     store.connection.set_trace_callback(None)
     steps = [row[3] for sql in sent for row in store.connection.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall()]
     assert any("turn USING INDEX turn_by_time" in step for step in steps)
@@ -93,16 +92,16 @@ def test_the_newest_are_found_by_an_index(store: Store) -> None:
 def test_a_turn_is_named_by_the_beginning_of_its_id(store: Store) -> None:
     """Or wholly, or as the latest; what fits none or several is refused."""
     with pytest.raises(NothingMatched, match="no turn yet"):
-        named(store.connection, "latest")
+        find_turn_id(store.connection, "latest")
     first, second = play(store, "one", now=1.0), play(store, "two", now=2.0)
-    assert named(store.connection, first) == first
-    assert named(store.connection, second[:14]) == second
-    assert named(store.connection, "latest") == second
+    assert find_turn_id(store.connection, first) == first
+    assert find_turn_id(store.connection, second[:14]) == second
+    assert find_turn_id(store.connection, "latest") == second
     for wrong in ("", "t_~", "%"):
         with pytest.raises(NothingMatched, match="there is no turn"):
-            named(store.connection, wrong)
+            find_turn_id(store.connection, wrong)
     with pytest.raises(UsageError, match="several turns"):
-        named(store.connection, "t_")
+        find_turn_id(store.connection, "t_")
 
 
 @pytest.mark.parametrize("body", ["", "{torn", "\x00", "[" * 3_000])
@@ -113,10 +112,10 @@ def test_a_torn_receipt_hides_no_turn(store: Store, body: str) -> None:
     store.connection.execute("UPDATE turn SET answer = ''")
     store.connection.execute("PRAGMA ignore_check_constraints = ON")  # damage asks no rule of the schema
     store.connection.execute("UPDATE receipt SET body = ? WHERE turn_id = ?", (body, torn))
-    found = listed(store, Wanted(), now=3.0)
+    found = listed(store, TurnFilter(), now=3.0)
     assert [turn.task for turn in found] == ["whole", "torn"]
-    assert found[1].answer is AnswerIs.NONE
-    assert one(store.connection, torn, now=3.0) == found[1]
+    assert found[1].answer is AnswerState.NONE
+    assert load_listed_turn(store.connection, torn, now=3.0) == found[1]
 
 
 @pytest.mark.parametrize(
@@ -141,18 +140,18 @@ def test_a_damaged_turn_hides_no_other(store: Store, damage: str) -> None:
     store.connection.execute("DELETE FROM turn_figures")
     add_figures(store.connection, torn)
     store.connection.execute(f"{damage} WHERE {'turn_id' if 'figures' in damage else 'id'} = ?", (torn,))
-    found = looked_up(store.connection, Wanted(), now=3.0)
+    found = looked_up(store.connection, TurnFilter(), now=3.0)
     assert [turn.id for turn in found.turns] == [whole]
     assert (found.damaged_turns, found.damaged_calls) == (1, 0)
     with pytest.raises(StoreDamaged, match="a turn makes no sense"):
-        one(store.connection, torn, now=3.0)
+        load_listed_turn(store.connection, torn, now=3.0)
 
 
 def test_a_moment_that_is_none_belongs_to_no_stretch(store: Store) -> None:
     """Asked for a stretch, a turn of no moment is neither listed nor counted: nobody knows that it lies there."""
     play(store, "torn", now=1.0)
     store.connection.execute("UPDATE turn SET started_at = 'soon'")
-    assert listed(store, Wanted(since=0.5), now=3.0) == []
+    assert listed(store, TurnFilter(since=0.5), now=3.0) == []
 
 
 @pytest.mark.parametrize(
@@ -172,26 +171,28 @@ def test_a_damaged_call_is_in_no_sum(store: Store, damage: str) -> None:
     for name in ("1", "2"):
         store.connection.execute(INSERT, (name, turn, "judge", 1.0, "ok", 7, 0))
     store.connection.execute(f"UPDATE call SET {damage} WHERE id = '2'")
-    found = looked_up(store.connection, Wanted(), now=1.0)
-    assert [(turn.spent.attempts, turn.spent.cost_usd) for turn in found.turns] == [(1, money.dollars(7))]
+    found = looked_up(store.connection, TurnFilter(), now=1.0)
+    assert [(turn.spent.attempts, turn.spent.cost_usd) for turn in found.turns] == [
+        (1, money.dollars_of_picodollars(7))
+    ]
     assert (found.damaged_turns, found.damaged_calls) == (0, 1)
-    assert called(store.connection, Asked()).left_out == 1, "a report leaves out the same"
+    assert read_call_sums(store.connection, ReportQuery()).left_out == 1, "a report leaves out the same"
 
 
 def test_bytes_that_are_no_text_hide_no_turn(store: Store) -> None:
     """A task that is not UTF-8 is shown with marks in place of what cannot be read."""
     play(store, "one")
     store.connection.execute("UPDATE turn SET task = CAST(x'66ff' AS TEXT)")
-    assert [turn.task for turn in listed(store, Wanted(), now=1.0)] == ["f\ufffd"]
+    assert [turn.task for turn in listed(store, TurnFilter(), now=1.0)] == ["f\ufffd"]
 
 
 @pytest.mark.parametrize("value", ["soon", None, b"1", -1.0, 1e18, float("inf"), float("nan")])
 def test_what_is_no_moment_is_refused(value: object) -> None:
     """Text, nothing, a time before all times or beyond all calendars; likewise for a duration."""
-    for read in (moment_of, seconds_of):
+    for read in (parse_timestamp, parse_seconds):
         with pytest.raises((TypeError, ValueError), match=r"is no number|lies beyond"):
             read(value)
-    assert (moment_of(1.5), seconds_of(2)) == (1.5, 2.0)
+    assert (parse_timestamp(1.5), parse_seconds(2)) == (1.5, 2.0)
 
 
 @pytest.mark.parametrize("damage", ["duration_s = 9e999", "started_at = 'soon'", "candidates = -1", "stage = 'merry'"])
@@ -201,4 +202,4 @@ def test_a_call_that_makes_no_sense_is_damage(store: Store, damage: str) -> None
     store.connection.execute(INSERT, ("1", turn, "judge", 1.0, "ok", 7, 0))
     store.connection.execute(f"UPDATE call SET {damage}")
     with pytest.raises(StoreDamaged, match="a call makes no sense"):
-        calls_of(store.connection, turn)
+        calls_of_turn(store.connection, turn)

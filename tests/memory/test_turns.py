@@ -5,17 +5,18 @@ from dataclasses import replace
 import pytest
 
 from tests.memory.conftest import function
-from xscore import database
-from xscore.errors import StoreDamaged
-from xscore.memory import door, erasure, turns
-from xscore.memory.events import EventName, events
-from xscore.memory.store import Store
-from xscore.memory.turns import TurnState, Verdict
-from xscore.memory.working_session import take_up
+from xscore.extensions.privacy import erasure
+from xscore.platform import database
+from xscore.platform.errors import StoreDamaged
 from xscore.records import Kind, Scope, Turn
+from xscore.store import memory_writer, turns
+from xscore.store.events import EventName, list_events
+from xscore.store.store import Store
+from xscore.store.turns import SelectionOutcome, TurnState
+from xscore.store.working_session import resume_session
 
 SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"
-NOTHING = Verdict((), {})
+NOTHING = SelectionOutcome((), {})
 
 
 def play(store: Store, task: str, *, answer: str | None = "done", thread: str = "s_1", now: float = 100.0) -> str:
@@ -32,7 +33,7 @@ def test_a_thread_is_one_root_on_one_branch(store: Store) -> None:
     """H02: the session's thread follows the branch and comes back with it."""
     threads = []
     for now, branch in enumerate("aba"):
-        threads.append(take_up(store.connection, branch=branch, now=float(now)).thread)
+        threads.append(resume_session(store.connection, branch=branch, now=float(now)).thread)
         play(store, f"on {branch}", thread=threads[-1], now=float(now))
     main, other, again = threads
     assert main == again != other
@@ -42,7 +43,7 @@ def test_a_thread_is_one_root_on_one_branch(store: Store) -> None:
 
 def test_a_turn_is_remembered_with_what_it_needs_to_go_on(store: Store) -> None:
     """A turn comes back by id, or as the latest, with its moment, keys, state and receipt; not with file and diff."""
-    take_up(store.connection, branch="main", now=0.0)
+    resume_session(store.connection, branch="main", now=0.0)
     asked = Turn(
         task="fix it",
         errors="Boom",
@@ -82,7 +83,7 @@ def test_a_running_turn_outlives_the_erasure_of_its_exchange(store: Store) -> No
     (exchange,) = turns.exchanges(store.connection, "s_1")
     asked = Turn(task="fix the heron", thread="s_1", file="a.py")
     running = turns.begin_turn(store.connection, asked, turn_key="key of fix the heron", judge="j", now=200.0)
-    erasure.erase(store, [exchange.id], now=201.0)
+    erasure.erase_memories(store, [exchange.id], now=201.0)
     turns.finish_turn(
         store.connection, running, state=TurnState.DONE, receipt="{}", answer="anew", verdict=NOTHING, now=202.0
     )
@@ -116,7 +117,7 @@ def test_a_store_that_does_not_tell_its_latest_turn_goes_by_the_clock(store: Sto
     play(store, "first", now=10.0)
     second = play(store, "second", now=20.0)
     store.connection.execute("DELETE FROM meta WHERE key = 'latest_turn'")
-    assert turns.latest(store.connection) == second
+    assert turns.latest_turn_id(store.connection) == second
 
 
 def test_repeating_a_turn_adds_no_memory(store: Store) -> None:
@@ -127,7 +128,7 @@ def test_repeating_a_turn_adds_no_memory(store: Store) -> None:
     pool = store.pool(thread="s_2")
     texts = store.texts(pool)
     assert sorted(texts.values()) == ["Task: a task\n\nAnswer: second", "Task: another\n\nAnswer: done"]
-    assert [str(event.name) for event in events(store.connection) if event.subject.startswith("m_")] == [
+    assert [str(event.name) for event in list_events(store.connection) if event.subject.startswith("m_")] == [
         "memory.stored",
         "memory.updated",
         "memory.stored",
@@ -153,22 +154,22 @@ def test_what_was_used_is_counted_and_told(store: Store) -> None:
     """A07, A10: kept memories gain a use; retrieval and decision are recorded with numbers and reasons."""
     memory = function()
     with database.transaction(store.connection):
-        door.put(store.connection, [memory])
+        memory_writer.put_memories(store.connection, [memory])
     identifier = turns.begin_turn(store.connection, Turn(task="t"), turn_key="k", judge="j", now=1.0)
-    verdict = Verdict((memory.id,), {"below_threshold": 8, "beyond_k": 1, "over_quota": 0})
+    verdict = SelectionOutcome((memory.id,), {"below_threshold": 8, "beyond_k": 1, "over_quota": 0})
     turns.finish_turn(
         store.connection, identifier, state=TurnState.DONE, receipt="{}", answer=None, verdict=verdict, now=2.0
     )
     (used,) = store.find(memory.id)
     assert (used.accessed_at, used.access_count) == (2.0, 1)
-    told = {event.name: event.payload for event in events(store.connection, subject=identifier)}
+    told = {event.name: event.payload for event in list_events(store.connection, subject=identifier)}
     assert told[EventName.RETRIEVED] == {"memories": [memory.id]}
     assert told[EventName.DECISION]["words"] == "1 accepted, 9 rejected (8 below_threshold, 1 beyond_k)"
 
 
 def test_nothing_of_a_turn_is_stored_with_its_secrets(store: Store) -> None:
     """P01: task, errors and answer are redacted in turn, session state and exchange."""
-    take_up(store.connection, branch="main", now=0.0)
+    resume_session(store.connection, branch="main", now=0.0)
     turn = Turn(task=f"why does {SECRET} fail", errors=f"bad key {SECRET}")
     identifier = turns.begin_turn(store.connection, turn, turn_key="k", judge="j", now=1.0)
     turns.finish_turn(
@@ -188,7 +189,7 @@ def test_nothing_of_a_turn_is_stored_with_its_secrets(store: Store) -> None:
 def test_no_name_that_holds_a_secret_is_stored(store: Store) -> None:
     """A branch, file, recent file or path pattern with a secret in its very name is kept without it, or not at all."""
     name = f"src/{SECRET}.py"
-    thread = take_up(store.connection, branch=f"fix/{SECRET}", now=0.0).thread
+    thread = resume_session(store.connection, branch=f"fix/{SECRET}", now=0.0).thread
     scope = Scope(paths=(f"{SECRET}/*",))
     turn = Turn(task="x", file=name, line=3, recent=(name, "a.py"), scope=scope, thread=thread)
     identifier = turns.begin_turn(store.connection, turn, turn_key="k", judge="j", now=1.0)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.memory.conftest import function
-from xscore import database
-from xscore.memory import door
-from xscore.memory.likeness.terms import EMBEDDER, term_vector
-from xscore.memory.likeness.vectors import Vectors, embed_missing, folded, gather, unit
-from xscore.memory.store import Store
+from xscore.extensions.vectors.embedders import VectorSet, embed_missing, fold_term_vectors, read_vectors, unit_rows
+from xscore.platform import database
+from xscore.store import memory_writer
+from xscore.store.store import Store
+from xscore.store.term_vectors import TERM_EMBEDDER, term_vector
 
 FAISS_MISSING = "faiss-cpu (extra `faiss`) is not installed"
 
@@ -32,7 +32,9 @@ class Folding:
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float16]:
         """Return one row a text."""
         self.asked += texts
-        return folded([term_vector(text, path="", entity="") for text in texts], dims=self.dims).astype(np.float16)
+        return fold_term_vectors([term_vector(text, path="", entity="") for text in texts], dims=self.dims).astype(
+            np.float16
+        )
 
     async def aclose(self) -> None:
         """Do nothing."""
@@ -42,7 +44,7 @@ def put(store: Store, **texts: str) -> dict[str, str]:
     """Put functions; give their ids by name."""
     memories = [function(name, text=text) for name, text in texts.items()]
     with database.transaction(store.connection):
-        door.put(store.connection, memories)
+        memory_writer.put_memories(store.connection, memories)
     return {memory.entity: memory.id for memory in memories}
 
 
@@ -70,7 +72,7 @@ async def test_vectors_die_with_their_memory_and_with_its_old_text(store: Store)
     await embed_missing(store.connection, Folding())
     put(store, a="read the socket")
     assert vectors_of(store.connection, "folding") == {ids["b"]}
-    assert vectors_of(store.connection, EMBEDDER) == set(ids.values())
+    assert vectors_of(store.connection, TERM_EMBEDDER) == set(ids.values())
     store.connection.execute("DELETE FROM memory WHERE id = ?", (ids["b"],))
     assert vectors_of(store.connection, "folding") == set()
 
@@ -107,10 +109,10 @@ async def test_a_kill_between_two_batches_keeps_the_first(store: Store) -> None:
 def test_the_nearest_are_those_of_the_exact_cosine(count: int, dims: int, k: int, seed: int) -> None:
     """B17: whatever the dimension, search gives the k best by cosine, best first, equals by id."""
     chance = np.random.default_rng(seed)
-    rows = unit(chance.integers(-2, 3, size=(count, dims)).astype(np.float32))
+    rows = unit_rows(chance.integers(-2, 3, size=(count, dims)).astype(np.float32))
     ids = tuple(f"m{at:03}" for at in range(count))
-    query = unit(chance.integers(-2, 3, size=(1, dims)).astype(np.float32))[0]
-    found = Vectors(ids, rows).nearest(query, k)
+    query = unit_rows(chance.integers(-2, 3, size=(1, dims)).astype(np.float32))[0]
+    found = VectorSet(ids, rows).nearest(query, k)
     scores = dict(zip(ids, (rows @ query).tolist(), strict=True))
     assert np.allclose([score for _, score in found], sorted(scores.values(), reverse=True)[:k], atol=1e-6)
     assert all(abs(scores[identifier] - score) < 1e-6 for identifier, score in found)
@@ -121,8 +123,8 @@ def test_faiss_finds_what_numpy_finds() -> None:
     """L13: the extra's flat index gives the same ten of 5,000, to each of 50 queries."""
     pytest.importorskip("faiss", reason=FAISS_MISSING)
     chance = np.random.default_rng(4)
-    rows = unit(chance.normal(size=(5_000, 96)).astype(np.float32))
-    vectors = Vectors(tuple(f"m{at}" for at in range(len(rows))), rows)
+    rows = unit_rows(chance.normal(size=(5_000, 96)).astype(np.float32))
+    vectors = VectorSet(tuple(f"m{at}" for at in range(len(rows))), rows)
     for query in chance.normal(size=(50, 96)).astype(np.float32):
         by_numpy, by_faiss = vectors.nearest(query, 10), vectors.nearest(query, 10, faiss_rows=1)
         assert [identifier for identifier, _ in by_faiss] == [identifier for identifier, _ in by_numpy]
@@ -132,8 +134,8 @@ def test_faiss_finds_what_numpy_finds() -> None:
 def test_vectors_of_another_dimension_are_left_out() -> None:
     """A model that was exchanged under its name spoils nothing."""
     blobs = [("a", np.ones(4, "<f2").tobytes()), ("b", np.ones(8, "<f2").tobytes())]
-    assert gather(blobs, dims=4).ids == ("a",)
-    assert gather(blobs, dims=3).nearest(np.ones(3, np.float32), 5) == []
+    assert read_vectors(blobs, dims=4).ids == ("a",)
+    assert read_vectors(blobs, dims=3).nearest(np.ones(3, np.float32), 5) == []
 
 
 def test_texts_of_the_same_words_fold_to_the_same_place() -> None:
@@ -144,7 +146,7 @@ def test_texts_of_the_same_words_fold_to_the_same_place() -> None:
         term_vector("draw a blue rectangle", path="", entity=""),
         b"",
     ]
-    rows = folded(blobs)
+    rows = fold_term_vectors(blobs)
     assert np.allclose(np.linalg.norm(rows, axis=1), [1, 1, 1, 0], atol=1e-6)
     assert rows[0] @ rows[1] > 0.9
     assert abs(rows[0] @ rows[2]) < 0.4

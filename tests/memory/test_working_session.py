@@ -10,25 +10,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.memory.test_turns import NOTHING, SECRET, play
-from xscore import database
-from xscore.errors import NothingMatched, UsageError
-from xscore.memory import turns
-from xscore.memory.exchange_text import answer_in, exchange_text
-from xscore.memory.session_digest import entries, exchange_id, rebuild_summary, summary_of
-from xscore.memory.store import Store
-from xscore.memory.turns import TurnState
-from xscore.memory.working_session import (
+from xscore.platform import database
+from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.paths import find_root
+from xscore.records import Turn
+from xscore.store import turns
+from xscore.store.session_summary import (
+    answer_in,
+    exchange_memory_id,
+    exchange_text,
+    save_session_summary,
+    session_entries,
+    summarise_session,
+)
+from xscore.store.store import Store
+from xscore.store.turns import TurnState
+from xscore.store.working_session import (
     IDLE_S,
-    current,
-    make_current,
-    mark_closed,
-    session,
-    sessions,
-    take_up,
+    load_session,
+    load_sessions,
+    mark_session_closed,
+    resume_session,
+    session_of_branch,
+    switch_session,
     ticket_of,
 )
-from xscore.paths import find_root
-from xscore.records import Turn
 
 HERE = f"{os.getpid()} 7 boot place"
 GONE = 2**22 + 17
@@ -37,7 +43,7 @@ GONE = 2**22 + 17
 
 def work(store: Store, branch: str, task: str, *, now: float, life: str = "", fresh: bool = False) -> str:
     """Take the session of a branch up and begin a turn in it; return its thread."""
-    thread = take_up(store.connection, branch=branch, now=now, life=life, fresh=fresh).thread
+    thread = resume_session(store.connection, branch=branch, now=now, life=life, fresh=fresh).thread
     turn = Turn(task=task, thread=thread)
     turns.begin_turn(store.connection, turn, turn_key=f"key of {task}", judge="j", now=now, life=life)
     return thread
@@ -45,10 +51,10 @@ def work(store: Store, branch: str, task: str, *, now: float, life: str = "", fr
 
 def test_a_session_goes_on_and_says_so_only_after_a_break(store: Store) -> None:
     """H03, H28: work a minute ago just goes on; after a quarter of an hour it is taken up again."""
-    begun = take_up(store.connection, branch="main", now=0.0)
+    begun = resume_session(store.connection, branch="main", now=0.0)
     assert (begun.resumed, begun.last_task, begun.last_updated) == (False, "", 0.0)
     play(store, "mend it", thread=begun.thread, now=10.0)
-    soon, later = (take_up(store.connection, branch="main", now=10.0 + after) for after in (60.0, IDLE_S + 1))
+    soon, later = (resume_session(store.connection, branch="main", now=10.0 + after) for after in (60.0, IDLE_S + 1))
     assert (soon.thread, soon.resumed, soon.last_task) == (begun.thread, False, "mend it")
     assert (later.thread, later.resumed, later.last_updated) == (begun.thread, True, 10.0)
 
@@ -68,22 +74,22 @@ def test_work_from_another_terminal_or_boot_is_taken_up_again(store: Store, life
     """H28: what was begun elsewhere is told, what was done in this terminal is not."""
     thread = work(store, "main", "mend it", now=10.0, life=HERE)
     store.connection.execute("UPDATE turn SET state = 'done'")
-    info = take_up(store.connection, branch="main", now=11.0, life=life)
+    info = resume_session(store.connection, branch="main", now=11.0, life=life)
     assert (info.thread, info.resumed) == (thread, resumed)
 
 
 def test_a_turn_whose_process_is_gone_is_taken_up_again(store: Store) -> None:
     """H28: after kill -9 in the same terminal the task is told; while the process lives it is not."""
     work(store, "main", "mend it", now=10.0, life=HERE)
-    assert not take_up(store.connection, branch="main", now=11.0, life=HERE).resumed
+    assert not resume_session(store.connection, branch="main", now=11.0, life=HERE).resumed
     store.connection.execute("UPDATE session SET life = ?", (f"{GONE} 7 boot place",))
-    assert take_up(store.connection, branch="main", now=11.0, life=HERE).resumed
+    assert resume_session(store.connection, branch="main", now=11.0, life=HERE).resumed
 
 
 def test_a_branch_has_its_own_session_and_gets_it_back(store: Store) -> None:
     """H03: another branch is another session; back again, the first is taken up and says what it was about."""
     main, other = work(store, "main", "mend it", now=1.0), work(store, "feat/x", "export", now=2.0)
-    back = take_up(store.connection, branch="main", now=3.0)
+    back = resume_session(store.connection, branch="main", now=3.0)
     assert main == back.thread != other and back.resumed and back.last_task == "mend it"
 
 
@@ -91,13 +97,15 @@ def test_fresh_begins_anew_and_resume_goes_back(store: Store) -> None:
     """H03, H04: a fresh session leaves the old one as it was; `make_current` brings it back, also by its beginning."""
     old = work(store, "main", "mend it", now=1.0)
     new = work(store, "main", "export", now=2.0, fresh=True)
-    assert new != old and take_up(store.connection, branch="main", now=3.0).thread == new
-    make_current(store.connection, old[:9], branch="main", now=0.5)
-    assert take_up(store.connection, branch="main", now=4.0).thread == old, "also under a clock that was set back"
-    assert {one.thread for one in sessions(store.connection)} == {old, new}
+    assert new != old and resume_session(store.connection, branch="main", now=3.0).thread == new
+    switch_session(store.connection, old[:9], branch="main", now=0.5)
+    assert resume_session(store.connection, branch="main", now=4.0).thread == old, (
+        "also under a clock that was set back"
+    )
+    assert {one.thread for one in load_sessions(store.connection)} == {old, new}
     for unknown, error in {"": NothingMatched, "nothing": NothingMatched, "s_": UsageError}.items():
         with pytest.raises(error):
-            make_current(store.connection, unknown, branch="main", now=5.0)
+            switch_session(store.connection, unknown, branch="main", now=5.0)
 
 
 def test_a_closed_session_is_followed_by_another(store: Store) -> None:
@@ -105,25 +113,25 @@ def test_a_closed_session_is_followed_by_another(store: Store) -> None:
     work(store, "main", "oldest", now=1.0)
     closed = work(store, "main", "mend it", now=2.0, fresh=True)
     with database.transaction(store.connection):
-        mark_closed(store.connection, closed, now=3.0)
-    assert current(store.connection, branch="main") is None
-    after = take_up(store.connection, branch="main", now=4.0)
+        mark_session_closed(store.connection, closed, now=3.0)
+    assert session_of_branch(store.connection, branch="main") is None
+    after = resume_session(store.connection, branch="main", now=4.0)
     assert after.last_task == "" and not after.resumed
-    make_current(store.connection, closed, branch="main", now=5.0)
-    again = current(store.connection, branch="main")
+    switch_session(store.connection, closed, branch="main", now=5.0)
+    again = session_of_branch(store.connection, branch="main")
     assert again is not None and (again.thread, again.closed_at) == (closed, None)
 
 
 def test_a_renamed_branch_keeps_its_session(store: Store) -> None:
     """H28: the session goes with the branch; a new branch of the old name gets one of its own."""
     old = work(store, "feat/x", "mend it", now=1.0)
-    moved = take_up(store.connection, branch="feat/ABC-9-y", now=2.0, renamed_from=("feat/x",))
+    moved = resume_session(store.connection, branch="feat/ABC-9-y", now=2.0, renamed_from=("feat/x",))
     assert (moved.thread, moved.last_task) == (old, "mend it")
-    found = session(store.connection, old)
+    found = load_session(store.connection, old)
     assert found is not None and (found.branch, found.ticket) == ("feat/ABC-9-y", "ABC-9")
-    anew = take_up(store.connection, branch="feat/x", now=3.0)
+    anew = resume_session(store.connection, branch="feat/x", now=3.0)
     assert anew.thread != old
-    assert take_up(store.connection, branch="feat/ABC-9-y", now=4.0, renamed_from=("feat/x",)).thread == old
+    assert resume_session(store.connection, branch="feat/ABC-9-y", now=4.0, renamed_from=("feat/x",)).thread == old
 
 
 @pytest.mark.parametrize(
@@ -160,44 +168,44 @@ def test_two_at_once_begin_the_same_session(store: Store, user_dir: Path) -> Non
     for thread in threads:
         thread.join()
     assert len(found) == 1
-    (only,) = sessions(store.connection)
+    (only,) = load_sessions(store.connection)
     assert only.tasks == 4
 
 
 def test_files_stay_noted_until_others_are_named(store: Store) -> None:
     """H02: open files and the last edit outlive a turn that names none."""
-    thread = take_up(store.connection, branch="main", now=0.0).thread
+    thread = resume_session(store.connection, branch="main", now=0.0).thread
     for now, more in ((1.0, {"file": "a.py", "line": 3, "recent": ("b.py",)}), (2.0, {})):
         turn = Turn(task="t", thread=thread, **more)  # type: ignore[arg-type]  # fields by name
         turns.begin_turn(store.connection, turn, turn_key="k", judge="j", now=now)
-    found = session(store.connection, thread)
+    found = load_session(store.connection, thread)
     assert found is not None
     assert (found.file, found.line, found.recent, found.last_updated) == ("a.py", 3, ("b.py",), 2.0)
 
 
 def test_an_erased_exchange_is_not_told_of_any_more(store: Store) -> None:
     """B02, B11: rebuilt without an exchange, the summary does not hold its task, its outcome or what it left to do."""
-    thread = take_up(store.connection, branch="main", now=0.0).thread
+    thread = resume_session(store.connection, branch="main", now=0.0).thread
     play(store, "mend the pump", answer="Mended. \nTODO: oil it", thread=thread, now=1.0)
     play(store, "paint it", answer="Painted.", thread=thread, now=2.0)
-    kept = session(store.connection, thread)
+    kept = load_session(store.connection, thread)
     assert kept is not None and "mend the pump → Mended." in kept.summary and "oil it" in kept.summary
-    store.connection.execute("DELETE FROM memory WHERE id = ?", (exchange_id("key of mend the pump"),))
-    rebuild_summary(store.connection, thread)
-    kept = session(store.connection, thread)
+    store.connection.execute("DELETE FROM memory WHERE id = ?", (exchange_memory_id("key of mend the pump"),))
+    save_session_summary(store.connection, thread)
+    kept = load_session(store.connection, thread)
     assert kept is not None and "paint it" in kept.summary
     assert not any(word in kept.summary for word in ("pump", "Mended", "oil"))
 
 
 def test_a_long_session_is_read_from_its_first_and_latest_tasks(store: Store) -> None:
     """B01, B02: sixty tasks: the first is the goal, the latest are told, the others are counted; repeats count once."""
-    thread = take_up(store.connection, branch="main", now=0.0).thread
+    thread = resume_session(store.connection, branch="main", now=0.0).thread
     for number in range(60):
         play(store, f"task {number}", answer=f"Did {number}.", thread=thread, now=1.0 + number)
     play(store, "task 59", answer="Did it again.", thread=thread, now=100.0)
-    told = entries(store.connection, thread)
+    told = session_entries(store.connection, thread)
     assert [told[0].task, told[-1].task, told[-1].outcome] == ["task 0", "task 59", "Did it again."]
-    summary = summary_of(store.connection, thread)
+    summary = summarise_session(store.connection, thread)
     assert summary.goals == ("task 0",)
     shown = summary.text.count("→")
     assert f"- {60 - shown} earlier tasks" in summary.text
@@ -206,13 +214,13 @@ def test_a_long_session_is_read_from_its_first_and_latest_tasks(store: Store) ->
 def test_no_secret_of_a_task_is_in_the_session(store: Store) -> None:
     """P01: task, branch, summary and what is told on resuming are redacted."""
     thread = work(store, f"fix/{SECRET}", f"rotate {SECRET}", now=1.0)
-    found = turns.latest(store.connection)
+    found = turns.latest_turn_id(store.connection)
     turns.finish_turn(
         store.connection, found, state=TurnState.FAILED, receipt="{}", answer=None, verdict=NOTHING, now=2.0
     )
-    info = take_up(store.connection, branch=f"fix/{SECRET}", now=3_000.0)
+    info = resume_session(store.connection, branch=f"fix/{SECRET}", now=3_000.0)
     assert info.thread == thread and info.resumed and SECRET not in repr(info)
-    assert SECRET not in repr(session(store.connection, thread))
+    assert SECRET not in repr(load_session(store.connection, thread))
 
 
 @settings(max_examples=25)  # each opens a store of its own
@@ -227,29 +235,29 @@ def test_there_is_one_session_to_go_on_with(steps: list[str]) -> None:
                 known.append(work(store, step[-1], f"{step} {now}", now=now, fresh=step.startswith("fresh")))
             elif step == "close" and known:
                 with database.transaction(store.connection):
-                    mark_closed(store.connection, known[-1], now=now)
+                    mark_session_closed(store.connection, known[-1], now=now)
             elif step == "back" and known:
-                make_current(store.connection, known[0], branch="a", now=now)
-                assert take_up(store.connection, branch="a", now=now).thread == known[0]
-        first = take_up(store.connection, branch="a", now=now).thread
-        assert take_up(store.connection, branch="a", now=now).thread == first
-        found = session(store.connection, first)
+                switch_session(store.connection, known[0], branch="a", now=now)
+                assert resume_session(store.connection, branch="a", now=now).thread == known[0]
+        first = resume_session(store.connection, branch="a", now=now).thread
+        assert resume_session(store.connection, branch="a", now=now).thread == first
+        found = load_session(store.connection, first)
         assert found is not None and found.branch == "a" and found.closed_at is None
 
 
 def test_a_whole_name_is_no_beginning_of_another(store: Store) -> None:
     """H03: a session called exactly so is meant, whatever others begin with its name."""
     for thread in ("api", "api-2"):
-        take_up(store.connection, branch="main", thread=thread, now=1.0)
-    assert make_current(store.connection, "api", branch="main", now=2.0).thread == "api"
+        resume_session(store.connection, branch="main", thread=thread, now=1.0)
+    assert switch_session(store.connection, "api", branch="main", now=2.0).thread == "api"
     with pytest.raises(UsageError, match="2 sessions"):
-        make_current(store.connection, "ap", branch="main", now=3.0)
+        switch_session(store.connection, "ap", branch="main", now=3.0)
 
 
 def test_a_task_that_quotes_an_answer_keeps_its_own(store: Store) -> None:
     """B02: words in a task that look like the beginning of an answer are no answer."""
     play(store, "why this?\n\nAnswer: not at all\n- [ ] say why", answer="Because of that.", thread="s_1", now=1.0)
-    assert [told.outcome for told in entries(store.connection, "s_1")] == ["Because of that."]
+    assert [told.outcome for told in session_entries(store.connection, "s_1")] == ["Because of that."]
 
 
 @given(task=st.text(max_size=30), answer=st.text(min_size=1), more=st.text(max_size=5))

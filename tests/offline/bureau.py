@@ -11,22 +11,15 @@ from tests.servers.anthropic_batches import AnthropicBatchServer
 from tests.servers.batching import BatchBook
 from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.scoring import table
-from xscore.offline import job_rows
-from xscore.offline.job_host import host_of
-from xscore.offline.machine import advance
-from xscore.offline.submitting import draw_up, keep
+from xscore.extensions.batch import job_rows
+from xscore.extensions.batch.job_status import batch_host_of_job
+from xscore.extensions.batch.machine import advance_at_vendor
+from xscore.extensions.batch.submitting import draft_job, save_job
 from xscore.pipeline.build import Pipeline
 from xscore.records import Scope
-from xscore.records.offline import BatchLimits, Question, Questions, Standing
-from xscore.settings import (
-    AnthropicSettings,
-    BudgetSettings,
-    JudgeSettings,
-    OpenAISettings,
-    PrimarySettings,
-    Settings,
-)
-from xscore.settings.offline import BatchSettings
+from xscore.records.batch import BatchLimits, JobStatus, Question, QuestionList
+from xscore.settings import AnthropicSettings, BudgetSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings
+from xscore.settings.model import BatchSettings
 
 SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80, "shop/cart.py::Cart.add": 75}
 VENDORS = ("openai", "anthropic")
@@ -34,9 +27,9 @@ WIDE = BatchLimits(requests=50_000, bytes=200_000_000)
 Server = OpenAIBatchServer | AnthropicBatchServer
 
 
-def questions(count: int, *, said: str = "") -> Questions:
+def questions(count: int, *, said: str = "") -> QuestionList:
     """So many questions, each of its own."""
-    return Questions(
+    return QuestionList(
         tuple(Question(id=f"q{at}", task=f"review {at}: is the discount taken once?{said}") for at in range(count)),
         f"digest of {count}{said}",
     )
@@ -70,23 +63,23 @@ class Bureau:
         """Settings that lead to this vendor."""
         return settings_at(self.vendor, self.server.url, judge=self.judge, batch=self.batch, budget=self.budget)
 
-    async def submit(self, root: Path, asked: Questions) -> str:
+    async def submit(self, root: Path, asked: QuestionList) -> str:
         """Plan and commit a job; nothing is sent."""
         async with Pipeline.open(root, self.settings, clock=self.clock) as pipeline:
             await pipeline.index()
-            return keep(pipeline.parts, draw_up(pipeline.parts, asked, scope=Scope(), limits=WIDE))
+            return save_job(pipeline.parts, draft_job(pipeline.parts, asked, scope=Scope(), limits=WIDE))
 
-    async def advance(self, root: Path, job: str, **how: Any) -> Standing:
+    async def advance(self, root: Path, job: str, **how: Any) -> JobStatus:
         """Take the job one pass further, with connections and a store of its own."""
         async with Pipeline.open(root, self.settings, clock=self.clock) as pipeline:
             store = pipeline.store
-            host = host_of(store, self.settings, job_rows.job(store.connection, job))
+            host = batch_host_of_job(store, self.settings, job_rows.read_job(store.connection, job))
             try:
-                return await advance(store, self.settings, host, job, clock=self.clock, **how)
+                return await advance_at_vendor(store, self.settings, host, job, clock=self.clock, **how)
             finally:
                 await host.aclose()
 
-    async def finish(self, root: Path, job: str, *, passes: int = 40, step_s: float = 60.0) -> Standing:
+    async def finish(self, root: Path, job: str, *, passes: int = 40, step_s: float = 60.0) -> JobStatus:
         """Advance until the job has ended, a minute between two passes."""
         for _ in range(passes):
             standing = await self.advance(root, job)

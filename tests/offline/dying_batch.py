@@ -19,13 +19,13 @@ from types import TracebackType
 from typing import IO, Any, Self, TypeVar
 
 from tests.offline.bureau import settings_at
-from xscore.offline import job_rows
-from xscore.offline.job_host import host_of
-from xscore.offline.machine import advance
+from xscore.extensions.batch import job_rows
+from xscore.extensions.batch.job_status import batch_host_of_job
+from xscore.extensions.batch.machine import advance_at_vendor
+from xscore.extensions.batch.vendor import BatchHost
 from xscore.pipeline.build import Pipeline
-from xscore.providers.batch_host import BatchHost
 from xscore.records import Capability, Request
-from xscore.records.offline import BatchResult, BatchSeen
+from xscore.records.batch import BatchResult, VendorBatch
 
 T = TypeVar("T")
 DIED, CAME_THROUGH = 9, 0
@@ -39,8 +39,8 @@ HEAVY = (
     "anthropic.resources.messages",
     "aiohttp",
     "json_repair",
-    "xscore.providers.openai_batches",
-    "xscore.providers.anthropic_batches",
+    "xscore.extensions.batch.openai_batches",
+    "xscore.extensions.batch.anthropic_batches",
 )
 """What a life would import: a second or two each time."""
 
@@ -98,11 +98,11 @@ class Mortal:
         """Upload, and count."""
         return await self._counted(lambda: self._host.upload(lines, mark=mark))
 
-    async def create(self, lines: IO[bytes], *, mark: str, file_id: str, requests: int) -> BatchSeen:
+    async def create(self, lines: IO[bytes], *, mark: str, file_id: str, requests: int) -> VendorBatch:
         """Create, and count."""
         return await self._counted(lambda: self._host.create(lines, mark=mark, file_id=file_id, requests=requests))
 
-    async def find(self, *, mark: str, since: float, requests: int) -> Sequence[BatchSeen]:
+    async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
         """Find, and count."""
         return await self._counted(lambda: self._host.find(mark=mark, since=since, requests=requests))
 
@@ -110,15 +110,15 @@ class Mortal:
         """Find a file, and count."""
         return await self._counted(lambda: self._host.find_file(mark=mark, since=since))
 
-    async def look(self, vendor_id: str) -> BatchSeen:
+    async def look(self, vendor_id: str) -> VendorBatch:
         """Look, and count."""
         return await self._counted(lambda: self._host.look(vendor_id))
 
-    async def cancel(self, vendor_id: str) -> BatchSeen:
+    async def cancel(self, vendor_id: str) -> VendorBatch:
         """Cancel, and count."""
         return await self._counted(lambda: self._host.cancel(vendor_id))
 
-    async def results(self, seen: BatchSeen, *, model: str) -> AsyncGenerator[BatchResult, None]:
+    async def results(self, seen: VendorBatch, *, model: str) -> AsyncGenerator[BatchResult, None]:
         """Fetch, and count each result as well."""
         self._before.one_more()
         async for result in self._host.results(seen, model=model):
@@ -149,11 +149,13 @@ async def live(life: Life) -> None:
     async with Pipeline.open(life.root, settings, clock=clock) as pipeline:
         store = pipeline.store
         _watch(store.connection, before=dies.get("commit before", 0), after=dies.get("commit after", 0))
-        job = job_rows.job(store.connection, life.job)
-        host = Mortal(host_of(store, settings, job), before=dies.get("call before", 0), after=dies.get("call after", 0))
+        job = job_rows.read_job(store.connection, life.job)
+        host = Mortal(
+            batch_host_of_job(store, settings, job), before=dies.get("call before", 0), after=dies.get("call after", 0)
+        )
         try:
             for _ in range(PASSES):
-                standing = await advance(store, settings, host, life.job, chunk=2, clock=clock)
+                standing = await advance_at_vendor(store, settings, host, life.job, chunk=2, clock=clock)
                 if not standing.is_pending:
                     return
                 now[0] += 60.0

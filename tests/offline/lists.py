@@ -5,14 +5,14 @@ from typing import Any
 
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.offline.live_job import JobReport, JobWishes, run_list
+from xscore.extensions.batch.list_job import ListOptions, ListReport, run_live_list
 from xscore.pipeline.build import Pipeline
 from xscore.records import Observer, Scope
-from xscore.records.offline import Question, Questions
+from xscore.records.batch import Question, QuestionList
 from xscore.settings import Settings
 
 SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80, "shop/cart.py::Cart.add": 75}
-QUESTIONS = Questions(
+QUESTIONS = QuestionList(
     tuple(Question(id=f"q{number}", task=f"review {number}: is the discount taken once?") for number in range(6)),
     "digest-of-the-list",
 )
@@ -27,15 +27,15 @@ def judging(server: OpenAIServer) -> OpenAIServer:
 async def judged(
     root: Path,
     settings: Settings,
-    questions: Questions = QUESTIONS,
+    questions: QuestionList = QUESTIONS,
     *,
     scope: Scope | None = None,
     observer: Observer | None = None,
     **wishes: Any,
-) -> JobReport:
+) -> ListReport:
     """Judge a list live, in a pipeline of its own."""
     async with Pipeline.open(root, settings, observer=observer) as pipeline:
-        return await run_list(pipeline.parts, questions, scope=scope or Scope(), wishes=JobWishes(**wishes))
+        return await run_live_list(pipeline.parts, questions, scope=scope or Scope(), wishes=ListOptions(**wishes))
 
 
 def select(root: Path, query: str) -> list[tuple[Any, ...]]:

@@ -20,18 +20,18 @@ from tests.pipeline.conftest import server
 from tests.scorer.shapes import real_code
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
-from xscore.errors import StoreError
-from xscore.offline.ask_together import Asked, ask_together
+from xscore.extensions.batch.ask_list import AskListOptions, ask_list
+from xscore.extensions.batch.shared_packs import SharedPackJudge, SharedQuestion, SharedReply
+from xscore.extensions.batch.shared_prompts import QUESTIONS_LAYOUT
 from xscore.pipeline.build import Pipeline
+from xscore.platform.errors import StoreError
 from xscore.providers.provider import Provider
 from xscore.providers.scripted import ScriptedProvider
-from xscore.records import Claimed, Judgment, Request, Share
-from xscore.scorer.draft import Drafts, JudgeModel
-from xscore.scorer.fanout import Stop
-from xscore.scorer.packs import Pack, Profile
-from xscore.scorer.shared_layout import SHARED
-from xscore.scorer.sharing import Alone
-from xscore.scorer.together import Answered, Asking, Together
+from xscore.records import ClaimResult, ClaimState, Judgment, Request
+from xscore.scorer.claiming import NoClaims
+from xscore.scorer.drafts import JudgeModel, PromptDrafts
+from xscore.scorer.fanout import StopSignal
+from xscore.scorer.packs import Pack, PackProfile
 
 __all__ = ["server"]
 
@@ -90,7 +90,7 @@ async def test_the_cap_holds_for_the_whole_run(steps: Path, server: OpenAIServer
     chosen = settings_for(server, pack_size=4)
     capped = chosen.model_copy(update={"budget": chosen.budget.model_copy(update={"max_usd": Decimal("0.05")})})
     async with Pipeline.open(steps, capped) as pipeline:
-        found = await ask_together(priced(pipeline.parts, "0.01"), listed(4), Asked(answer=False))
+        found = await ask_list(priced(pipeline.parts, "0.01"), listed(4), AskListOptions(answer=False))
         (spent,) = pipeline.store.connection.execute("SELECT sum(cost) FROM call").fetchone()
     assert (spent, found.exit_code) == (50_000_000_000, 4) and found.took.cost_usd == Decimal("0.05")
     before = server.counts.judgments.total()
@@ -158,16 +158,16 @@ class _Kept:
         self.judgments.extend(judgments)
 
 
-class _Theirs(Alone):
+class _Theirs(NoClaims):
     """Claims of which another process has the first pack."""
 
     def __init__(self) -> None:
         self.asked = 0
 
-    async def claim(self, packs: Any, *, at_most: int) -> list[Claimed]:
+    async def claim(self, packs: Any, *, at_most: int) -> list[ClaimResult]:
         """Say that the first is theirs."""
         self.asked += 1
-        return [Claimed(Share.THEIRS if self.asked == 1 else Share.OURS, {}) for _ in packs]
+        return [ClaimResult(ClaimState.THEIRS if self.asked == 1 else ClaimState.OURS, {}) for _ in packs]
 
 
 CODE = {made.id: (made, text) for made, text in real_code()[:24]}
@@ -176,21 +176,21 @@ PACKS = [
 ]
 
 
-def together(provider: Provider, kept: list[_Kept], claims: Any = Alone) -> Together:
+def together(provider: Provider, kept: list[_Kept], claims: Any = NoClaims) -> SharedPackJudge:
     """Three packs for as many questions as there are to keep for."""
-    drafts = Drafts(JudgeModel(name="m"), Profile(), b"secret", layout=SHARED)
+    drafts = PromptDrafts(JudgeModel(name="m"), PackProfile(), b"secret", layout=QUESTIONS_LAYOUT)
     askings = [
-        Asking(
+        SharedQuestion(
             turn_text=f"<turn>\n<task>\nTask number {at}\n</task>\n</turn>",
             packs=PACKS,
             known_parts=frozenset(),
             priors={},
             write=one.write,
-            claims=claims() if at == 0 else Alone(),
+            claims=claims() if at == 0 else NoClaims(),
         )
         for at, one in enumerate(kept)
     ]
-    return Together(
+    return SharedPackJudge(
         provider=provider,
         drafts=drafts,
         texts=lambda members: {member.id: CODE[member.id][1] for member in members},
@@ -198,7 +198,7 @@ def together(provider: Provider, kept: list[_Kept], claims: Any = Alone) -> Toge
         most=4,
         context_tokens=100_000,
         concurrency=2,
-        stop=Stop(),
+        stop=StopSignal(),
     )
 
 
@@ -252,7 +252,7 @@ async def test_a_pack_that_another_pays_for_is_left_to_the_question() -> None:
     assert [len(judged) for judged in pass_.judged] == [16, 24, 24]
 
 
-class _Told(Alone):
+class _Told(NoClaims):
     """Claims that note what is given up, and how many claims are still under way."""
 
     def __init__(self, provider: ScriptedProvider | None = None, error: Exception | None = None) -> None:
@@ -260,7 +260,7 @@ class _Told(Alone):
         self.under_way = 0
         self._provider, self._error = provider, error
 
-    async def claim(self, packs: Sequence[Sequence[str]], *, at_most: int) -> list[Claimed]:
+    async def claim(self, packs: Sequence[Sequence[str]], *, at_most: int) -> list[ClaimResult]:
         """Claim everything, after a moment, or fail at once."""
         if self._error is not None:
             raise self._error
@@ -321,7 +321,7 @@ async def test_a_claim_that_fails_leaves_no_other_behind() -> None:
 
 async def test_what_a_question_would_take_alone_is_told_without_rendering_it() -> None:
     """To the token what its own prompt is estimated at."""
-    answered: list[Answered] = []
+    answered: list[SharedReply] = []
     pass_ = together(ScriptedProvider(score=scored), [_Kept() for _ in range(3)])
     pass_.answered = answered.append
     await pass_.run()

@@ -7,11 +7,12 @@ import pytest
 from tests.offline.bureau import bureau, questions
 from tests.pipeline.conftest import shop
 from tests.servers.batching import Step, Trouble
-from xscore import database
-from xscore.cost_reports import caps
-from xscore.hashing import seal
-from xscore.offline import batch_rows, job_steps
-from xscore.providers.batch_calls import ATTEMPTS
+from xscore.costs import caps
+from xscore.extensions.batch import batch_rows
+from xscore.extensions.batch import batch_rows as job_steps
+from xscore.extensions.batch.vendor_calls import ATTEMPTS
+from xscore.platform import database
+from xscore.platform.hashing import row_checksum
 
 __all__ = ["shop"]
 
@@ -23,10 +24,10 @@ async def test_what_a_batch_may_cost_is_held_until_it_is_settled(shop: Path) -> 
         await office.advance(shop, job)
         office.now += 7 * 86_400
         connection = database.connect(shop / ".xscore" / "memory.db")
-        held, gone = caps.aside(connection, own=frozenset(), now=office.now)
+        held, gone = caps.reserved_amounts(connection, own=frozenset(), now=office.now)
         assert [one.turn_id for one in held] == [job] and not gone
         connection.execute("UPDATE batch SET state = 'failed'")
-        assert not caps.aside(connection, own=frozenset(), now=office.now).held
+        assert not caps.reserved_amounts(connection, own=frozenset(), now=office.now).held
         connection.rollback()
         connection.close()
 
@@ -37,7 +38,7 @@ async def test_a_pass_that_has_begun_sends_nothing_of_a_job_that_is_stopped(shop
     def stop(said: str) -> None:
         connection = database.connect(shop / ".xscore" / "memory.db")
         with database.transaction(connection):
-            job_steps.stop(connection, job, at=1.0)
+            job_steps.stop_job(connection, job, at=1.0)
         connection.close()
 
     with bureau("openai", judge={"pack_size": 1}, batch={"max_requests": 10}) as office:
@@ -67,8 +68,8 @@ async def test_a_queue_that_was_full_is_tried_again(shop: Path) -> None:
         await office.advance(shop, job)
         connection = database.connect(shop / ".xscore" / "memory.db")
         with database.transaction(connection):
-            (batch,) = batch_rows.batches(connection, job)
-            batch_rows.failed(connection, batch, f"{batch_rows.FULL}too many", counts=False)
+            (batch,) = batch_rows.read_batches(connection, job)
+            batch_rows.record_failed(connection, batch, f"{batch_rows.QUEUE_FULL}too many", counts=False)
             connection.execute("UPDATE batch SET input_tokens = 1")
         connection.close()
         there = await office.advance(shop, job)
@@ -101,7 +102,7 @@ async def test_a_job_of_an_earlier_prompt_is_still_collected(shop: Path) -> None
         connection = database.connect(shop / ".xscore" / "memory.db")
         ((plan,),) = connection.execute("SELECT plan FROM job").fetchall()
         with database.transaction(connection):
-            connection.execute("UPDATE job SET judge = 'earlier', seal = ?", (seal(job, "earlier", plan),))
+            connection.execute("UPDATE job SET judge = 'earlier', seal = ?", (row_checksum(job, "earlier", plan),))
         connection.close()
         for _ in range(3):
             there = await office.advance(shop, job)

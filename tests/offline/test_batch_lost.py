@@ -14,12 +14,11 @@ from tests.servers.batching import BatchBook, Step, Trouble
 from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.offline import job_steps, letting_go, standing
-from xscore.offline.batch_ledger import BatchLedger
-from xscore.offline.batch_money import Purse, Tariff
-from xscore.offline.batch_rows import Batch
+from xscore.extensions.batch import batch_rows, job_status, machine
+from xscore.extensions.batch.batch_costs import BatchLedger, BatchPrices, BatchReservation
+from xscore.extensions.batch.batch_rows import Batch
 from xscore.pipeline.build import Pipeline
-from xscore.records.offline import Standing
+from xscore.records.batch import JobStatus
 
 __all__ = ["shop"]
 
@@ -55,7 +54,7 @@ def garble(office: Bureau, how: Callable[[bytes], bytes]) -> None:
     office.server.garble = how
 
 
-async def passes(shop: Path, office: Bureau, job: str, count: int) -> Standing:
+async def passes(shop: Path, office: Bureau, job: str, count: int) -> JobStatus:
     """Take a job so many passes further."""
     for _ in range(count - 1):
         await office.advance(shop, job)
@@ -115,7 +114,7 @@ async def test_a_batch_that_vanished_can_be_given_up(shop: Path, office: Bureau)
     assert there.is_pending and f"cancel {job} --forget" in there.problem
     async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
         with pipeline.store.connection as connection:
-            job_steps.stop(connection, job, at=office.now)
+            batch_rows.stop_job(connection, job, at=office.now)
     done = await office.advance(shop, job, forget=True)
     assert not done.is_pending and done.unjudged == {"interrupted": done.asked} and not done.set_aside_usd
     assert rows(shop, "SELECT count(*) FROM call WHERE outcome <> 'ok'") == [(2,)]
@@ -128,7 +127,7 @@ async def test_forgetting_leaves_what_the_vendor_is_still_at(shop: Path, office:
     await office.advance(shop, job)
     async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
         with pipeline.store.connection as connection:
-            job_steps.stop(connection, job, at=office.now)
+            batch_rows.stop_job(connection, job, at=office.now)
     office.book.trouble(Step.CANCEL, Trouble.FAILED, times=9)
     there = await office.advance(shop, job, forget=True)
     assert there.sent == 2 and there.batches[0].state == "created"
@@ -144,11 +143,11 @@ async def test_a_host_without_a_batch_api_keeps_nothing(shop: Path) -> None:
         asked = plain.counts.requests
         async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
             store = pipeline.store
-            assert not await letting_go.settle_here(store, job, send=False, clock=office.clock)
+            assert not await machine.settle_without_vendor(store, job, send=False, clock=office.clock)
             with store.connection as connection:
-                job_steps.stop(connection, job, at=office.now)
-            assert not await letting_go.settle_here(store, job, clock=office.clock)
-            done = standing.of_job(store.connection, job)
+                batch_rows.stop_job(connection, job, at=office.now)
+            assert not await machine.settle_without_vendor(store, job, clock=office.clock)
+            done = job_status.job_status(store.connection, job)
         assert not done.is_pending and not done.set_aside_usd and plain.counts.requests == asked
 
 
@@ -158,8 +157,8 @@ async def test_what_cannot_be_read_counts_against_the_cap(shop: Path) -> None:
         job = await office.submit(shop, questions(1))
         async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
             connection = pipeline.store.connection
-            purse = Purse.of(job, Decimal(1), office.settings.budget)
-            ledger = BatchLedger(Tariff("openai", "gpt-5-mini", "api.openai.com"), purse)
+            purse = BatchReservation.of(job, Decimal(1), office.settings.budget)
+            ledger = BatchLedger(BatchPrices("openai", "gpt-5-mini", "api.openai.com"), purse)
             batch = Batch(
                 job=job,
                 number=1,

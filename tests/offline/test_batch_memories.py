@@ -8,9 +8,9 @@ from tests.offline.bureau import SCORES, Bureau, bureau, judgments, questions, r
 from tests.pipeline.conftest import FILES, shop
 from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.scoring import table
-from xscore.offline.job_rows import Recipe
+from xscore.extensions.batch.job_rows import JobRecipe
 from xscore.pipeline.build import Pipeline
-from xscore.scorer.codebook import deal
+from xscore.scorer.drafts import shuffled_ids
 
 __all__ = ["shop"]
 
@@ -75,7 +75,7 @@ async def test_a_reply_that_scores_what_it_was_not_shown_is_not_believed(shop: P
         (before,) = rows(shop, "SELECT content_hash FROM memory WHERE entity = 'discount'")[0]
         (pack, pieces, plan) = rows(shop, "SELECT pack, pieces, plan FROM job_ask JOIN job ON job.id = job")[0]
         count = len(json.loads(pieces))
-        server.also = deal(count, secret=Recipe.of_json(plan).drafts().secret, pack=pack)
+        server.also = shuffled_ids(count, secret=JobRecipe.of_json(plan).drafts().secret, pack=pack)
         (shop / "shop/prices.py").write_text(EDITED)
         await indexed(shop, office)
         standing = await office.finish(shop, job)

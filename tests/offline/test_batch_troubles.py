@@ -11,8 +11,8 @@ from tests.offline.bureau import VENDORS, Bureau, bureau, judgments, questions, 
 from tests.pipeline.conftest import shop
 from tests.servers.batching import Step, Trouble
 from tests.servers.faults import Fault
-from xscore.offline.machine import BUSY
-from xscore.records.offline import Standing
+from xscore.extensions.batch.machine import BUSY_ELSEWHERE
+from xscore.records.batch import JobStatus
 
 __all__ = ["shop"]
 
@@ -26,7 +26,7 @@ def office(request: pytest.FixtureRequest) -> Iterator[Bureau]:
         yield running
 
 
-def is_whole(standing: Standing) -> bool:
+def is_whole(standing: JobStatus) -> bool:
     """Whether every candidate that was asked for is judged."""
     return standing.judged == standing.asked == standing.candidates and not standing.is_pending
 
@@ -177,7 +177,7 @@ async def test_two_at_once_create_and_enter_nothing_twice(shop: Path, office: Bu
     job = await office.submit(shop, questions(4))
     for _ in range(4):
         both = await asyncio.gather(*(office.advance(shop, job) for _ in range(3)))
-        assert any(one.problem == BUSY for one in both)
+        assert any(one.problem == BUSY_ELSEWHERE for one in both)
     standing = await office.finish(shop, job)
     assert is_whole(standing) and office.book.created == 1 and sum(office.book.ran.values()) == 4
 
@@ -214,8 +214,8 @@ async def test_the_vendors_limit_of_waiting_tokens_is_learned(shop: Path) -> Non
 
 async def test_a_cancelled_job_keeps_what_was_run(shop: Path, office: Bureau) -> None:
     """Nothing more is sent, what was run is entered, and the rest is unjudged as interrupted."""
-    from xscore import database
-    from xscore.offline import job_steps
+    from xscore.extensions.batch import batch_rows
+    from xscore.platform import database
 
     office.book.looks_until_done = 9
     job = await office.submit(shop, questions(6))
@@ -223,7 +223,7 @@ async def test_a_cancelled_job_keeps_what_was_run(shop: Path, office: Bureau) ->
     await office.advance(shop, job)
     connection = database.connect(shop / ".xscore" / "memory.db")
     with database.transaction(connection):
-        job_steps.stop(connection, job, at=office.now)
+        batch_rows.stop_job(connection, job, at=office.now)
     connection.close()
     standing = await office.finish(shop, job)
     assert standing.judged and set(standing.unjudged) == {"interrupted"} and office.book.created == 1
@@ -233,15 +233,15 @@ async def test_a_cancelled_job_keeps_what_was_run(shop: Path, office: Bureau) ->
 
 async def test_a_batch_that_is_cancelled_before_it_was_heard_of(shop: Path, office: Bureau) -> None:
     """A job cancelled while its create is in doubt is found and cancelled, or known not to be there."""
-    from xscore import database
-    from xscore.offline import job_steps
+    from xscore.extensions.batch import batch_rows
+    from xscore.platform import database
 
     office.book.trouble(Step.CREATE, Trouble.LOST)
     job = await office.submit(shop, questions(2))
     await office.advance(shop, job)
     connection = database.connect(shop / ".xscore" / "memory.db")
     with database.transaction(connection):
-        job_steps.stop(connection, job, at=office.now)
+        batch_rows.stop_job(connection, job, at=office.now)
     connection.close()
     standing = await office.finish(shop, job)
     assert not standing.is_pending and office.book.created == 1

@@ -7,12 +7,12 @@ import pytest
 
 from tests.offline.bureau import Bureau, bureau, judgments, questions, rows
 from tests.pipeline.conftest import shop
-from xscore.memory import erasure
-from xscore.memory.erasure.proof import prove
-from xscore.offline import job_rows
-from xscore.offline.job_results import write_results
+from xscore.extensions.batch import job_rows
+from xscore.extensions.batch.finish_live import write_job_results
+from xscore.extensions.privacy import erasure
+from xscore.extensions.privacy.erasure import verify_erasure
 from xscore.pipeline.build import Pipeline
-from xscore.records.offline import Question, Questions
+from xscore.records.batch import Question, QuestionList
 
 __all__ = ["shop"]
 
@@ -35,9 +35,9 @@ async def remember(root: Path, office: Bureau) -> str:
 async def erase(root: Path, office: Bureau, identifier: str) -> erasure.Erasure:
     """Erase it, and prove it."""
     async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
-        wording = erasure.wording(pipeline.store, [identifier])
-        done = erasure.erase(pipeline.store, [identifier], now=office.now)
-        assert wording and prove(pipeline.store, wording).holds
+        wording = erasure.erased_lines(pipeline.store, [identifier])
+        done = erasure.erase_memories(pipeline.store, [identifier], now=office.now)
+        assert wording and verify_erasure(pipeline.store, wording).holds
         return done
 
 
@@ -70,7 +70,7 @@ async def test_an_erased_memory_that_waits_to_be_sent_is_not_sent(shop: Path, of
 async def test_a_question_that_says_it_is_blanked_and_never_asked(shop: Path, office: Bureau) -> None:
     """Its words and its name go, what was planned of it is lost for that, and the others are judged."""
     identifier = await remember(shop, office)
-    asked = Questions((*questions(1).all, Question(id="odd", task=f"Is this so?\n{WORDS}")), "digest")
+    asked = QuestionList((*questions(1).all, Question(id="odd", task=f"Is this so?\n{WORDS}")), "digest")
     job = await office.submit(shop, asked)
     done = await erase(shop, office, identifier)
     assert done.questions == 1
@@ -97,13 +97,13 @@ async def test_hearsay_about_it_goes(shop: Path, office: Bureau) -> None:
 async def test_results_are_written_after_an_erasure(shop: Path, office: Bureau, tmp_path: Path) -> None:
     """The erased question is left out, what its memory has lost is told by a cause, and all others are ranked."""
     identifier = await remember(shop, office)
-    asked = Questions((*questions(1).all, Question(id="odd", task=f"Is this so?\n{WORDS}")), "digest")
+    asked = QuestionList((*questions(1).all, Question(id="odd", task=f"Is this so?\n{WORDS}")), "digest")
     job = await office.submit(shop, asked)
     await erase(shop, office, identifier)
     standing = await office.finish(shop, job)
     assert set(standing.unjudged) == {"interrupted", "unreadable"}
     async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
-        found = await write_results(
-            pipeline.parts, job_rows.job(pipeline.store.connection, job), tmp_path / "found.jsonl"
+        found = await write_job_results(
+            pipeline.parts, job_rows.read_job(pipeline.store.connection, job), tmp_path / "found.jsonl"
         )
     assert [line.id for line in found.lines] == ["q0"] and found.rows > 0

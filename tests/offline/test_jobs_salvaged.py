@@ -9,12 +9,12 @@ import pytest
 
 from tests.offline.bureau import Bureau, bureau, judgments, questions, rows
 from tests.pipeline.conftest import shop
-from xscore import database
-from xscore.hashing import judgment_seal, turn_seal
-from xscore.memory import trust
-from xscore.memory.salvage import Salvaged, salvage
-from xscore.paths import find_root, user_data_dir
+from xscore.extensions.recovery.salvage import SalvageReport, salvage_store
 from xscore.pipeline.build import Pipeline
+from xscore.platform import database
+from xscore.platform.hashing import judgment_checksum, turn_checksum
+from xscore.platform.paths import find_root, user_data_dir
+from xscore.store import opening
 
 __all__ = ["shop"]
 
@@ -26,9 +26,9 @@ def office() -> Iterator[Bureau]:
         yield running
 
 
-def rebuild(root: Path) -> Salvaged:
+def rebuild(root: Path) -> SalvageReport:
     """Build the store anew out of what can be believed."""
-    done = trust.rebuild(find_root(root).store_dir, user_data_dir=user_data_dir(None))
+    done = opening.rebuild_store(find_root(root).store_dir, user_data_dir=user_data_dir(None))
     assert done.salvaged is not None
     return done.salvaged
 
@@ -96,14 +96,14 @@ def test_a_store_of_an_earlier_schema_has_no_jobs(tmp_path: Path) -> None:
     """A damaged store of schema 4 is salvaged as before."""
     old = tmp_path / "old.db"
     with closing(sqlite3.connect(old)) as plain:
-        plain.create_function("turn_seal", 3, turn_seal, deterministic=True)
-        plain.create_function("judgment_seal", -1, judgment_seal, deterministic=True)
+        plain.create_function("turn_seal", 3, turn_checksum, deterministic=True)
+        plain.create_function("judgment_seal", -1, judgment_checksum, deterministic=True)
         plain.create_function("picodollars", 1, lambda text: None, deterministic=True)
         for script in sorted((Path(database.__file__).parent / "migrations").glob("000[1234]_*.sql")):
             plain.executescript(script.read_text("utf-8"))
         plain.executescript(f"PRAGMA application_id = {database.APPLICATION_ID}; PRAGMA user_version = 4")
     with closing(database.connect(tmp_path / "new" / "memory.db")) as target:
-        assert salvage(old, target).not_believed == 0
+        assert salvage_store(old, target).not_believed == 0
     with closing(database.connect(old)) as opened:
         assert opened.execute("PRAGMA user_version").fetchone()[0] >= 5
         assert opened.execute("SELECT count(*) FROM job").fetchone() == (0,)

@@ -9,15 +9,14 @@ from tests.pipeline.test_affording import UNPRICED, Listener, host
 from tests.pipeline.test_affording import settings as at_the_vendor
 from tests.servers.billing import BillingServer
 from tests.servers.openai_server import OpenAIServer
-from xscore.cli import job_page
-from xscore.offline.job_progress import JobProgress
-from xscore.offline.live_plan import LivePlan
-from xscore.records import Progress, Silent, StageUsage
+from xscore.extensions.batch import job_text
+from xscore.extensions.batch.list_plan import ListPlan, ListProgress
+from xscore.records import Progress, SilentObserver, StageUsage
 
 __all__ = ["host", "server", "shop"]
 
 
-class _Heard(Silent):
+class _Heard(SilentObserver):
     """Keeps how far it was said to be."""
 
     def __init__(self) -> None:
@@ -51,17 +50,17 @@ async def test_a_replay_of_what_is_all_cached_says_nothing_of_replay(shop: Path,
     """Everything was judged before, so that nothing is missing; and the end says how the list was planned."""
     settings = settings_for(judging(server))
     first = await judged(shop, settings)
-    assert "planned with 0 % replayed" in job_page.account(first, verbose=False)
+    assert "planned with 0 % replayed" in job_text.render_live_account(first, verbose=False)
     replaying = settings.model_copy(update={"judge": settings.judge.model_copy(update={"replay": True})})
     again = await judged(shop, replaying)
     assert (again.ended, again.exit_code, again.warnings) == ("", 0, ())
-    assert "planned with 100 % replayed" in job_page.account(again, verbose=False)
+    assert "planned with 100 % replayed" in job_text.render_live_account(again, verbose=False)
 
 
 def test_no_more_is_told_than_there_is() -> None:
     """Processes that settle a candidate twice do not take a list past its end."""
     heard = _Heard()
-    plan = LivePlan(candidates=10, cached=4)
-    JobProgress(heard, plan).tell(5, 3, StageUsage())
+    plan = ListPlan(candidates=10, cached=4)
+    ListProgress(heard, plan).tell(5, 3, StageUsage())
     (told,) = heard.told
     assert (told.judged, told.unjudged) == (5, 1)

@@ -12,11 +12,10 @@ from tests.offline.lists import QUESTIONS, SCORES, judged, judging, select
 from tests.pipeline.conftest import server, settings_for, shop
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
-from xscore.errors import UsageError
-from xscore.offline.results import Row
-from xscore.offline.results_file import ROWS_AT_ONCE, ResultsFile
-from xscore.records import Progress, Scope, Silent
-from xscore.records.offline import Question, Questions
+from xscore.extensions.batch.results import ROWS_AT_ONCE, ResultRow, ResultsFile
+from xscore.platform.errors import UsageError
+from xscore.records import Progress, Scope, SilentObserver
+from xscore.records.batch import Question, QuestionList
 from xscore.settings import JudgeSettings, Settings
 
 __all__ = ["server", "shop"]
@@ -54,7 +53,7 @@ async def test_small_questions_are_judged_side_by_side(shop: Path, server: OpenA
 
 async def test_equal_questions_are_paid_for_once(shop: Path, server: OpenAIServer) -> None:
     """The same task under two ids is judged once, though both are under way at once."""
-    twice = Questions((*QUESTIONS.all[:1], replace(QUESTIONS.all[0], id="again")), "twice")
+    twice = QuestionList((*QUESTIONS.all[:1], replace(QUESTIONS.all[0], id="again")), "twice")
     server.latency_s = 0.05
     found = await judged(shop, settings_for(judging(server), pack_size=1), twice)
     assert server.counts.requests == found.candidates // 2
@@ -64,11 +63,11 @@ async def test_equal_questions_are_paid_for_once(shop: Path, server: OpenAIServe
 async def test_a_cap_ends_the_list_and_what_was_judged_is_kept(shop: Path, server: OpenAIServer) -> None:
     """Out of budget is exit 4 with the rest unjudged by that cause; the same list goes on from there."""
     from tests.evaluation.shop_run import priced
-    from xscore.offline.live_job import JobWishes, run_list
+    from xscore.extensions.batch.list_job import ListOptions, run_live_list
     from xscore.pipeline.build import Pipeline
 
     async with Pipeline.open(shop, settings_for(judging(server), max_usd="0.05", pack_size=1)) as pipeline:
-        found = await run_list(priced(pipeline.parts, "0.01"), QUESTIONS, scope=Scope(), wishes=JobWishes())
+        found = await run_live_list(priced(pipeline.parts, "0.01"), QUESTIONS, scope=Scope(), wishes=ListOptions())
     assert (found.exit_code, found.ended) == (4, "budget")
     assert found.coverage.judged == server.counts.requests <= 5
     assert found.unjudged_by_cause == {"budget": found.candidates - found.coverage.judged}
@@ -93,13 +92,13 @@ async def test_a_question_that_the_model_declines_does_not_end_the_list(shop: Pa
     """Refusals of one question are its own; the others are judged to their end."""
     odd = Question(id="odd", task="something unspeakable")
     server.misbehave(Fault.REFUSAL, times=1_000, when=lambda body: "unspeakable" in json.dumps(body))
-    found = await judged(shop, settings_for(judging(server)), Questions((odd, *QUESTIONS.all), "with-odd"))
+    found = await judged(shop, settings_for(judging(server)), QuestionList((odd, *QUESTIONS.all), "with-odd"))
     assert found.exit_code == 1 and not found.ended
     assert found.lines[0].unjudged_by_cause == {"refused": found.lines[0].coverage.candidates}
     assert all(not line.coverage.unjudged for line in found.lines[1:])
 
 
-class _Presses(Silent):
+class _Presses(SilentObserver):
     """Cancels the task at the first judgments, as Ctrl-C does."""
 
     def __init__(self) -> None:
@@ -137,7 +136,7 @@ async def test_a_deadline_leaves_the_rest_unjudged_and_the_results_say_so(shop: 
 async def test_without_a_model_the_lexical_judge_ranks_the_list(shop: Path) -> None:
     """No key: nothing is sent, no job is entered, every question is ranked all the same."""
     task = Question(id="q", task="The discount in shop/prices.py: total and discount take it twice")
-    found = await judged(shop, Settings(judge=JudgeSettings(model="lexical")), Questions((task,), "one"))
+    found = await judged(shop, Settings(judge=JudgeSettings(model="lexical")), QuestionList((task,), "one"))
     assert (found.exit_code, found.job, found.is_model) == (0, "", False)
     assert found.coverage.judged == found.coverage.candidates > 0
     assert any(line.kept for line in found.lines)
@@ -145,7 +144,7 @@ async def test_without_a_model_the_lexical_judge_ranks_the_list(shop: Path) -> N
 
 async def test_a_replay_sends_nothing_and_counts_what_it_lacks(shop: Path, server: OpenAIServer) -> None:
     """What the cache has is ranked; the rest is unjudged by that cause."""
-    half = Questions(QUESTIONS.all[:3], "half")
+    half = QuestionList(QUESTIONS.all[:3], "half")
     await judged(shop, settings_for(judging(server)), half)
     sent = server.counts.requests
     found = await judged(shop, settings_for(server, replay=True))
@@ -201,7 +200,7 @@ def test_many_rows_are_joined_in_their_order(tmp_path: Path) -> None:
     out = tmp_path / "r.parquet"
     with ResultsFile(out) as file:
         for number in range(2 * ROWS_AT_ONCE + 5):
-            file.add([Row(str(number), 1, "a.py", "f", "m", 0.9, 0.9, "")])
+            file.add([ResultRow(str(number), 1, "a.py", "f", "m", 0.9, 0.9, "")])
     assert pl.read_parquet(out)["id"].to_list() == [str(number) for number in range(2 * ROWS_AT_ONCE + 5)]
     assert list(tmp_path.iterdir()) == [out]
 
@@ -211,6 +210,6 @@ def test_a_run_that_breaks_leaves_the_earlier_results(tmp_path: Path) -> None:
     out = tmp_path / "r.jsonl"
     out.write_text("before\n")
     with pytest.raises(RuntimeError), ResultsFile(out) as file:
-        file.add([Row("q", 1, "a.py", "f", "m", 0.9, 0.9, "")] * (ROWS_AT_ONCE + 1))
+        file.add([ResultRow("q", 1, "a.py", "f", "m", 0.9, 0.9, "")] * (ROWS_AT_ONCE + 1))
         raise RuntimeError
     assert out.read_text() == "before\n" and list(tmp_path.iterdir()) == [out]

@@ -11,13 +11,12 @@ import pytest
 from tests.offline.bureau import Bureau, bureau, judgments, questions, rows
 from tests.pipeline.conftest import shop
 from tests.servers.faults import Fault
-from xscore.offline import job_rows
-from xscore.offline.job_lease import JobLease
-from xscore.offline.job_results import JobResults, write_results
-from xscore.offline.judging_the_rest import judge_the_rest
-from xscore.offline.machine import BUSY
+from xscore.extensions.batch import job_rows
+from xscore.extensions.batch.finish_live import JobResults, finish_job_live, write_job_results
+from xscore.extensions.batch.job_context import JobLease
+from xscore.extensions.batch.machine import BUSY_ELSEWHERE
 from xscore.pipeline.build import Pipeline
-from xscore.records.offline import Questions, Standing
+from xscore.records.batch import JobStatus, QuestionList
 
 __all__ = ["shop"]
 
@@ -29,16 +28,16 @@ def office() -> Iterator[Bureau]:
         yield running
 
 
-async def rest(root: Path, office: Bureau, job: str) -> Standing:
+async def rest(root: Path, office: Bureau, job: str) -> JobStatus:
     """Judge live what is left."""
     async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
-        return await judge_the_rest(pipeline.parts, job)
+        return await finish_job_live(pipeline.parts, job)
 
 
 async def results(root: Path, office: Bureau, job: str, out: Path) -> JobResults:
     """Write its results."""
     async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
-        return await write_results(pipeline.parts, job_rows.job(pipeline.store.connection, job), out)
+        return await write_job_results(pipeline.parts, job_rows.read_job(pipeline.store.connection, job), out)
 
 
 async def test_while_it_is_judged_live_nobody_else_sends_it(shop: Path, office: Bureau) -> None:
@@ -50,7 +49,7 @@ async def test_while_it_is_judged_live_nobody_else_sends_it(shop: Path, office: 
         await asyncio.sleep(0.005)
     meanwhile = await office.advance(shop, job)
     done = await live
-    assert meanwhile.problem == BUSY and not meanwhile.sent
+    assert meanwhile.problem == BUSY_ELSEWHERE and not meanwhile.sent
     assert done.judged == done.asked == len(judgments(shop)) and not done.batches and not done.is_pending
 
 
@@ -62,13 +61,13 @@ async def test_what_another_process_has_is_left_to_it(shop: Path, office: Bureau
         JobLease(pipeline.store.connection, job, clock=office.clock),
     ):
         found = await rest(shop, office, job)
-    assert found.problem == BUSY and found.planned == 1 and not office.server.counts.requests
+    assert found.problem == BUSY_ELSEWHERE and found.planned == 1 and not office.server.counts.requests
 
 
 async def test_a_file_that_is_gone_blocks_nothing(shop: Path, office: Bureau, tmp_path: Path) -> None:
     """Asked in a file that was deleted since, a question is judged live, and ranked."""
     (shop / "note.txt").write_text("for a while\n")
-    asked = Questions(tuple(replace(one, file=str(shop / "note.txt")) for one in questions(1).all), "digest")
+    asked = QuestionList(tuple(replace(one, file=str(shop / "note.txt")) for one in questions(1).all), "digest")
     job = await office.submit(shop, asked)
     (shop / "note.txt").unlink()
     done = await rest(shop, office, job)
@@ -80,7 +79,7 @@ async def test_a_change_that_the_judge_was_shown_is_not_judged_under_its_old_nam
     """With judge.context full the file has changed since: nothing is sent, and the way on is said."""
     office.judge = {"context": "full"}
     (shop / "note.txt").write_text("for a while\n")
-    asked = Questions(tuple(replace(one, file=str(shop / "note.txt")) for one in questions(1).all), "digest")
+    asked = QuestionList(tuple(replace(one, file=str(shop / "note.txt")) for one in questions(1).all), "digest")
     job = await office.submit(shop, asked)
     (shop / "note.txt").write_text("for another while\n")
     done = await rest(shop, office, job)

@@ -8,25 +8,25 @@ from pydantic import SecretStr
 
 from tests.offline.bureau import WIDE, rows, settings_at
 from tests.pipeline.conftest import shop
-from xscore.offline.submitting import Drawn, draw_up
+from xscore.extensions.batch.submitting import JobDraft, draft_job
 from xscore.pipeline.build import Pipeline
 from xscore.records import Scope
-from xscore.records.offline import Question, Questions
+from xscore.records.batch import Question, QuestionList
 
 __all__ = ["shop"]
 
-ASKED = Questions((Question(id="q", task="how does Cart.add add a line to the cart?"),), "digest")
+ASKED = QuestionList((Question(id="q", task="how does Cart.add add a line to the cart?"),), "digest")
 HOST = "https://api.openai.com/v1"
 
 
-async def drawn(root: Path, budget: dict[str, object]) -> Drawn:
+async def drawn(root: Path, budget: dict[str, object]) -> JobDraft:
     """Plan a list for a priced model, a memory an ask; nothing is sent."""
     judge = {"model": "openai:gpt-5-nano", "pack_size": 1}
     settings = settings_at("openai", HOST, judge=judge, budget=budget)
     keyed = settings.openai.model_copy(update={"api_key": SecretStr("sk-test-000000")})
     async with Pipeline.open(root, settings.model_copy(update={"openai": keyed})) as pipeline:
         await pipeline.index()
-        return draw_up(pipeline.parts, ASKED, scope=Scope(), limits=WIDE)
+        return draft_job(pipeline.parts, ASKED, scope=Scope(), limits=WIDE)
 
 
 @pytest.mark.parametrize("cap", ["max_usd", "max_usd_day"])

@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscore.hashing import content_hash
-from xscore.offline.ordering import best_first
-from xscore.offline.plan import Plan, Planner
-from xscore.offline.prepared import Prepared
-from xscore.pipeline.pool import Pool, among
+from xscore.extensions.batch.planning import BatchPlan, BatchPlanner, order_by_priority
+from xscore.pipeline.pool import Pool, pool_among
+from xscore.pipeline.question_list import PreparedQuestion
+from xscore.platform.hashing import content_hash
 from xscore.records import Candidate, Judgment, Kind, Layer, Turn
-from xscore.records.offline import Question
-from xscore.scorer.draft import Drafts, JudgeModel
-from xscore.scorer.packs import Profile, assign
-from xscore.scorer.split import Piece, pieces
+from xscore.records.batch import Question
+from xscore.scorer.drafts import JudgeModel, PromptDrafts
+from xscore.scorer.packs import PackProfile, assign_packs
+from xscore.scorer.repair import MemoryPart, memory_parts
 
 Known = Mapping[str, Judgment]
 
@@ -39,43 +38,45 @@ def texts(members: Sequence[Candidate]) -> dict[str, str]:
     return {one.id: text_of(one.start_line, one.tokens) for one in members}
 
 
-def prepared(number: int, task: str, pool: Pool) -> Prepared:
+def prepared(number: int, task: str, pool: Pool) -> PreparedQuestion:
     """Make a question of a list ready, without a store."""
-    return Prepared(number, Question(id=f"q{number}", task=task), Turn(task=task), f"key of {task}", pool)
+    return PreparedQuestion(number, Question(id=f"q{number}", task=task), Turn(task=task), f"key of {task}", pool)
 
 
-def planner(profile: Profile, under_way: Mapping[str, frozenset[str]] | None = None) -> Planner:
+def planner(profile: PackProfile, under_way: Mapping[str, frozenset[str]] | None = None) -> BatchPlanner:
     """A planner over packs that are assigned as they come."""
-    drafts = Drafts(JudgeModel(name="judge-1"), profile, b"secret")
+    drafts = PromptDrafts(JudgeModel(name="judge-1"), profile, b"secret")
 
     def slots(pool: Pool) -> Mapping[str, tuple[str, int]]:
-        return assign(pool.everything, {}, profile).slots
+        return assign_packs(pool.everything, {}, profile).slots
 
-    return Planner(drafts, slots=slots, texts=texts, under_way=under_way)
+    return BatchPlanner(drafts, slots=slots, texts=texts, under_way=under_way)
 
 
-def asked(plan: Plan, question: int) -> Counter[str]:
+def asked(plan: BatchPlan, question: int) -> Counter[str]:
     """Count the contents that a question's requests judge."""
     return Counter(piece.content_hash for at, ask in plan.requests if at == question for piece in plan.asks[ask].pieces)
 
 
-def wanted(pool: Pool, profile: Profile, others: frozenset[str] = frozenset()) -> Counter[str]:
+def wanted(pool: Pool, profile: PackProfile, others: frozenset[str] = frozenset()) -> Counter[str]:
     """Count what has to be judged: each miss whole, or in the parts that are not known."""
-    found: list[Piece] = []
+    found: list[MemoryPart] = []
     for miss in pool.misses:
         if miss.content_hash not in others:
-            found.extend(pieces(miss, text_of(miss.start_line, miss.tokens), max_tokens=profile.tokens))
+            found.extend(memory_parts(miss, text_of(miss.start_line, miss.tokens), max_tokens=profile.tokens))
     return Counter(piece.content_hash for piece in found if piece.content_hash not in pool.known)
 
 
 @st.composite
-def lists(draw: st.DrawFn) -> tuple[Profile, list[tuple[str, Pool]], dict[str, frozenset[str]]]:
+def lists(draw: st.DrawFn) -> tuple[PackProfile, list[tuple[str, Pool]], dict[str, frozenset[str]]]:
     """Draw packs, a pool, questions with what is known to each, and what other jobs are having judged."""
-    profile = Profile(tokens=draw(st.sampled_from([200, 400])), size=draw(st.sampled_from([1, 2, 5, 20])))
+    profile = PackProfile(tokens=draw(st.sampled_from([200, 400])), size=draw(st.sampled_from([1, 2, 5, 20])))
     sizes = draw(st.lists(st.sampled_from([5, 40, 120, 199, 950]), max_size=24))
     everything = tuple(member(number, tokens) for number, tokens in enumerate(sizes))
-    parts = [one for each in everything for one in pieces(each, texts([each])[each.id], max_tokens=profile.tokens)]
-    some = st.sets(st.sampled_from(parts)) if parts else st.just(set[Piece]())
+    parts = [
+        one for each in everything for one in memory_parts(each, texts([each])[each.id], max_tokens=profile.tokens)
+    ]
+    some = st.sets(st.sampled_from(parts)) if parts else st.just(set[MemoryPart]())
     tasks = draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=5))
     known: dict[str, Known] = {}
     for task in tasks:
@@ -85,14 +86,14 @@ def lists(draw: st.DrawFn) -> tuple[Profile, list[tuple[str, Pool]], dict[str, f
     contents = [one.content_hash for one in everything]
     elsewhere = st.frozensets(st.sampled_from(contents)) if contents else st.just(frozenset[str]())
     under_way = {f"key of {task}": draw(elsewhere) for task in set(tasks) if draw(st.booleans())}
-    pools = {task: among(everything, everything, known[task]) for task in known}
+    pools = {task: pool_among(everything, everything, known[task]) for task in known}
     return profile, [(task, pools[task]) for task in tasks], under_way
 
 
 @given(lists())
 @settings(max_examples=120, deadline=None)
 def test_every_miss_is_in_exactly_one_request_of_its_question(
-    drawn: tuple[Profile, list[tuple[str, Pool]], dict[str, frozenset[str]]],
+    drawn: tuple[PackProfile, list[tuple[str, Pool]], dict[str, frozenset[str]]],
 ) -> None:
     """What a question lacks is asked once, whole or in its parts: not twice, not by two questions that are the same."""
     profile, questions, under_way = drawn
@@ -120,8 +121,8 @@ def test_every_miss_is_in_exactly_one_request_of_its_question(
 def test_questions_that_know_nothing_share_every_prompt(questions: int, size: int) -> None:
     """Prompts stand once however many questions ask them, in packs and one memory a prompt."""
     everything = tuple(member(number, 60) for number in range(30))
-    pool = among(everything, everything, {})
-    plans = planner(Profile(tokens=400, size=size))
+    pool = pool_among(everything, everything, {})
+    plans = planner(PackProfile(tokens=400, size=size))
     for number in range(questions):
         plans.add(prepared(number, f"task {number}", pool))
     plan = plans.plan
@@ -133,20 +134,20 @@ def test_a_question_that_knows_a_little_shares_the_packs_of_which_it_knows_nothi
     """Only the pack with a known memory is asked anew, of its misses."""
     everything = tuple(member(number, 60) for number in range(30))
     one = everything[0].content_hash
-    plans = planner(Profile(tokens=400, size=5))
-    plans.add(prepared(0, "first", among(everything, everything, {})))
+    plans = planner(PackProfile(tokens=400, size=5))
+    plans.add(prepared(0, "first", pool_among(everything, everything, {})))
     before = len(plans.plan.asks)
-    plans.add(prepared(1, "second", among(everything, everything, {one: Judgment(one, 0.1)})))
+    plans.add(prepared(1, "second", pool_among(everything, everything, {one: Judgment(one, 0.1)})))
     assert len(plans.plan.asks) == before + 1
 
 
 def test_a_memory_whose_parts_are_all_known_needs_no_call() -> None:
     """A run that was cut short between the last part and the whole is completed without paying."""
     large = member(0, 950)
-    parts = pieces(large, text_of(0, 950), max_tokens=200)
+    parts = memory_parts(large, text_of(0, 950), max_tokens=200)
     known = {part.content_hash: Judgment(part.content_hash, at / 10) for at, part in enumerate(parts)}
-    plans = planner(Profile(tokens=200, size=20))
-    plans.add(prepared(0, "task", among((large,), (large,), known)))
+    plans = planner(PackProfile(tokens=200, size=20))
+    plans.add(prepared(0, "task", pool_among((large,), (large,), known)))
     ((question, judgment),) = plans.plan.settled
     assert (question.number, judgment.content_hash, judgment.score) == (
         0,
@@ -159,14 +160,14 @@ def test_a_memory_whose_parts_are_all_known_needs_no_call() -> None:
 def test_more_tokens_are_planned_for_longer_questions_and_larger_memories() -> None:
     """The figures follow the sizes: prompts, turns and replies."""
     everything = tuple(member(number, 60) for number in range(30))
-    pool = among(everything, everything, {})
+    pool = pool_among(everything, everything, {})
 
-    def sizes(task: str, profile: Profile) -> tuple[int, int, int]:
+    def sizes(task: str, profile: PackProfile) -> tuple[int, int, int]:
         plans = planner(profile)
         plans.add(prepared(0, task, pool))
         return plans.plan.input_tokens, plans.plan.output_tokens, plans.plan.bytes
 
-    short, long, alone = sizes("t", Profile()), sizes("t" * 9_000, Profile()), sizes("t", Profile(size=1))
+    short, long, alone = sizes("t", PackProfile()), sizes("t" * 9_000, PackProfile()), sizes("t", PackProfile(size=1))
     assert long[0] > short[0] and long[2] > short[2] and long[1] == short[1]
     assert alone[0] > 4 * short[0] and alone[2] > 4 * short[2]
 
@@ -174,12 +175,12 @@ def test_more_tokens_are_planned_for_longer_questions_and_larger_memories() -> N
 def test_the_most_promising_asks_come_first() -> None:
     """Numbered anew by promise, every request still asks the same of its question; without promise nothing moves."""
     everything = tuple(member(number, 40) for number in range(24))
-    pool = among(everything, everything, {})
-    made = planner(Profile(tokens=400, size=3))
+    pool = pool_among(everything, everything, {})
+    made = planner(PackProfile(tokens=400, size=3))
     for number in range(2):
         made.add(prepared(number, f"task {number}", pool))
     best = pool.candidates[17].content_hash
-    found = best_first(made.plan, {best: 0.9, pool.candidates[4].content_hash: 0.1})
+    found = order_by_priority(made.plan, {best: 0.9, pool.candidates[4].content_hash: 0.1})
     assert best in [piece.content_hash for piece in found.asks[0].pieces] and len(found.asks) > 2
     assert [asked(found, number) for number in range(2)] == [asked(made.plan, number) for number in range(2)]
-    assert best_first(made.plan, {}) == made.plan
+    assert order_by_priority(made.plan, {}) == made.plan

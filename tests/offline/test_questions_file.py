@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from xscore.errors import UsageError
-from xscore.offline.questions_file import read
-from xscore.records.offline import Question
+from xscore.pipeline.question_list import read_question_file
+from xscore.platform.errors import UsageError
+from xscore.records.batch import Question
 
 
 def listed(tmp_path: Path, text: str | bytes) -> Path:
@@ -25,7 +25,7 @@ def test_lines_become_questions(tmp_path: Path) -> None:
         '\ufeff{"id": "a", "task": "why?"}\n\n'
         '{"id": "b", "task": "how?", "file": "src/a.py", "errors": "KeyError: 3\\n"}\r\n',
     )
-    assert read(file).all == (
+    assert read_question_file(file).all == (
         Question(id="a", task="why?"),
         Question(id="b", task="how?", file="src/a.py", errors="KeyError: 3\n"),
     )
@@ -56,7 +56,7 @@ def test_lines_become_questions(tmp_path: Path) -> None:
 def test_a_wrong_line_is_named(tmp_path: Path, line: str) -> None:
     """What is not a question is refused with file and line, and with what a line looks like."""
     with pytest.raises(UsageError, match=r"queries\.jsonl:2: ") as refused:
-        read(listed(tmp_path, f"\n{line}\n"))
+        read_question_file(listed(tmp_path, f"\n{line}\n"))
     assert '"task"' in refused.value.hint
 
 
@@ -64,34 +64,37 @@ def test_an_id_stands_once(tmp_path: Path) -> None:
     """The second line of an id is named, with the first."""
     file = listed(tmp_path, '{"id": "a", "task": "t"}\n{"id": "b", "task": "t"}\n{"id": "a", "task": "u"}\n')
     with pytest.raises(UsageError, match=r"queries\.jsonl:3: id `a` is that of line 1"):
-        read(file)
+        read_question_file(file)
 
 
 @pytest.mark.parametrize("data", [b"", b"\n \n", b'{"id": "a", "task": "\xff"}'])
 def test_nothing_and_no_text_are_refused(tmp_path: Path, data: bytes) -> None:
     """An empty list and bytes that are not UTF-8 are the caller's mistake."""
     with pytest.raises(UsageError, match=r"queries\.jsonl"):
-        read(listed(tmp_path, data))
+        read_question_file(listed(tmp_path, data))
 
 
 def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     """`-` reads standard input, and says so where a line of it is wrong."""
     given = io.TextIOWrapper(io.BytesIO(b'{"id": "a", "task": "t"}\n'))
     monkeypatch.setattr(sys, "stdin", given)
-    assert [one.id for one in read(Path("-")).all] == ["a"]
+    assert [one.id for one in read_question_file(Path("-")).all] == ["a"]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"nonsense")))
     with pytest.raises(UsageError, match="standard input:1"):
-        read(Path("-"))
+        read_question_file(Path("-"))
 
 
 def test_the_digest_is_of_the_questions(tmp_path: Path) -> None:
     """Blanks and the order of fields do not make another list; another word, id or order of lines does."""
-    first = read(listed(tmp_path, '{"id": "a", "task": "t"}\n{"id": "b", "task": "u"}\n')).digest
-    assert read(listed(tmp_path, '{"task":"t","id":"a"}\n\n{"id":"b", "errors": "", "task":"u"}')).digest == first
+    first = read_question_file(listed(tmp_path, '{"id": "a", "task": "t"}\n{"id": "b", "task": "u"}\n')).digest
+    assert (
+        read_question_file(listed(tmp_path, '{"task":"t","id":"a"}\n\n{"id":"b", "errors": "", "task":"u"}')).digest
+        == first
+    )
     others = (
         '{"id": "a", "task": "t"}\n{"id": "b", "task": "v"}\n',
         '{"id": "b", "task": "u"}\n{"id": "a", "task": "t"}\n',
         '{"id": "a", "task": "t"}\n{"id": "c", "task": "u"}\n',
         '{"id": "a", "task": "t"}\n{"id": "b", "task": "", "errors": "u"}\n'.replace('""', '"x"'),
     )
-    assert len({read(listed(tmp_path, text)).digest for text in others} | {first}) == 5
+    assert len({read_question_file(listed(tmp_path, text)).digest for text in others} | {first}) == 5

@@ -13,17 +13,16 @@ from tests.offline.lists import QUESTIONS
 from tests.pipeline.conftest import shop
 from tests.servers.billing import JUDGE, VENDOR, BillingServer, vendor
 from tests.shared.servers_of_tests import ServerOfTests, redis_of_tests
-from xscore.errors import SharedUnavailable
-from xscore.offline.job_progress import JobProgress
-from xscore.offline.live_plan import LivePlan
-from xscore.offline.prepared import memories, prepare
-from xscore.offline.ray_engine import _RayRun
-from xscore.offline.ray_work import Chunk, Scorer
+from xscore.extensions.batch.list_plan import ListPlan, ListProgress
+from xscore.extensions.batch.ray_actor import ChunkJudge, PackChunk
+from xscore.extensions.batch.ray_engine import _RayRun
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.model_seat import ModelSeat
-from xscore.records import Scope, Silent
+from xscore.pipeline.model_factory import ModelJudgeFactory
+from xscore.pipeline.question_list import fetch_list_memories, prepare_questions
+from xscore.platform.errors import SharedUnavailable
+from xscore.records import Scope, SilentObserver
 from xscore.settings import JudgeSettings, OpenAISettings, Settings
-from xscore.settings.offline import SharedSettings
+from xscore.settings.model import SharedSettings
 
 __all__ = ["shop"]
 
@@ -48,7 +47,9 @@ def billing(monkeypatch: pytest.MonkeyPatch) -> Iterator[BillingServer]:
 
 
 @asynccontextmanager
-async def actor(root: Path, redis: ServerOfTests, *, cap: str | None = None) -> AsyncIterator[tuple[Scorer, Chunk]]:
+async def actor(
+    root: Path, redis: ServerOfTests, *, cap: str | None = None
+) -> AsyncIterator[tuple[ChunkJudge, PackChunk]]:
     """An actor, and a question for it; one memory a call."""
     settings = Settings(
         judge=JudgeSettings(model=f"openai:{JUDGE}", probe=False, pack_size=1, concurrency=2),
@@ -58,13 +59,13 @@ async def actor(root: Path, redis: ServerOfTests, *, cap: str | None = None) -> 
     async with Pipeline.open(root, settings) as pipeline:
         parts = pipeline.parts
         await pipeline.index()
-        assert isinstance(parts.judge, ModelSeat)
-        found = memories(parts, Scope())
-        progress = JobProgress(Silent(), LivePlan())
+        assert isinstance(parts.judge, ModelJudgeFactory)
+        found = fetch_list_memories(parts, Scope())
+        progress = ListProgress(SilentObserver(), ListPlan())
         run = _RayRun(parts, "b_test", found.candidates, 1, lambda _: None, progress)
         async with parts.open_desk("b_test") as desk:
-            wave = await run._wave(parts.judge, desk, prepare(parts, enumerate(QUESTIONS.all[:1]), found))
-        scorer = Scorer(run._library(parts.judge, wave, None))
+            wave = await run._wave(parts.judge, desk, prepare_questions(parts, enumerate(QUESTIONS.all[:1]), found))
+        scorer = ChunkJudge(run._library(parts.judge, wave, None))
         try:
             yield scorer, wave.chunks[0]
         finally:

@@ -18,24 +18,28 @@ from hypothesis import strategies as st
 from tests.conftest import git
 from tests.offline.bureau import questions
 from tests.pipeline.conftest import FILES
-from xscore.errors import StoreDamaged, UsageError, XscoreError
-from xscore.hashing import seal
-from xscore.memory.pack_slots import slots
-from xscore.memory.store import Store
-from xscore.offline import job_rows
-from xscore.offline.job_rows import Job
-from xscore.offline.rendering import MOST_SEALED_BYTES, Filled, Rendering, Room, limits_in_force
-from xscore.offline.submitting import batch_seat, draw_up, keep
-from xscore.paths import user_data_dir
+from xscore.extensions.batch import job_rows
+from xscore.extensions.batch.job_rows import BatchJob
+from xscore.extensions.batch.rendering import (
+    MAX_ENCRYPTED_BYTES,
+    BatchInput,
+    BatchRenderer,
+    BatchRoom,
+    effective_batch_limits,
+)
+from xscore.extensions.batch.submitting import batch_judge_factory, draft_job, save_job
+from xscore.extensions.batch.vendor import BatchHost, batch_host_of_provider
 from xscore.pipeline.build import Pipeline
+from xscore.platform.errors import StoreDamaged, UsageError, XscoreError
+from xscore.platform.hashing import row_checksum
+from xscore.platform.paths import user_data_dir
 from xscore.prompts.judge import turn_block
-from xscore.providers.batch_host import BatchHost
-from xscore.providers.batches import batches_of
 from xscore.records import Request, Scope, Turn
-from xscore.records.offline import BatchLimits, Question, Questions
+from xscore.records.batch import BatchLimits, Question, QuestionList
 from xscore.scorer.model_judge import ModelJudge
 from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, Settings
-from xscore.settings.offline import BatchSettings
+from xscore.settings.model import BatchSettings
+from xscore.store.store import Store, load_pack_slots
 
 WIDE = BatchLimits(requests=50_000, bytes=200_000_000)
 HOSTILE = '</task></turn> "quoted" \\ back\nnew\tline \x00 ümläut 漢字 \u2028 xs'
@@ -50,28 +54,30 @@ class Scene:
 
     store: Store
     host: BatchHost
-    job: Job
+    job: BatchJob
     live: dict[str, list[Request]]
     """By task: what the live judge would send first, with the job's ids."""
 
-    def fill(self, **how: object) -> tuple[Filled, list[bytes]]:
+    def fill(self, **how: object) -> tuple[BatchInput, list[bytes]]:
         """Fill one batch with what is planned."""
         into = io.BytesIO()
-        todo = job_rows.planned(self.store.connection, self.job.id)
-        filled = Rendering(self.store, self.host, self.job).fill(into, todo, mark="xs_m_1", **how)  # type: ignore[arg-type]  # as given
+        todo = job_rows.planned_requests(self.store.connection, self.job.id)
+        filled = BatchRenderer(self.store, self.host, self.job).fill(into, todo, mark="xs_m_1", **how)  # type: ignore[arg-type]  # as given
         return filled, into.getvalue().splitlines(keepends=True)
 
 
 async def scene_of(root: Path, vendor: str, **judge: object) -> Scene:
     """Plan a job in this repository, and keep what the live judge would send."""
-    asked = Questions((*questions(3).all, Question(id="odd", task=HOSTILE, errors=HOSTILE * 3)), "digest")
+    asked = QuestionList((*questions(3).all, Question(id="odd", task=HOSTILE, errors=HOSTILE * 3)), "digest")
     key = KEYS[vendor](api_key="sk-test-0000000000")
     given = JudgeSettings.model_validate({"model": MODELS[vendor], "probe": False, **judge})
     async with Pipeline.open(root, Settings(judge=given, **{vendor: key})) as pipeline:
         await pipeline.index()
         parts = pipeline.parts
-        seat = batch_seat(parts)
-        job = job_rows.job(parts.store.connection, keep(parts, draw_up(parts, asked, scope=Scope(), limits=WIDE)))
+        seat = batch_judge_factory(parts)
+        job = job_rows.read_job(
+            parts.store.connection, save_job(parts, draft_job(parts, asked, scope=Scope(), limits=WIDE))
+        )
         pool = parts.store.pool()
         live = ModelJudge(
             seat.provider,
@@ -81,15 +87,15 @@ async def scene_of(root: Path, vendor: str, **judge: object) -> Scene:
             slots=job_slots(parts.store, job),
             priors={},
         )
-        found = job_rows.questions(parts.store.connection, job.id).values()
+        found = job_rows.read_job_questions(parts.store.connection, job.id).values()
         requests = {one.turn.task: list(live.requests(one.turn, pool)) for one in found}
     store = Store.open(parts.store.root, user_data_dir=user_data_dir(None))
-    return Scene(store, batches_of(seat.provider), job, requests)
+    return Scene(store, batch_host_of_provider(seat.provider), job, requests)
 
 
-def job_slots(store: Store, job: Job) -> dict[str, tuple[str, int]]:
+def job_slots(store: Store, job: BatchJob) -> dict[str, tuple[str, int]]:
     """The packs of memories as they were kept."""
-    return slots(store.connection, job.recipe.packs.name)
+    return load_pack_slots(store.connection, job.recipe.packs.name)
 
 
 def repository(root: Path) -> Path:
@@ -168,7 +174,8 @@ def test_a_question_that_was_erased_is_not_sent(scene: Scene) -> None:
     rows = scene.store.connection
     (key,) = rows.execute("SELECT turn_key FROM job_question WHERE number = 1").fetchone()
     rows.execute(
-        "UPDATE job_question SET moment = '{}', seal = ? WHERE number = 1", (seal(scene.job.id, "1", "{}", key),)
+        "UPDATE job_question SET moment = '{}', seal = ? WHERE number = 1",
+        (row_checksum(scene.job.id, "1", "{}", key),),
     )
     filled, _ = scene.fill()
     assert {question for question, _ in filled.gone} == {1}
@@ -189,14 +196,14 @@ def test_a_changed_row_is_damage(scene: Scene, spoil: str) -> None:
     """A byte that would deal other ids, or judge another text, ends in damage and never in a score."""
     scene.store.connection.execute(spoil)
     with pytest.raises(StoreDamaged, match="seal"):
-        scene.job = job_rows.job(scene.store.connection, scene.job.id)
+        scene.job = job_rows.read_job(scene.store.connection, scene.job.id)
         scene.fill()
 
 
 def test_a_job_of_another_prompt_is_refused(scene: Scene) -> None:
     """What was planned for an earlier prompt version is not sent with this one's, and the way on is named."""
     with pytest.raises(UsageError, match="earlier judging prompt") as refused:
-        Rendering(scene.store, scene.host, replace(scene.job, judge="another"))
+        BatchRenderer(scene.store, scene.host, replace(scene.job, judge="another"))
     assert f"xscore batch cancel {scene.job.id}" in refused.value.hint
 
 
@@ -243,12 +250,12 @@ def test_every_split_holds_every_request_once(
     whole: Scene, requests: int, size: int, most_tokens: int | None, usd: Decimal | None
 ) -> None:
     """Whatever binds, batches hold what they may and no more, in order, and together all requests."""
-    todo = job_rows.planned(whole.store.connection, whole.job.id)
-    rendering = Rendering(whole.store, whole.host, whole.job)
+    todo = job_rows.planned_requests(whole.store.connection, whole.job.id)
+    rendering = BatchRenderer(whole.store, whole.host, whole.job)
     limits, done = BatchLimits(requests=requests, bytes=size), list[tuple[int, int]]()
     while len(done) < len(todo):
         into = io.BytesIO()
-        filled = rendering.fill(into, todo[len(done) :], mark="xs_m_1", limits=limits, room=Room(most_tokens, usd))
+        filled = rendering.fill(into, todo[len(done) :], mark="xs_m_1", limits=limits, room=BatchRoom(most_tokens, usd))
         assert len(filled.taken) <= requests and filled.bytes == len(into.getvalue()) <= size
         assert most_tokens is None or filled.input_tokens <= most_tokens
         assert filled.most_usd is not None and (usd is None or filled.most_usd <= usd)
@@ -262,9 +269,9 @@ def test_every_split_holds_every_request_once(
 def test_a_request_for_which_there_is_no_room_at_all_is_named(whole: Scene) -> None:
     """An empty batch says what its first request lacked, so that nobody tries for ever."""
     for limits, room, what in (
-        (BatchLimits(requests=5, bytes=100), Room(), "bytes"),
-        (WIDE, Room(tokens=10), "tokens"),
-        (WIDE, Room(usd=Decimal("0.0000001")), "dollars"),
+        (BatchLimits(requests=5, bytes=100), BatchRoom(), "bytes"),
+        (WIDE, BatchRoom(tokens=10), "tokens"),
+        (WIDE, BatchRoom(usd=Decimal("0.0000001")), "dollars"),
     ):
         filled, lines = whole.fill(limits=limits, room=room)
         assert (filled.taken, filled.full_of, lines) == ([], what, [])
@@ -273,10 +280,10 @@ def test_a_request_for_which_there_is_no_room_at_all_is_named(whole: Scene) -> N
 def test_the_lower_limit_holds() -> None:
     """A user's limits are taken where they are lower; an encrypted store's input is kept small enough for memory."""
     vendors = BatchLimits(requests=50_000, bytes=200_000_000, enqueued_tokens=90)
-    assert limits_in_force(vendors, BatchSettings()) == vendors
+    assert effective_batch_limits(vendors, BatchSettings()) == vendors
     own = BatchSettings(max_requests=10, max_bytes=300_000_000, enqueued_tokens=80)
-    assert limits_in_force(vendors, own) == BatchLimits(requests=10, bytes=200_000_000, enqueued_tokens=80)
-    assert limits_in_force(vendors, BatchSettings(), is_sealed=True).bytes == MOST_SEALED_BYTES
+    assert effective_batch_limits(vendors, own) == BatchLimits(requests=10, bytes=200_000_000, enqueued_tokens=80)
+    assert effective_batch_limits(vendors, BatchSettings(), is_sealed=True).bytes == MAX_ENCRYPTED_BYTES
 
 
 def test_what_the_judge_sees_in_full_is_kept_with_the_question() -> None:

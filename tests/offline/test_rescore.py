@@ -10,7 +10,7 @@ from tests.conftest import git
 from tests.offline.lists import QUESTIONS, select
 from tests.pipeline.conftest import server, shop
 from tests.servers.openai_server import OpenAIServer
-from xscore.git import changed_files
+from xscore.platform.git import changed_files
 
 __all__ = ["inside", "server", "shop"]
 PRICES = "shop/prices.py"

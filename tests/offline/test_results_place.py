@@ -5,20 +5,19 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from xscore.errors import UsageError
-from xscore.offline.results import Row
-from xscore.offline.results_file import ResultsFile, check_place
+from xscore.extensions.batch.results import ResultRow, ResultsFile, check_results_path
+from xscore.platform.errors import UsageError
 
-ROW = Row("q", 1, "a.py", "f", "m", 0.9, 0.9, "")
+ROW = ResultRow("q", 1, "a.py", "f", "m", 0.9, 0.9, "")
 
 
 @pytest.mark.parametrize("name", ["r.jsonl", "r.parquet"])
 @pytest.mark.parametrize("rows", [[], [ROW]])
-def test_earlier_results_may_be_written_anew(name: str, rows: list[Row], tmp_path: Path) -> None:
+def test_earlier_results_may_be_written_anew(name: str, rows: list[ResultRow], tmp_path: Path) -> None:
     """Also those of a list for which nothing was chosen."""
     with ResultsFile(tmp_path / name) as file:
         file.add(rows)
-    check_place(tmp_path / name, store_dir=tmp_path / "store")
+    check_results_path(tmp_path / name, store_dir=tmp_path / "store")
 
 
 def test_a_file_of_another_kind_stays(tmp_path: Path) -> None:
@@ -31,4 +30,4 @@ def test_a_file_of_another_kind_stays(tmp_path: Path) -> None:
     (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe\n")
     for path in list(tmp_path.iterdir()):
         with pytest.raises(UsageError, match=r"is there and holds no results|is a list of questions"):
-            check_place(path, store_dir=tmp_path / "store")
+            check_results_path(path, store_dir=tmp_path / "store")

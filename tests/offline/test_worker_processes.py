@@ -16,9 +16,9 @@ from tests.conftest import MakeRepo
 from tests.offline.lists import QUESTIONS, judged, judging, select
 from tests.pipeline.conftest import FILES, server, settings_for, shop
 from tests.servers.openai_server import OpenAIServer
-from xscore.errors import UsageError
-from xscore.offline.workers import divided
-from xscore.processes import is_alive
+from xscore.extensions.batch.workers import divided
+from xscore.platform.errors import UsageError
+from xscore.platform.processes import is_alive
 from xscore.settings import JudgeSettings, Settings
 
 __all__ = ["server", "shop"]
@@ -159,7 +159,7 @@ def test_limits_are_divided_to_the_last_request() -> None:
 
 def test_a_shared_server_rates_all_of_them() -> None:
     """With a shared server the limits a minute hold as they are; calls in flight are still divided."""
-    from xscore.settings.offline import SharedSettings
+    from xscore.settings.model import SharedSettings
 
     settings = Settings(judge=JudgeSettings(rpm=10), shared=SharedSettings.model_validate({"url": "redis://localhost"}))
     assert [(one.judge.rpm, one.judge.concurrency) for one in divided(settings, concurrency=4, count=2)] == [

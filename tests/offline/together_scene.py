@@ -6,15 +6,15 @@ from pathlib import Path
 from tests.servers.loopback import LoopbackServer
 from xscore.cache.judgments import Judgments
 from xscore.cache.keys import turn_key
-from xscore.offline.ask_together import Asked, ask_together
-from xscore.offline.shared_account import Together
+from xscore.extensions.batch.ask_list import AskListOptions, ask_list
+from xscore.extensions.batch.shared_packs import AskListReport
 from xscore.pipeline.build import Pipeline
 from xscore.prompts.judge import turn_block
-from xscore.providers.pack_reading import Shown
-from xscore.records import Answer, Observer, Silent, Turn
-from xscore.records.offline import Question, Questions
+from xscore.providers.scripted import ShownMemory
+from xscore.records import Answer, Observer, SilentObserver, Turn
+from xscore.records.batch import Question, QuestionList
 from xscore.settings import Settings
-from xscore.settings.offline import BatchSettings
+from xscore.settings.model import BatchSettings
 
 MANY = {f"src/part_{at}.py": "".join(
     f'def step_{at}_{nth}(row):\n    """Step {nth} of part {at}."""\n    return row + {at * 10 + nth}\n\n\n'
@@ -23,15 +23,15 @@ MANY = {f"src/part_{at}.py": "".join(
 """Files of 48 functions: several packs."""
 
 
-def listed(count: int) -> Questions:
+def listed(count: int) -> QuestionList:
     """So many questions, no two alike."""
-    return Questions(
+    return QuestionList(
         tuple(Question(id=f"id{at}", task=f"Task number {at}: mend step {at} of the parts") for at in range(count)),
         f"digest of {count}",
     )
 
 
-def true_score(memory: Shown, question: str) -> int:
+def true_score(memory: ShownMemory, question: str) -> int:
     """Score as no other question does: by the number in the task and the text of the memory."""
     found = re.search(r"Task number (\d+)", question)
     assert found is not None, "a judge is shown its question"
@@ -46,21 +46,24 @@ def with_questions(settings: Settings, most: int = 4) -> Settings:
 async def asked(
     root: Path,
     settings: Settings,
-    questions: Questions,
+    questions: QuestionList,
     *,
-    how: Asked | None = None,
+    how: AskListOptions | None = None,
     observer: Observer | None = None,
-) -> tuple[Together, list[Answer]]:
+) -> tuple[AskListReport, list[Answer]]:
     """Ask them in a pipeline of its own."""
     answers: list[Answer] = []
-    async with Pipeline.open(root, settings, observer=observer or Silent()) as pipeline:
-        found = await ask_together(
-            pipeline.parts, questions, how or Asked(answer=False), told=lambda _, answer: answers.append(answer)
+    async with Pipeline.open(root, settings, observer=observer or SilentObserver()) as pipeline:
+        found = await ask_list(
+            pipeline.parts,
+            questions,
+            how or AskListOptions(answer=False),
+            told=lambda _, answer: answers.append(answer),
         )
     return found, answers
 
 
-async def misplaced(root: Path, settings: Settings, questions: Questions) -> tuple[int, list[str]]:
+async def misplaced(root: Path, settings: Settings, questions: QuestionList) -> tuple[int, list[str]]:
     """Count the judgments in the store, and name those whose score is not that of their question and memory."""
     wrong: list[str] = []
     count = 0
@@ -74,7 +77,7 @@ async def misplaced(root: Path, settings: Settings, questions: Questions) -> tup
                 if content not in candidates:
                     continue  # a part of one
                 one = candidates[content]
-                shown = Shown("", str(one.kind), one.path, one.entity, texts[one.id].strip("\n"))
+                shown = ShownMemory("", str(one.kind), one.path, one.entity, texts[one.id].strip("\n"))
                 count += 1
                 if judgment.score != true_score(shown, question.task) / 100:
                     wrong.append(f"{question.id}: {one.path}::{one.entity} {judgment.score}")

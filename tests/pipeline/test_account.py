@@ -5,9 +5,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.pipeline import account
-from xscore.pipeline.selection import select
-from xscore.records import Candidate, Cause, Judgment, Kind, Layer, Origin, Outcome, Ranked, Unjudged
+from xscore.pipeline import receipt
+from xscore.pipeline.ranking import select
+from xscore.records import Candidate, Judgment, Kind, Layer, Origin, Outcome, Ranked, Unjudged, UnjudgedCause
 from xscore.settings import SelectionSettings
 
 
@@ -26,7 +26,7 @@ def outcomes(draw: st.DrawFn) -> list[Outcome]:
         origin = draw(st.sampled_from(list(Origin)))
         one = candidate(number)
         if origin is Origin.UNJUDGED:
-            found.append(Outcome(one, Unjudged(one.content_hash, draw(st.sampled_from(list(Cause)))), origin))
+            found.append(Outcome(one, Unjudged(one.content_hash, draw(st.sampled_from(list(UnjudgedCause)))), origin))
         else:
             found.append(Outcome(one, Judgment(one.content_hash, draw(st.floats(0, 1))), origin))
     return found
@@ -35,14 +35,14 @@ def outcomes(draw: st.DrawFn) -> list[Outcome]:
 @given(outcomes())
 def test_every_candidate_is_accounted_for(found: list[Outcome]) -> None:
     """X03: coverage, selection, unjudged account and score lines all count the same candidates."""
-    coverage = account.coverage(found, len(found))
+    coverage = receipt.count_coverage(found, len(found))
     ranked = [
-        Ranked(one.candidate, judgment, one.origin, (), judgment.score) for one, judgment in account.judged_pairs(found)
+        Ranked(one.candidate, judgment, one.origin, (), judgment.score) for one, judgment in receipt.judged_pairs(found)
     ]
-    unjudged = tuple(account.unjudged_pairs(found))
+    unjudged = tuple(receipt.unjudged_pairs(found))
     selection = select(ranked, unjudged=unjudged, threshold=0.7, settings=SelectionSettings())
-    shown = account.unjudged_account(selection)
-    lines = list(account.score_lines(found, ranked, {}))
+    shown = receipt.unjudged_account(selection)
+    lines = list(receipt.score_lines(found, ranked, {}))
     assert coverage.candidates == len(found) == len(lines) == len({line.id for line in lines})
     assert Counter(line.outcome for line in lines) == Counter(str(one.origin) for one in found)
     assert coverage.unjudged == sum(shown.by_cause.values()) == len(unjudged)

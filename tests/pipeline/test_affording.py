@@ -10,14 +10,14 @@ from pydantic import SecretStr
 
 from tests.servers.billing import JUDGE, VENDOR, BillingServer, vendor
 from xscore import Pipeline, Settings, Turn
-from xscore.records import Answer, Silent
+from xscore.records import Answer, SilentObserver
 from xscore.settings import BudgetSettings, JudgeSettings, OpenAISettings, PrimarySettings
 
 TURN = Turn(task="the discount is taken twice")
 UNPRICED = "unheard-of-1"
 
 
-class Listener(Silent):
+class Listener(SilentObserver):
     """Keeps each note with the number of calls that the host had seen by then."""
 
     def __init__(self, host: BillingServer) -> None:

@@ -9,16 +9,16 @@ import pytest
 
 from tests.scorer.shapes import candidate
 from tests.servers import AnthropicServer, Fault, table
-from xscore.errors import NoUsableModel
 from xscore.pipeline.build import Pipeline
+from xscore.platform.errors import NoUsableModel
 from xscore.prompts.judge import turn_block
 from xscore.providers.anthropic import AnthropicDialect
-from xscore.providers.metered import Metered
-from xscore.providers.prices import price, upper_bound
+from xscore.providers.attempts import Metered
+from xscore.providers.prices import call_price, cost_upper_bound
 from xscore.providers.wire import WireProvider
 from xscore.records import Answer, CallRecord, Turn, Usage
-from xscore.scorer.draft import Drafts, JudgeModel
-from xscore.scorer.packs import Pack, profile
+from xscore.scorer.drafts import JudgeModel, PromptDrafts
+from xscore.scorer.packs import Pack, choose_profile
 from xscore.settings import AnthropicSettings, BudgetSettings, JudgeSettings, PrimarySettings, Settings
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
@@ -126,14 +126,14 @@ async def test_what_is_written_and_read_is_priced_as_the_vendor_does(
     """At the vendor's prices a pack costs 1.25 or 2 of its input when written, a tenth when read, within the bound."""
     members = tuple(candidate("a.py", f"f{number}", "x" * 600) for number in range(12))
     judge = JudgeModel(name=HAIKU, reasoning="disabled", prefix_ttl_s=ttl_s)
-    drafts, pack = Drafts(judge, profile(), b"s"), Pack("p_1", members, is_kept=True)
+    drafts, pack = PromptDrafts(judge, choose_profile(), b"s"), Pack("p_1", members, is_kept=True)
     texts = {member.id: f"def {member.entity}(): return '{'x' * 600}'" for member in members}
     (ask,) = drafts.asks(pack, drafts.pieces_of(pack, texts))
     rows: list[CallRecord] = []
 
     def at_the_vendors(provider: str, model: str, host: str, usage: Usage) -> Decimal | None:
         assert host == claude_server.host
-        return price(provider, model, VENDOR, usage)
+        return call_price(provider, model, VENDOR, usage)
 
     provider = WireProvider(AnthropicDialect(), base_url=claude_server.url, api_key="")
     metered = Metered(provider, turn_id="t", record=rows.append, price=at_the_vendors)
@@ -149,7 +149,7 @@ async def test_what_is_written_and_read_is_priced_as_the_vendor_does(
         fresh = row.usage.input_tokens - kept
         assert row.cost_usd == (fresh + kept * factor) * input_usd + row.usage.output_tokens * output_usd
     assert cold.usage.cache_write_tokens == warm.usage.cached_input_tokens
-    bound = upper_bound("anthropic", VENDOR, requests[0])
+    bound = cost_upper_bound("anthropic", VENDOR, requests[0])
     assert bound is not None and cold.cost_usd is not None and cold.cost_usd <= bound
 
 

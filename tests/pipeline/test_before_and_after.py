@@ -9,9 +9,9 @@ from pydantic import SecretStr
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.errors import NothingMatched, StoreDamaged, UsageError
 from xscore.pipeline.build import Pipeline
-from xscore.records import Estimate, Scope, Silent, Turn
+from xscore.platform.errors import NothingMatched, StoreDamaged, UsageError
+from xscore.records import Estimate, Scope, SilentObserver, Turn
 from xscore.settings import JudgeSettings, OpenAISettings, PrimarySettings, Settings
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
@@ -30,7 +30,7 @@ async def test_an_estimate_is_what_is_then_sent(shop: Path, server: OpenAIServer
     assert after.judge.calls == 0 and after.judge.binding_limit == "none"
 
 
-class Declines(Silent):
+class Declines(SilentObserver):
     """Watches nothing and declines every estimate."""
 
     can_confirm = True

@@ -5,35 +5,34 @@ from pathlib import Path
 
 import pytest
 
-from xscore.errors import UsageError
-from xscore.pipeline.boosters import GROUP, OURS, boosters
-from xscore.pipeline.boosts import BOOSTERS
+from xscore.pipeline.boosts import BOOSTER_GROUP, BOOSTERS, BUILT_IN_BOOSTERS, load_boosters
 from xscore.pipeline.build import Pipeline
+from xscore.platform.errors import UsageError
 from xscore.records import Turn
-from xscore.settings import BoostSettings, Settings, load, repo_may_set
+from xscore.settings import BoostSettings, Settings, load_settings, repository_may_set
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 
 
 def test_our_own_boosters_are_entry_points_too() -> None:
     """The package declares exactly the boosters that are found by name, and the setting names them all."""
-    declared = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]["entry-points"][GROUP]
-    assert declared == {name: f"{booster.__module__}:{name}" for name, booster in OURS.items()}
-    assert boosters(BoostSettings().boosters) == BOOSTERS
+    declared = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]["entry-points"][BOOSTER_GROUP]
+    assert declared == {name: f"{booster.__module__}:{name}" for name, booster in BUILT_IN_BOOSTERS.items()}
+    assert load_boosters(BoostSettings().boosters) == BOOSTERS
 
 
 def test_a_name_that_nobody_serves_is_a_usage_error() -> None:
     """The error says which names there are."""
     with pytest.raises(UsageError, match="no installed package") as caught:
-        boosters(["recency", "moon"])
+        load_boosters(["recency", "moon"])
     assert "dependency" in caught.value.hint
 
 
 def test_a_clone_cannot_name_boosters(tmp_path: Path) -> None:
     """A repository's file may weigh boosts, not load code."""
     (tmp_path / ".xscore.toml").write_text('[boosts]\nboosters = ["stranger"]\ncap = 0.1\n')
-    loaded = load(repo_root=tmp_path, user_file=None, environ={})
-    assert not repo_may_set("boosts.boosters")
+    loaded = load_settings(repo_root=tmp_path, user_file=None, environ={})
+    assert not repository_may_set("boosts.boosters")
     assert loaded.settings.boosts == BoostSettings(cap=0.1)
     assert "boosts.boosters" in loaded.warnings[0]
 
@@ -60,4 +59,4 @@ async def test_a_strangers_booster_lifts_when_it_is_named(
     async with Pipeline.open(shop, Settings()) as pipeline:
         plain = await pipeline.context(turn)
     assert lifted.selected and {boost.name for memory in lifted.selected for boost in memory.boosts} == {"stranger"}
-    assert all(boost.name in OURS for memory in plain.selected for boost in memory.boosts)
+    assert all(boost.name in BUILT_IN_BOOSTERS for memory in plain.selected for boost in memory.boosts)

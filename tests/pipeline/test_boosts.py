@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xscore.pipeline.boosts import SECONDS_PER_DAY, boost
-from xscore.pipeline.selection import reaches
+from xscore.pipeline.ranking import reaches
 from xscore.records import (
     Boost,
     Candidate,
-    Cause,
     ChangedFile,
     Edge,
     Judgment,
@@ -24,6 +23,7 @@ from xscore.records import (
     Relation,
     Turn,
     Unjudged,
+    UnjudgedCause,
 )
 from xscore.settings import BoostSettings
 
@@ -160,7 +160,7 @@ def test_duplicates_bring_their_links() -> None:
 
 def test_the_unjudged_are_left_out_and_own_boosters_join() -> None:
     """No score, nothing to lift; a booster is any callable."""
-    missing = Outcome(candidate("u"), Unjudged("hu", Cause.BUDGET), Origin.UNJUDGED)
+    missing = Outcome(candidate("u"), Unjudged("hu", UnjudgedCause.BUDGET), Origin.UNJUDGED)
     found = boost(
         [outcome("a", 0.5), missing],
         edges=(),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from xscore.pipeline.bulk import made_in_bulk
+from xscore.platform.processes import gc_paused
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def test_no_collection_walks_what_is_made_in_bulk_nor_runs_at_its_end() -> None:
     """A hundred thousand records cost no collection, neither while they are made nor right after."""
     gc.set_threshold(700, 10, 10)
     before = _collections()
-    with made_in_bulk():
+    with gc_paused():
         made = [[number] for number in range(100_000)]
     [[number] for number in range(100)]
     assert (_collections() - before, len(made)) == (0, 100_000)
@@ -32,7 +32,7 @@ def test_no_collection_walks_what_is_made_in_bulk_nor_runs_at_its_end() -> None:
 
 def test_the_collector_goes_on_after_a_failure() -> None:
     """An error inside leaves the collector at work, and nothing frozen."""
-    with pytest.raises(KeyError), made_in_bulk():
+    with pytest.raises(KeyError), gc_paused():
         raise KeyError
     assert gc.isenabled()
     assert gc.get_freeze_count() == 0
@@ -41,7 +41,7 @@ def test_the_collector_goes_on_after_a_failure() -> None:
 def test_a_collector_that_was_off_stays_off() -> None:
     """Whoever has switched the collector off finds it off."""
     gc.disable()
-    with made_in_bulk():
+    with gc_paused():
         pass
     assert not gc.isenabled()
 
@@ -51,7 +51,7 @@ def test_what_the_host_froze_stays_frozen() -> None:
     gc.freeze()
     frozen = gc.get_freeze_count()
     try:
-        with made_in_bulk():
+        with gc_paused():
             pass
         assert gc.get_freeze_count() >= frozen - 100  # some may have gone by themselves
         assert gc.isenabled()

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 from tests.conftest import MakeRepo, git
-from xscore.paths import find_root
-from xscore.pipeline.context import MAX_DIFF_CHARS, MAX_FILE_CHARS, MAX_TASK_CHARS, complete
+from xscore.pipeline.prepare import MAX_DIFF_CHARS, MAX_FILE_CHARS, MAX_TASK_CHARS, complete_turn
+from xscore.platform.paths import find_root
 from xscore.records import Turn
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA3cE5"
@@ -13,7 +13,7 @@ TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA3cE5"
 
 def completed(root: Path, turn: Turn) -> Turn:
     """The turn as it goes into prompts."""
-    return complete(turn, find_root(root), use_git=True, now=0.0)
+    return complete_turn(turn, find_root(root), use_git=True, now=0.0)
 
 
 def test_a_file_of_secrets_is_shown_neither_as_current_file_nor_in_the_diff(make_repo: MakeRepo) -> None:
@@ -69,6 +69,6 @@ def test_personal_data_goes_out_of_what_is_asked(shop: Path) -> None:
     """P03: tasks and errors are stored and sent, so they are screened; a setting leaves them as they are."""
     asked = Turn(task="mail lena.koch@privat-post.de", errors="for lena.koch@privat-post.de")
     root = find_root(shop)
-    screened = complete(asked, root, use_git=False, now=0.0)
+    screened = complete_turn(asked, root, use_git=False, now=0.0)
     assert "lena.koch" not in screened.task + screened.errors
-    assert complete(asked, root, use_git=False, now=0.0, allow_pii=True).task == asked.task
+    assert complete_turn(asked, root, use_git=False, now=0.0, allow_pii=True).task == asked.task

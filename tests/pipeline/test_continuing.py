@@ -7,15 +7,15 @@ import pytest
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
-from xscore.errors import UsageError
 from xscore.pipeline.build import Pipeline
-from xscore.records import Answer, Silent, Turn
-from xscore.settings import Loaded, Settings, load
+from xscore.platform.errors import UsageError
+from xscore.records import Answer, SilentObserver, Turn
+from xscore.settings import LoadedSettings, Settings, load_settings
 
 TASK = Turn(task="The discount is taken twice; take it once.")
 
 
-class Listens(Silent):
+class Listens(SilentObserver):
     """Keeps the notes."""
 
     def __init__(self) -> None:
@@ -26,13 +26,13 @@ class Listens(Silent):
         self.notes.append(message)
 
 
-def at(server: OpenAIServer, **flags: object) -> Loaded:
+def at(server: OpenAIServer, **flags: object) -> LoadedSettings:
     """Settings as the command line reads them, with the judge in no file; flags as it gives them."""
     environ = {"OPENAI_BASE_URL": server.url, "XSCORE_JUDGE_PROBE": "0", "OPENAI_API_KEY": "sk-0123456789"}
-    return load(repo_root=None, user_file=None, environ=environ, flags=flags)
+    return load_settings(repo_root=None, user_file=None, environ=environ, flags=flags)
 
 
-async def begun(shop: Path, settings: Settings | Loaded, turn: Turn = TASK) -> Answer:
+async def begun(shop: Path, settings: Settings | LoadedSettings, turn: Turn = TASK) -> Answer:
     """Ask without an answer, so that there is something to continue."""
     async with Pipeline.open(shop, settings) as pipeline:
         return await pipeline.ask(turn, answer=False)

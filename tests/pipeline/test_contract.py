@@ -11,9 +11,9 @@ from syrupy.assertion import SnapshotAssertion
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.errors import BrokenReceipt
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.receipt import money, to_json
+from xscore.pipeline.json_form import money_json, to_json
+from xscore.platform.errors import BrokenReceipt
 from xscore.records import Answer, Coverage, Scope, Turn
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
@@ -79,7 +79,7 @@ async def test_counts_of_an_index_run_add_up(shop: Path, server: OpenAIServer) -
 )
 def test_money_is_a_plain_decimal_string(amount: str | None, written: str | None) -> None:
     """No exponent, no trailing zeros; unpriced stays null."""
-    assert money(None if amount is None else Decimal(amount)) == written
+    assert money_json(None if amount is None else Decimal(amount)) == written
 
 
 def test_a_receipt_that_does_not_add_up_cannot_exist() -> None:

@@ -12,11 +12,11 @@ from tests.conftest import MakeRepo
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.errors import NothingMatched, UsageError
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.deadline import CLOSING_S, Deadline, work_until
-from xscore.providers.sdk_import import imported
-from xscore.records import Answer, Cause, Progress, Silent, Turn
+from xscore.pipeline.judging import CLOSING_S, Deadline, work_until
+from xscore.platform.errors import NothingMatched, UsageError
+from xscore.providers.spec import import_sdk
+from xscore.records import Answer, Progress, SilentObserver, Turn, UnjudgedCause
 from xscore.settings import Settings
 
 TASK = Turn(task="Count the sheep of the night.")
@@ -39,7 +39,7 @@ def within(settings: Settings, deadline_s: float | None) -> Settings:
 
 async def ask(root: Path, settings: Settings, *, answer: bool = False, task: str = TASK.task) -> Answer:
     """Ask once, the index being up to date and the SDK imported, so that the host's pace alone is measured."""
-    await imported("openai")
+    await import_sdk("openai")
     async with Pipeline.open(root, settings) as pipeline:
         await pipeline.index()
         return await pipeline.ask(Turn(task=task), answer=answer)
@@ -97,11 +97,11 @@ async def test_calls_that_would_end_too_late_are_not_begun(flock: Path, server: 
 )
 async def test_a_call_is_begun_only_with_a_margin(call_s: float, stops: bool) -> None:
     """With 1,000 s left, calls of which nine in ten take up to 800 s may begin; at 810 s the slowest would be cut."""
-    stopped: list[Cause] = []
+    stopped: list[UnjudgedCause] = []
     work = asyncio.create_task(asyncio.sleep(0.05))
     deadline = Deadline(time.monotonic() + 1_000 + CLOSING_S)
     assert await work_until(deadline, work, stopped.append, call_s=lambda: call_s)
-    assert stopped == [Cause.DEADLINE] * stops
+    assert stopped == [UnjudgedCause.DEADLINE] * stops
 
 
 async def test_a_host_that_never_answers_cannot_hold_a_turn(flock: Path, server: OpenAIServer) -> None:
@@ -145,7 +145,7 @@ async def test_a_start_in_the_past_counts(flock: Path, server: OpenAIServer) -> 
     assert answer.coverage.unjudged > 0
 
 
-class Remembers(Silent):
+class Remembers(SilentObserver):
     """Keeps what it was told of the judging."""
 
     def __init__(self) -> None:
@@ -219,6 +219,6 @@ async def test_continue_keeps_the_scope(flock: Path, server: OpenAIServer) -> No
 
 def test_every_cause_of_an_end_has_its_words() -> None:
     """A candidate that a deadline, or a replay, left out says so."""
-    from xscore.pipeline.judging import STOPPED
+    from xscore.pipeline.judging import STOP_DETAILS
 
-    assert set(STOPPED) == {Cause.DEADLINE, Cause.INTERRUPTED, Cause.REPLAY}
+    assert set(STOP_DETAILS) == {UnjudgedCause.DEADLINE, UnjudgedCause.INTERRUPTED, UnjudgedCause.REPLAY}

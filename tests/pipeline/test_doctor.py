@@ -12,14 +12,14 @@ from tests.servers.faults import Fault
 from tests.servers.lesser_server import LesserServer, texts
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
-from xscore.records import Finding
+from xscore.records import DoctorFinding
 from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings
 
 KEY = "sk-test-abcdefghijklmnop-1234"
 OF_THE_REPOSITORY = "discount(sum(lines))"
 
 
-async def lines(shop: Path, settings: Settings, *, probe: bool = False) -> dict[str, Finding]:
+async def lines(shop: Path, settings: Settings, *, probe: bool = False) -> dict[str, DoctorFinding]:
     """Ask the doctor; give its findings by name."""
     async with Pipeline.open(shop, settings) as pipeline:
         found = (await pipeline.doctor(probe=probe)).findings

@@ -9,8 +9,8 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
 from tests.servers.lesser_server import LesserServer
 from xscore.cache import capabilities
-from xscore.errors import XscoreError
 from xscore.pipeline.build import Pipeline
+from xscore.platform.errors import XscoreError
 from xscore.records import Answer, Turn
 
 TASK = Turn(task="The discount is taken twice; take it once.")
@@ -29,7 +29,7 @@ async def judged_and_forgotten(shop: Path, server: LesserServer) -> Answer:
     (shop / "shop" / "refund.py").write_text(NEW)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         judge = pipeline.parts.judge.identity
-        capabilities.forget(
+        capabilities.delete_capability(
             pipeline.parts.store.connection, provider=judge.provider, host=judge.host, model=judge.model
         )
     return first

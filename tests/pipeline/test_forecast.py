@@ -8,8 +8,8 @@ from tests.conftest import MakeRepo
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.opening import open_turn
-from xscore.pipeline.stopwatch import Stopwatch
+from xscore.pipeline.parts import Stopwatch
+from xscore.pipeline.prepare import open_turn
 from xscore.records import JudgeEstimate, Scope, Turn
 
 TASK = Turn(task="Shear the sheep of the meadow.")

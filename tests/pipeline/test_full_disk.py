@@ -10,8 +10,8 @@ import pytest
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
-from xscore.errors import StoreError
 from xscore.pipeline.build import Pipeline
+from xscore.platform.errors import StoreError
 from xscore.records import Answer, Turn
 from xscore.settings import Settings
 

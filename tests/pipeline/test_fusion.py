@@ -9,14 +9,14 @@ import pytest
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
-from xscore import database
-from xscore.git import ask_git
-from xscore.memory import door
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.fusion_rules import may_repeat, settled, shown_once
-from xscore.prompts.bundle_entry import BundleEntry
-from xscore.records import Answer, Edge, Kind, Layer, Memory, MemoryScope, Particulars, Relation, Source, Turn
+from xscore.pipeline.fusion import comparable_texts, merge_near_duplicates, without_conflicts
+from xscore.platform import database
+from xscore.platform.git import run_git
+from xscore.prompts.bundle_parts import BundleEntry
+from xscore.records import Answer, Edge, Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, Relation, Turn
 from xscore.settings import BundleSettings
+from xscore.store import memory_writer
 
 TASK = Turn(task="Take the discount once.")
 NOW = 1_800_000_000.0
@@ -28,10 +28,10 @@ WANTED = "quokka"
 def said(text: str, *, kind: Kind = Kind.CONVENTION, layer: Layer = Layer.PROJECT, **more: object) -> Memory:
     """A memory that was said yesterday."""
     given: dict[str, object] = {
-        "source": Source.EXPLICIT, "updated_at": NOW - 86_400, "title": text[:40],
+        "source": MemorySource.EXPLICIT, "updated_at": NOW - 86_400, "title": text[:40],
         "ordinal": abs(hash(text)) % 10**9,
     } | more  # fmt: skip
-    return door.make(layer=layer, kind=kind, text=text, **given)[0]  # type: ignore[arg-type]  # any part of it
+    return memory_writer.make_memory(layer=layer, kind=kind, text=text, **given)[0]  # type: ignore[arg-type]  # any part of it
 
 
 def entries(*memories: Memory) -> list[BundleEntry]:
@@ -47,7 +47,7 @@ async def context(
     server.score = lambda memory, asked: (90, "said so") if WANTED in memory.text else (2, "no")
     async with Pipeline.open(shop, settings_for(server), clock=lambda: NOW) as pipeline:
         with database.transaction(pipeline.store.connection):
-            door.put(pipeline.store.connection, list(memories))
+            memory_writer.put_memories(pipeline.store.connection, list(memories))
             pipeline.store.connection.executemany(
                 "INSERT INTO edge (source, target, relation, weight) VALUES (?, ?, ?, ?)",
                 [(edge.source, edge.target, edge.relation, edge.weight) for edge in edges],
@@ -74,26 +74,26 @@ async def test_near_duplicates_are_shown_once(shop: Path, server: OpenAIServer) 
 def test_of_equals_the_newer_stays() -> None:
     """H18: within a layer the newer one is kept."""
     old, new = said("Use the client."), said("use the client", updated_at=NOW)
-    kept = shown_once(entries(old, new), [(old.id, new.id)], authority=AUTHORITY)
+    kept = merge_near_duplicates(entries(old, new), [(old.id, new.id)], authority=AUTHORITY)
     assert [(entry.memory.id, entry.alike) for entry in kept] == [(new.id, (old.id,))]
 
 
 def test_places_are_never_merged() -> None:
     """H18: code, configuration and windows of text may each need the edit, however alike they read."""
     places = [
-        said("def f(): return 1", kind=kind, layer=Layer.GRAPH, path=f"{name}.py", source=Source.INDEX)
+        said("def f(): return 1", kind=kind, layer=Layer.GRAPH, path=f"{name}.py", source=MemorySource.INDEX)
         for kind in (Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK, Kind.CONFIG, Kind.TEXT)
         for name in "ab"
     ]
     note, doc = said("def f(): return 1"), said("def f(): return 1", kind=Kind.DOC, path="a.md")
-    assert set(may_repeat(entries(*places, note, doc))) == {note.id, doc.id}
+    assert set(comparable_texts(entries(*places, note, doc))) == {note.id, doc.id}
 
 
 async def test_a_conflict_comes_to_one_sentence(shop: Path, server: OpenAIServer) -> None:
     """L07: the exception is noted, both ids can be cited, and neither text stands beside the sentence."""
     usual = said(
         f"Prisma ({WANTED})", kind=Kind.PREFERENCE, layer=Layer.SESSION, key="orm", scope=MemoryScope.GLOBAL,
-        source=Source.INFERRED, confidence=0.6,
+        source=MemorySource.INFERRED, confidence=0.6,
     )  # fmt: skip
     here = said(f"Drizzle ({WANTED})", kind=Kind.TECH_STACK, key="orm")
     answer = await context(shop, server, [usual, here])
@@ -101,8 +101,8 @@ async def test_a_conflict_comes_to_one_sentence(shop: Path, server: OpenAIServer
     assert ids(answer.bundle) == [here.id]
     assert "explicitly chose" in answer.bundle and "exception" in answer.bundle
     assert f"settled with [{usual.id}]" in answer.bundle
-    once = settled(entries(usual, here), authority=AUTHORITY, now=NOW)
-    assert may_repeat(once) == {}, "what is settled is not merged with a third"
+    once = without_conflicts(entries(usual, here), authority=AUTHORITY, now=NOW)
+    assert comparable_texts(once) == {}, "what is settled is not merged with a third"
 
 
 async def test_a_summary_brings_its_details(shop: Path, server: OpenAIServer) -> None:
@@ -139,11 +139,11 @@ async def test_the_memory_form_tells_of_the_repository(shop: Path, server: OpenA
     """A09: numbered memories, branch and commit, files, decisions, and what came of the context of earlier tasks."""
     decision = said(
         f"We use the {WANTED} client.", kind=Kind.DECISION, layer=Layer.GOVERNANCE,
-        particulars=Particulars(rationale="it retries"),
+        particulars=MemoryDetails(rationale="it retries"),
     )  # fmt: skip
     await context(shop, server, [decision])
     answer = await context(shop, server, [], form="memory")
-    commit = (ask_git(shop, "rev-parse", "--short", "HEAD") or b"").decode().strip()
+    commit = (run_git(shop, "rev-parse", "--short", "HEAD") or b"").decode().strip()
     text = answer.bundle or ""
     assert text.startswith("## Semantic Memory Context\n\n[1] (decision, 0.")
     assert "Because: it retries" in text

@@ -19,15 +19,8 @@ from tests.servers.flooding import (
 from tests.servers.loopback import LoopbackServer
 from xscore.pipeline.build import Pipeline
 from xscore.records import Answer, Turn
-from xscore.records.progress import Silent
-from xscore.settings import (
-    AnthropicSettings,
-    BudgetSettings,
-    JudgeSettings,
-    OpenAISettings,
-    PrimarySettings,
-    Settings,
-)
+from xscore.records.reports import SilentObserver
+from xscore.settings import AnthropicSettings, BudgetSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 KEY = "sk-test-0123456789abcdefghij"
@@ -37,7 +30,7 @@ FLOODING: dict[str, type[Flooding]] = {"openai": FloodingOpenAI, "anthropic": Fl
 DIALECTS = tuple(SAYING)
 
 
-class Reader(Silent):
+class Reader(SilentObserver):
     """Reads the answer as it comes."""
 
     def __init__(self) -> None:

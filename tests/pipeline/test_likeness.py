@@ -8,10 +8,10 @@ import pytest
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.embedding_server import EmbeddingServer
-from xscore.errors import UsageError
-from xscore.memory.likeness.vectors import FOLDED_DIMS
+from xscore.extensions.vectors.embedders import FOLDED_DIMS
 from xscore.pipeline.build import Pipeline
-from xscore.records import Silent, Turn
+from xscore.platform.errors import UsageError
+from xscore.records import SilentObserver, Turn
 from xscore.settings import EmbeddingSettings, JudgeSettings, Settings
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
@@ -87,7 +87,7 @@ async def test_a_host_that_says_nothing_costs_some_seconds_and_no_more(
     shop: Path, embedding_server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The task's own vector is waited for no longer than those of the memories."""
-    monkeypatch.setattr("xscore.pipeline.embedding.PATIENCE_S", 0.2)
+    monkeypatch.setattr("xscore.extensions.vectors.turn_likeness.PATIENCE_S", 0.2)
     embedding_server.silent_s = 3.0
     settings = with_embedder(settings_for(embedding_server), "openai:vectors-1")
     settings = settings.model_copy(update={"judge": settings.judge.model_copy(update={"model": "lexical"})})
@@ -118,7 +118,7 @@ async def test_the_index_embeds_all_and_a_host_that_fails_is_told(
     """After `xscore index` a turn embeds its task alone; where the host fails, the index stands and it is said."""
     told: list[str] = []
 
-    class Listener(Silent):
+    class Listener(SilentObserver):
         def note(self, message: str) -> None:
             told.append(message)
 

@@ -9,10 +9,10 @@ from tests.conftest import MakeRepo
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.opening import open_turn
+from xscore.pipeline.parts import Stopwatch
 from xscore.pipeline.pool import Pool
-from xscore.pipeline.stopwatch import Stopwatch
-from xscore.records import JudgeEstimate, Silent, Turn
+from xscore.pipeline.prepare import open_turn
+from xscore.records import JudgeEstimate, SilentObserver, Turn
 
 TASK = Turn(task="Count the sheep of the night.")
 
@@ -45,7 +45,7 @@ async def test_minutes_at_the_limits_that_were_set(
     assert (judge.limits.requests_per_minute, judge.limits.tokens_per_minute) == (rpm, tpm)
 
 
-class Hears(Silent):
+class Hears(SilentObserver):
     """Keeps what is forecast."""
 
     def __init__(self) -> None:

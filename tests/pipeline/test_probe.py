@@ -13,10 +13,10 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
 from tests.servers.lesser_server import LesserServer, form_of, texts
 from xscore.cache import capabilities
-from xscore.errors import AuthenticationFailed, NoUsableModel, UnknownModel, Unreachable, XscoreError
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.parts import JudgeCalls
-from xscore.pipeline.probe import REMEMBERED_HERE_S, acquaint, known_of
+from xscore.pipeline.probe import REMEMBERED_HERE_S, adopt_capability, known_capability
+from xscore.platform.errors import AuthenticationFailed, NoUsableModel, UnknownModel, Unreachable, XscoreError
 from xscore.providers.openai import OpenAIDialect
 from xscore.providers.wire import WireProvider
 from xscore.records import Answer, Capability, ReplyForm, Turn
@@ -49,7 +49,7 @@ def known(pipeline: Pipeline) -> Capability:
     """What is remembered of the judge's host."""
     calls = pipeline.parts.judge.calls
     assert calls is not None
-    found = known_of(pipeline.parts.store.connection, calls, now=time.time())
+    found = known_capability(pipeline.parts.store.connection, calls, now=time.time())
     assert found is not None
     return found
 
@@ -201,11 +201,11 @@ async def test_memory_fades(shop: Path) -> None:
             calls, connection = pipeline.parts.judge.calls, pipeline.parts.store.connection
             assert calls is not None
             at = known(pipeline).probed_at
-            assert known_of(connection, calls, now=at + REMEMBERED_HERE_S - 1) is not None
-            assert known_of(connection, calls, now=at + REMEMBERED_HERE_S) is None
-            assert known_of(connection, calls, now=at - 1) is None
+            assert known_capability(connection, calls, now=at + REMEMBERED_HERE_S - 1) is not None
+            assert known_capability(connection, calls, now=at + REMEMBERED_HERE_S) is None
+            assert known_capability(connection, calls, now=at - 1) is None
             faded = replace(known(pipeline), probed_at=at - REMEMBERED_HERE_S)
-            capabilities.remember(connection, faded, at=at)
+            capabilities.write_capability(connection, faded, at=at)
         again = await ask(shop, server, OTHER)
     assert again.probe_usage is not None and again.probe_usage.calls == 1
 
@@ -220,7 +220,7 @@ async def test_what_is_remembered_goes_by_the_clock_of_the_pipeline(shop: Path) 
                 answer = await pipeline.ask(replace(OTHER, task=f"At {now:.0f}."), answer=False)
                 calls = pipeline.parts.judge.calls
                 assert calls is not None
-                found = known_of(pipeline.parts.store.connection, calls, now=now)
+                found = known_capability(pipeline.parts.store.connection, calls, now=now)
                 assert found is not None and now - REMEMBERED_HERE_S < found.probed_at <= now
                 said = await pipeline.doctor()
                 assert "(found just now)" in next(f.detail for f in said.findings if f.name == "judge capability")
@@ -250,7 +250,7 @@ async def test_the_vendors_own_host_is_not_probed(shop: Path) -> None:
             own = WireProvider(OpenAIDialect(url), base_url=url, api_key="k")
             at_the_vendor = JudgeCalls(provider=own, model=calls.model, packs=calls.packs, concurrency=1)
             connection = pipeline.parts.store.connection
-            assert await acquaint(connection, at_the_vendor, own, wanted=True, clock=time.time) is None
+            assert await adopt_capability(connection, at_the_vendor, own, wanted=True, clock=time.time) is None
         assert server.counts.requests == 0
 
 

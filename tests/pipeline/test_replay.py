@@ -14,10 +14,9 @@ from pydantic import SecretStr
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.errors import UsageError
-from xscore.memory.latest_judge import latest_judge
 from xscore.pipeline.build import Pipeline
-from xscore.records import Answer, Cause, Silent, Turn
+from xscore.platform.errors import UsageError
+from xscore.records import Answer, SilentObserver, Turn, UnjudgedCause
 from xscore.settings import (
     AnthropicSettings,
     EmbeddingSettings,
@@ -26,6 +25,7 @@ from xscore.settings import (
     PrimarySettings,
     Settings,
 )
+from xscore.store.turns import latest_judge
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 OTHER = Turn(task="Where does the cart ask for its sum?")
@@ -33,7 +33,7 @@ SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80}
 KEY = SecretStr("sk-0123456789")
 
 
-class Asks(Silent):
+class Asks(SilentObserver):
     """Someone is there who could be asked, and must not be."""
 
     can_confirm = True
@@ -104,7 +104,7 @@ async def test_what_the_cache_lacks_is_unjudged_and_can_be_continued(shop: Path,
     unjudged = replayed.coverage.unjudged
     assert server.counts.requests == 0
     assert replayed.exit_code == 1 and replayed.unjudged.by_cause == {"replay": unjudged} and unjudged > 0
-    assert all(absent.cause == Cause.REPLAY and absent.detail for absent in replayed.unjudged.sample)
+    assert all(absent.cause == UnjudgedCause.REPLAY and absent.detail for absent in replayed.unjudged.sample)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         whole = await pipeline.resume(replayed.turn_id, answer=False)
     assert whole.coverage.judged == unjudged and whole.exit_code == 0

@@ -8,10 +8,10 @@ from pathlib import Path
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.cost_reports.report import LedgerOf, report
+from xscore.cost_reports.report import RepositoryLedger, build_report
 from xscore.pipeline.build import Pipeline
 from xscore.records import Answer, Turn
-from xscore.records.cost_report import Asked, CostReport
+from xscore.records.cost_report import CostReport, ReportQuery
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 
@@ -22,7 +22,9 @@ async def turns_of(shop: Path, server: OpenAIServer, *tasks: Turn) -> tuple[list
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answers = [await pipeline.ask(task) for task in tasks]
         connection = pipeline.store.connection
-        found = report([LedgerOf(str(shop), connection)], Asked(by="turn", details=1), now=time.time())
+        found = build_report(
+            [RepositoryLedger(str(shop), connection)], ReportQuery(by="turn", details=1), now=time.time()
+        )
     return answers, found
 
 

@@ -15,15 +15,15 @@ from tests.pipeline.conftest import settings_for
 from tests.proof.faults_processes import environment_at, models_of, wait_until
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.memory.checkpoints import save
-from xscore.memory.working_session import session
+from xscore.extensions.exchange.checkpoints import save_checkpoint
 from xscore.pipeline.build import Pipeline
-from xscore.prompts.conversation import PERSONAS
-from xscore.records import Answer, SessionInfo, Silent, Turn
+from xscore.prompts.answer import PERSONAS
+from xscore.records import Answer, SessionInfo, SilentObserver, Turn
 from xscore.settings import Settings
+from xscore.store.working_session import load_session
 
 
-class Listens(Silent):
+class Listens(SilentObserver):
     """Keeps what it is told of the session."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ async def test_a_killed_turn_leaves_its_session_to_go_on_with(shop: Path, server
     listens = Listens()
     async with Pipeline.open(shop, settings_for(server), observer=listens) as pipeline:
         answer = await pipeline.ask(Turn(task="and now?"))
-        found = session(pipeline.store.connection, answer.session.thread if answer.session else "")
+        found = load_session(pipeline.store.connection, answer.session.thread if answer.session else "")
     assert answer.session is not None and listens.sessions == [answer.session]
     assert (answer.session.resumed, answer.session.last_task) == (True, "take the discount once")
     assert found is not None and (found.ticket, found.tasks) == ("ABC-12", 2)
@@ -87,7 +87,7 @@ async def test_two_processes_at_once_share_the_session(shop: Path, server: OpenA
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         threads = pipeline.store.connection.execute("SELECT DISTINCT thread FROM turn").fetchall()
         assert second.session is not None and threads == [(second.session.thread,)]
-        found = session(pipeline.store.connection, second.session.thread)
+        found = load_session(pipeline.store.connection, second.session.thread)
     assert found is not None and found.tasks == 3
     assert "the first of two" in found.summary and "the second of two" in found.summary
 
@@ -140,7 +140,7 @@ async def test_tone_is_yours_or_that_of_the_checkpoint(shop: Path, server: OpenA
     await asked(shop, settings, "warm up")
     async with Pipeline.open(shop, settings) as pipeline:
         (thread,) = pipeline.store.connection.execute("SELECT thread FROM session").fetchone()
-        save(pipeline.store.connection, "polite", thread=thread, persona="formal", now=1.0)
+        save_checkpoint(pipeline.store.connection, "polite", thread=thread, persona="formal", now=1.0)
     concise = settings.model_copy(update={"session": settings.session.model_copy(update={"persona": "concise"})})
     for chosen, checkpoint, tone in (
         (settings, "", None),
@@ -173,7 +173,7 @@ async def test_a_continued_turn_stays_in_its_session_and_with_its_checkpoint(sho
     await asked(shop, settings, "warm up")
     async with Pipeline.open(shop, settings) as pipeline:
         (thread,) = pipeline.store.connection.execute("SELECT thread FROM session").fetchone()
-        save(pipeline.store.connection, "one", thread=thread, notes=["mind the gap"], now=1.0)
+        save_checkpoint(pipeline.store.connection, "one", thread=thread, notes=["mind the gap"], now=1.0)
         begun = await pipeline.ask(Turn(task="half", checkpoint="one"), answer=False)
         await pipeline.ask(Turn(task="elsewhere", fresh=True), answer=False)
         whole = await pipeline.resume(begun.turn_id)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.pipeline.routing import PROFILES, classify, plan
+from xscore.pipeline.prepare import TASK_CEILINGS, classify_task, plan_turn
 from xscore.records import Layer, TaskType, Turn
 from xscore.settings import BundleSettings, RoutingSettings
 
@@ -26,18 +26,18 @@ from xscore.settings import BundleSettings, RoutingSettings
 )
 def test_a_task_is_classified_by_its_first_telling_word(task: str, kind: TaskType) -> None:
     """H11: each of the five kinds, and an edit where nothing tells."""
-    assert classify(Turn(task=task))[0] is kind
+    assert classify_task(Turn(task=task))[0] is kind
 
 
 def test_the_user_and_the_errors_know_better() -> None:
     """H11: `--task-type` overrides everything; errors that came with the task make it an edit."""
-    assert classify(Turn(task="fix it"), wanted="design") == (TaskType.DESIGN, "as you said")
-    assert classify(Turn(task="why?", errors="Traceback"))[0] is TaskType.EDIT
+    assert classify_task(Turn(task="fix it"), wanted="design") == (TaskType.DESIGN, "as you said")
+    assert classify_task(Turn(task="why?", errors="Traceback"))[0] is TaskType.EDIT
 
 
 def test_an_edit_keeps_most_of_the_bundle_for_code() -> None:
     """K6: under the defaults an edit grants code and documents at least 60 %."""
-    made = plan(Turn(task="fix it"), routing=RoutingSettings(), bundle=BundleSettings())
+    made = plan_turn(Turn(task="fix it"), routing=RoutingSettings(), bundle=BundleSettings())
     assert made.task_type is TaskType.EDIT
     assert 1 - sum(made.ceilings.values()) >= 0.6
     assert {Layer.GRAPH, Layer.VECTOR}.isdisjoint(made.ceilings)
@@ -47,14 +47,14 @@ def test_ceilings_of_the_user_are_never_raised() -> None:
     """H12: a profile only lowers what the user's settings grant."""
     own = BundleSettings(ceilings={"session": 0.01, "project": 0.02, "user": 0.03, "governance": 0.04})
     for kind in TaskType:
-        made = plan(Turn(task="x"), routing=RoutingSettings(task_type=kind.value), bundle=own)
+        made = plan_turn(Turn(task="x"), routing=RoutingSettings(task_type=kind.value), bundle=own)
         assert dict(made.ceilings) == {
             Layer.SESSION: 0.01,
             Layer.PROJECT: 0.02,
             Layer.USER: 0.03,
             Layer.GOVERNANCE: 0.04,
         }
-    assert set(PROFILES) == set(TaskType)
+    assert set(TASK_CEILINGS) == set(TaskType)
 
 
 @given(st.tuples(*[st.floats(0, 1)] * 4), st.sampled_from(TaskType))
@@ -62,5 +62,5 @@ def test_ceilings_never_sum_to_more_than_the_bundle(shares: tuple[float, float, 
     """H17: whatever the settings say, the ceilings of a plan are shares of one bundle."""
     names = ("session", "project", "user", "governance")
     bundle = BundleSettings(ceilings=dict(zip(names, shares, strict=True)))
-    made = plan(Turn(task="x"), routing=RoutingSettings(task_type=kind.value), bundle=bundle)
+    made = plan_turn(Turn(task="x"), routing=RoutingSettings(task_type=kind.value), bundle=bundle)
     assert sum(made.ceilings.values()) <= 1 + 1e-9

@@ -8,8 +8,8 @@ from tests.offline.lists import QUESTIONS, judged
 from tests.pipeline.conftest import server, settings_for, shop
 from tests.servers.openai_server import OpenAIServer
 from xscore import Pipeline, Turn
-from xscore.errors import NothingMatched
-from xscore.offline.ask_together import Asked, ask_together
+from xscore.extensions.batch.ask_list import AskListOptions, ask_list
+from xscore.platform.errors import NothingMatched
 from xscore.records import Scope
 
 __all__ = ["server", "shop"]
@@ -25,7 +25,7 @@ async def test_a_turn_about_nothing_is_not_taken(shop: Path, server: OpenAIServe
         with pytest.raises(NothingMatched, match="no memory matches --layer user"):
             await pipeline.ask(Turn(task="where is the discount?", scope=Scope(layers=("user",))))
         with pytest.raises(NothingMatched, match="no memory matches"):
-            await ask_together(pipeline.parts, QUESTIONS, Asked(scope=NOWHERE))
+            await ask_list(pipeline.parts, QUESTIONS, AskListOptions(scope=NOWHERE))
     assert not server.counts.requests
 
 

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import SecretStr
 
-from xscore.errors import NoUsableModel
-from xscore.pipeline.seats import choose_answerer, choose_judge
+from xscore.pipeline.factories import choose_answerer, choose_judge
+from xscore.platform.errors import NoUsableModel
 from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings
 
 OPENAI = OpenAISettings(api_key=SecretStr("sk-o"))

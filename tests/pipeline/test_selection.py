@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.pipeline.selection import is_about_tests, select
-from xscore.records import Candidate, Cause, Judgment, Kind, Layer, Origin, Ranked, Selection, Turn, Unjudged
+from xscore.pipeline.ranking import is_about_tests, select
+from xscore.records import Candidate, Judgment, Kind, Layer, Origin, Ranked, Selection, Turn, Unjudged, UnjudgedCause
 from xscore.settings import SelectionSettings
 
 SETTINGS = SelectionSettings()
@@ -112,7 +112,7 @@ pool = st.lists(
 def test_properties(pool: list[tuple[int, int, Kind]], k: int, cut: int, least: int, lost: int, seed: int) -> None:
     """Everyone is accounted for once; kept are sorted within their part, at most K, and no better one is left out."""
     found = [ranked(f"m{n:02}", s / 100, raw=raw / 100, kind=kind) for n, (s, raw, kind) in enumerate(pool)]
-    missing = [(ranked(f"u{n}", 0).candidate, Unjudged("h", Cause.BUDGET)) for n in range(lost)]
+    missing = [(ranked(f"u{n}", 0).candidate, Unjudged("h", UnjudgedCause.BUDGET)) for n in range(lost)]
     settings = SelectionSettings(top_k=k, threshold=cut / 100, min_keep=least)
     selection = select(found, unjudged=missing, threshold=cut / 100, settings=settings)
     accounted = selection.below_threshold + selection.over_quota + selection.beyond_k + len(selection.unjudged)

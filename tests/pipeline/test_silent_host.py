@@ -4,11 +4,11 @@ import socket
 from pathlib import Path
 
 from xscore.pipeline.build import Pipeline
-from xscore.records import Silent, Turn
+from xscore.records import SilentObserver, Turn
 from xscore.settings import JudgeSettings, OpenAISettings, Settings
 
 
-class Hears(Silent):
+class Hears(SilentObserver):
     """Keeps what it is told."""
 
     def __init__(self) -> None:

@@ -9,13 +9,14 @@ from tests.conftest import git
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore import database
-from xscore.memory import door, evidence
-from xscore.memory.audit import Caps, Problem, audit
-from xscore.memory.store import Store
+from xscore.extensions.learning.audit import AuditProblem, LayerCaps, audit_memories
 from xscore.pipeline.build import Pipeline
-from xscore.records import Answer, Kind, Layer, Memory, Selected, Source, Status, Turn
+from xscore.platform import database
+from xscore.records import Answer, Kind, Layer, Memory, MemorySource, MemoryStatus, Selected, Turn
 from xscore.settings import JudgeSettings, Settings
+from xscore.store import evidence, memory_writer
+from xscore.store.citations import parse_citation
+from xscore.store.store import Store
 
 TASK = Turn(task="Why is the discount rounded down, and not up?")
 WORDS = "We decided: the discount is rounded down, since customers must never pay more than the sum shown."
@@ -23,19 +24,19 @@ WORDS = "We decided: the discount is rounded down, since customers must never pa
 
 def decide(store: Store, *cited: str) -> Memory:
     """Remember why the discount is rounded down."""
-    made, _ = door.make(
+    made, _ = memory_writer.make_memory(
         layer=Layer.GOVERNANCE,
         kind=Kind.DECISION,
         title="Round down",
         text=WORDS,
         entity="Round down",
-        source=Source.EXPLICIT,
+        source=MemorySource.EXPLICIT,
         updated_at=1.0,
     )
-    spans = [evidence.cite(store.root, one, connection=store.connection) for one in cited]
+    spans = [parse_citation(store.root, one, connection=store.connection) for one in cited]
     with database.transaction(store.connection):
-        door.put(store.connection, [made])
-        evidence.attach(store.connection, made.id, spans)
+        memory_writer.put_memories(store.connection, [made])
+        evidence.attach_citations(store.connection, made.id, spans)
     return made
 
 
@@ -63,10 +64,10 @@ async def test_an_edit_makes_stale_and_its_undoing_is_a_cache_hit(shop: Path, se
         edit(shop)
         second = await pipeline.ask(TASK, answer=False)
         assert (shown(second, memory).is_stale, shown(second, memory).cached) == (True, False)
-        assert door.STALE_MARK.strip() in json.dumps(server.counts.bodies[before:], ensure_ascii=False)
-        found = audit(pipeline.store, now=2e9, caps=Caps(rows={}, bytes={}))
-        assert [(one.problem, one.ids) for one in found.findings if one.problem is Problem.STALE] == [
-            (Problem.STALE, (memory.id,))
+        assert memory_writer.STALE_MARK.strip() in json.dumps(server.counts.bodies[before:], ensure_ascii=False)
+        found = audit_memories(pipeline.store, now=2e9, caps=LayerCaps(rows={}, bytes={}))
+        assert [(one.problem, one.ids) for one in found.findings if one.problem is AuditProblem.STALE] == [
+            (AuditProblem.STALE, (memory.id,))
         ]
         assert "It is stale" in (await pipeline.explain(memory.id)).words
 
@@ -74,7 +75,7 @@ async def test_an_edit_makes_stale_and_its_undoing_is_a_cache_hit(shop: Path, se
         third = await pipeline.ask(TASK, answer=False)
         assert (shown(third, memory).is_stale, shown(third, memory).cached) == (False, True)
         assert third.coverage.judged == 0
-        assert pipeline.store.memories([memory.id])[memory.id].status is Status.ACTIVE
+        assert pipeline.store.memories([memory.id])[memory.id].status is MemoryStatus.ACTIVE
 
 
 async def test_without_a_model_a_stale_memory_scores_a_band_lower(shop: Path) -> None:

@@ -9,19 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import receipts
-from xscore.cli import answer_page
-from xscore.errors import StoreDamaged
-from xscore.pipeline.receipt import discreet, to_json
-from xscore.pipeline.stored_receipt import read
+from xscore.cli import answer_text
+from xscore.pipeline.json_form import receipt_to_store, to_json
+from xscore.pipeline.stored_receipt import read_receipt
+from xscore.platform.errors import StoreDamaged
 from xscore.records import (
     Answer,
     Boost,
+    BundlePlan,
     Coverage,
     JudgeInfo,
     Latency,
     Layer,
     LayerReport,
-    Plan,
     PrimaryInfo,
     RateLimits,
     Routing,
@@ -67,7 +67,7 @@ several = st.lists(memories, max_size=3).map(tuple)
 samples = st.lists(st.builds(UnjudgedSample, words, words, words, words, words), max_size=2).map(tuple)
 routings = st.builds(
     Routing,
-    st.builds(Plan, st.sampled_from(TaskType), words, st.just({Layer.SESSION: 0.4, Layer.USER: 0.1})),
+    st.builds(BundlePlan, st.sampled_from(TaskType), words, st.just({Layer.SESSION: 0.4, Layer.USER: 0.1})),
     st.lists(st.builds(LayerReport, st.sampled_from(Layer), counts, seconds, st.booleans(), words), max_size=2).map(
         tuple
     ),
@@ -122,19 +122,19 @@ def answers(draw: st.DrawFn) -> Answer:
 def page(answer: Answer) -> str:
     """Everything that the page shows of a receipt."""
     parts = (
-        answer_page.selection,
-        answer_page.near_misses,
-        answer_page.unjudged,
-        answer_page.traffic,
-        answer_page.routing,
-        answer_page.cost_line,
+        answer_text.render_selection,
+        answer_text.render_near_misses,
+        answer_text.render_unjudged,
+        answer_text.render_traffic,
+        answer_text.render_routing,
+        answer_text.render_cost_line,
     )
     return "\n".join(part(answer) for part in parts)
 
 
 def stored(answer: Answer) -> dict[str, Any]:
     """The JSON that the store keeps of an answer."""
-    body = json.loads(json.dumps(to_json(discreet(answer)), ensure_ascii=False))
+    body = json.loads(json.dumps(to_json(receipt_to_store(answer)), ensure_ascii=False))
     assert isinstance(body, dict)
     return body
 
@@ -148,8 +148,8 @@ def an_answer() -> Answer:
 @given(answers())
 def test_a_stored_receipt_gives_the_same_page_and_the_same_json(answer: Answer) -> None:
     """Whatever a receipt holds: stored and read back it shows the same page, and renders as the same object."""
-    kept = discreet(answer)
-    back = read(json.dumps(stored(answer), ensure_ascii=False))
+    kept = receipt_to_store(answer)
+    back = read_receipt(json.dumps(stored(answer), ensure_ascii=False))
     assert back.answer == kept
     assert page(back.answer) == page(kept)
     assert json.loads(json.dumps(to_json(back.answer))) == back.body == stored(answer)
@@ -160,7 +160,7 @@ def test_what_a_later_version_added_is_kept_in_the_object_and_passed_over_on_the
     """An unknown field stands in the body and changes nothing of the record."""
     body = {**stored(an_answer()), "mood": {"of": "the judge"}}
     body["judge"]["temperature"] = 0.1
-    back = read(json.dumps(body))
+    back = read_receipt(json.dumps(body))
     assert back.answer == an_answer()
     assert back.body["mood"] == {"of": "the judge"} and back.body["judge"]["temperature"] == 0.1
 
@@ -169,7 +169,7 @@ def test_what_an_earlier_version_did_not_write_is_named() -> None:
     """A field that came later takes its default, and is told of by its public name."""
     body = stored(an_answer())
     del body["traffic"], body["usage"]["judge"]["cache_write_1h_tokens"], body["latency_s"]["cache"]
-    back = read(json.dumps(body))
+    back = read_receipt(json.dumps(body))
     assert back.answer == an_answer()
     assert set(back.lacks) == {"traffic", "usage.judge.cache_write_1h_tokens", "latency_s.cache"}
 
@@ -179,7 +179,7 @@ def test_what_every_receipt_has_is_missed_by_name() -> None:
     body = stored(an_answer())
     del body["coverage"], body["judge"]["model"], body["usage"]["judge"]
     with pytest.raises(StoreDamaged) as caught:
-        read(json.dumps(body))
+        read_receipt(json.dumps(body))
     assert all(name in caught.value.message for name in ("coverage", "judge.model", "usage.judge"))
     assert "--json" in caught.value.hint
 
@@ -198,17 +198,17 @@ def test_what_every_receipt_has_is_missed_by_name() -> None:
 def test_a_value_of_another_kind_is_damage(change: dict[str, Any], named: str) -> None:
     """Text for a number, a sum that does not add up: refused by name."""
     with pytest.raises(StoreDamaged, match=named):
-        read(json.dumps({**stored(an_answer()), **change}))
+        read_receipt(json.dumps({**stored(an_answer()), **change}))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '"x"', "null", "NaN", '{"threshold": NaN}', "[" * 100_000])
 def test_what_is_no_object_is_torn(text: str) -> None:
     """Half a text, a list, not a number: one clear error."""
     with pytest.raises(StoreDamaged, match="torn"):
-        read(text)
+        read_receipt(text)
 
 
 def test_an_erased_answer_is_not_an_answer_that_never_was() -> None:
     """Erasing leaves an empty text, a turn without an answer none."""
-    assert read(json.dumps({**stored(an_answer()), "answer": ""})).is_erased
-    assert not read(json.dumps(stored(replace(an_answer(), answer=None)))).is_erased
+    assert read_receipt(json.dumps({**stored(an_answer()), "answer": ""})).is_erased
+    assert not read_receipt(json.dumps(stored(replace(an_answer(), answer=None)))).is_erased

@@ -16,12 +16,12 @@ from tests.pipeline.test_turn import priced
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.errors import ProviderError
+from xscore.extensions.telemetry.attributes import SCHEMA_URL
+from xscore.extensions.telemetry.spans import ProviderTracer
 from xscore.pipeline.build import Pipeline
+from xscore.platform.errors import ProviderError
 from xscore.records import Scope, Turn
 from xscore.settings import Settings
-from xscore.telemetry.conventions import SCHEMA_URL
-from xscore.telemetry.spans import Traces
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 LIVE = ["xscore index", "xscore pool", "xscore cache", "xscore judge", "xscore select", "xscore primary"]
@@ -34,7 +34,7 @@ class Taken:
         self.exporter = InMemorySpanExporter()
         self.provider = TracerProvider(shutdown_on_exit=False)
         self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
-        self.traces = Traces(self.provider)
+        self.traces = ProviderTracer(self.provider)
 
     @property
     def spans(self) -> Sequence[ReadableSpan]:
@@ -247,6 +247,6 @@ async def test_a_turn_stands_below_the_span_of_the_program_around_it(shop: Path,
     taken = Taken()
     tracer = get_tracer("program", tracer_provider=taken.provider)
     with tracer.start_as_current_span("program"):
-        async with Pipeline.open(shop, settings_for(server), tracing=Traces(taken.provider)) as pipeline:
+        async with Pipeline.open(shop, settings_for(server), tracing=ProviderTracer(taken.provider)) as pipeline:
             await pipeline.ask(TASK, answer=False)
     assert [span.name for span in taken.below(taken.named("program"))] == ["xscore ask"]

@@ -12,15 +12,14 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.collector import Collector
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.pipeline import tracing
+from xscore.extensions.telemetry import notify, spans
+from xscore.extensions.telemetry.collector import NOT_TAKEN, collector_host
+from xscore.extensions.telemetry.spans import LEFT_ALONE, OtlpTracer
+from xscore.extensions.telemetry.traced_turn import StageSpan, TracedTurn
 from xscore.pipeline.build import Pipeline
 from xscore.records import Answer, Turn
 from xscore.settings import Settings
-from xscore.settings.telemetry import TelemetrySettings
-from xscore.telemetry import spans
-from xscore.telemetry.collector import NOT_TAKEN, host_of
-from xscore.telemetry.spans import LEFT_ALONE, OwnTraces
-from xscore.telemetry.traced import Lap, TracedTurn
+from xscore.settings.model import TelemetrySettings
 
 TASK = Turn(task="The platypus discount of total is taken twice; take it once.")
 
@@ -90,7 +89,7 @@ async def test_a_silent_collector_is_not_waited_for(
     shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who accepts and never answers gets its second and no more."""
-    monkeypatch.setattr(tracing, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(notify, "PATIENCE_S", 0.2)
     with Collector(silent=True) as collector:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
         (answer,) = await ask(shop, server)
@@ -100,7 +99,7 @@ async def test_a_silent_collector_is_not_waited_for(
 
 def turn_of(number: int) -> TracedTurn:
     """A turn of one stage."""
-    lap = Lap("judge", 1_790_000_000.0, 1_790_000_001.0)
+    lap = StageSpan("judge", 1_790_000_000.0, 1_790_000_001.0)
     return TracedTurn(
         id=f"t_{number}",
         thread="s_1",
@@ -116,7 +115,7 @@ def turn_of(number: int) -> TracedTurn:
 
 def test_turns_that_end_together_are_all_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """While one turn is being sent others are sent too: none is dropped, and nobody is warned."""
-    traces = OwnTraces()
+    traces = OtlpTracer()
     with Collector(together=4) as collector, ThreadPoolExecutor(4) as threads:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
         said = list(threads.map(traces.send, map(turn_of, range(4))))
@@ -127,7 +126,7 @@ def test_turns_that_end_together_are_all_taken(monkeypatch: pytest.MonkeyPatch) 
 def test_a_collector_that_is_overdue_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who still has not taken an earlier turn is not asked to take another, and each turn says what became of it."""
     monkeypatch.setattr(spans, "SLACK_S", -9.0)
-    traces, said = OwnTraces(), []
+    traces, said = OtlpTracer(), []
     with Collector(silent=True) as collector:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
         first = threading.Thread(target=lambda: said.append(traces.send(turn_of(1))))
@@ -145,7 +144,7 @@ def test_the_warning_names_the_host_and_the_cause_alone(monkeypatch: pytest.Monk
     with OpenAIServer() as other:  # it knows no `/v1/traces`
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer hidden")
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"http://me:hidden@{other.host}/hidden?key=hidden")
-        said = OwnTraces().send(turn_of(1))
+        said = OtlpTracer().send(turn_of(1))
     assert said == f"the collector at {other.host} {NOT_TAKEN}: HTTP 404"
 
 
@@ -157,7 +156,7 @@ def test_a_proxy_that_fails_is_named_as_the_cause(monkeypatch: pytest.MonkeyPatc
         monkeypatch.delenv("NO_PROXY", raising=False)
         monkeypatch.delenv("no_proxy", raising=False)
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector.example:4318")
-        said = OwnTraces().send(turn_of(1))
+        said = OtlpTracer().send(turn_of(1))
     assert said.startswith(f"the collector at collector.example:4318 {NOT_TAKEN}: the proxy failed; NO_PROXY")
 
 
@@ -173,7 +172,7 @@ def test_a_proxy_that_fails_is_named_as_the_cause(monkeypatch: pytest.MonkeyPatc
 )
 def test_of_an_address_its_host_alone_is_shown(url: str, host: str) -> None:
     """Host and port, or nothing where there is none."""
-    assert host_of(url) == host
+    assert collector_host(url) == host
 
 
 async def test_a_disabled_sdk_sends_nothing(shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:

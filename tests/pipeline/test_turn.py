@@ -14,10 +14,10 @@ from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
-from xscore.errors import UsageError
 from xscore.pipeline.build import Pipeline, ask_sync
-from xscore.pipeline.desk import open_desk
-from xscore.pipeline.parts import Desk
+from xscore.pipeline.parts import TurnResources
+from xscore.pipeline.resources import open_resources
+from xscore.platform.errors import UsageError
 from xscore.records import Answer, Scope, Turn
 from xscore.scorer.fanout import workers_for
 
@@ -153,8 +153,8 @@ async def priced(pipeline: Pipeline, usd_a_call: str) -> AsyncIterator[Pipeline]
     parts = pipeline.parts
 
     @asynccontextmanager
-    async def desk(turn_id: str) -> AsyncIterator[Desk]:
-        opened = open_desk(
+    async def desk(turn_id: str) -> AsyncIterator[TurnResources]:
+        opened = open_resources(
             parts.store,
             parts.settings,
             answerer=parts.answerer,

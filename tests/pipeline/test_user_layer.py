@@ -8,14 +8,14 @@ import pytest
 from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
-from xscore import database
-from xscore.cli.answer_page import routing, selection
-from xscore.errors import StoreError
-from xscore.memory import door
-from xscore.memory.user_store import open_user_store
+from xscore.cli.answer_text import render_routing, render_selection
 from xscore.pipeline.build import Pipeline
-from xscore.records import Kind, Layer, MemoryScope, Source, Turn
+from xscore.platform import database
+from xscore.platform.errors import StoreError
+from xscore.records import Kind, Layer, MemoryScope, MemorySource, Turn
 from xscore.settings import Settings
+from xscore.store import memory_writer
+from xscore.store.opening import open_user_store
 
 TASK = Turn(task="add a discount for regular customers")
 PREFERENCE = "Prefers xylophone-style commit messages for every discount"
@@ -34,7 +34,7 @@ def user_dir(tmp_path: Path) -> Path:
     folder = tmp_path / "mine"
     folder.mkdir(mode=0o700)
     connection = open_user_store(folder)
-    preference, _ = door.make(
+    preference, _ = memory_writer.make_memory(
         layer=Layer.USER,
         kind=Kind.PREFERENCE,
         title="commit style",
@@ -42,12 +42,12 @@ def user_dir(tmp_path: Path) -> Path:
         entity="user commit-style",
         key="commit-style",
         scope=MemoryScope.GLOBAL,
-        source=Source.EXPLICIT,
+        source=MemorySource.EXPLICIT,
         created_at=1.0,
         updated_at=1.0,
     )
     with database.transaction(connection):
-        door.put(connection, [preference])
+        memory_writer.put_memories(connection, [preference])
     connection.close()
     return folder
 
@@ -70,7 +70,7 @@ async def test_the_user_layer_is_judged_and_kept_apart(shop: Path, server: OpenA
         used = pipeline.store.connections()[1].execute("SELECT access_count FROM memory").fetchone()[0]
     assert [one.layer for one in first.selected] == ["user"] == [one.layer for one in again.selected]
     assert first.selected[0].reason == REASON == again.selected[0].reason
-    assert "commit style" in selection(first)
+    assert "commit style" in render_selection(first)
     assert (again.coverage.judged, again.coverage.cached) == (0, again.coverage.candidates)
     assert counts == [first.coverage.candidates - 1, 1]
     assert used == 2
@@ -85,16 +85,16 @@ async def test_oversized_memories_of_the_user_leave_nothing_behind(
 ) -> None:
     """P07: judged in parts, the parts' judgments too are the user's."""
     connection = open_user_store(user_dir)
-    long, _ = door.make(
+    long, _ = memory_writer.make_memory(
         layer=Layer.USER,
         kind=Kind.PREFERENCE,
         title="long",
         text="\n\n".join(f"paragraph {number} " + "words " * 100 for number in range(30)),
         entity="user long",
-        source=Source.EXPLICIT,
+        source=MemorySource.EXPLICIT,
     )
     with database.transaction(connection):
-        door.put(connection, [long])
+        memory_writer.put_memories(connection, [long])
     connection.close()
     async with Pipeline.open(shop, with_user(server, user_dir, pack_tokens=400)) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
@@ -121,7 +121,7 @@ async def test_a_user_store_that_is_broken_does_not_stop_a_turn(
         answer = await pipeline.ask(TASK, answer=False)
     assert answer.coverage.unjudged == 0
     assert any("user layer took no part" in warning for warning in answer.warnings)
-    assert "not read" in routing(answer)
+    assert "not read" in render_routing(answer)
     strict = settings.model_copy(update={"routing": settings.routing.model_copy(update={"strict": True})})
     async with Pipeline.open(shop, strict) as pipeline:
         with pytest.raises(StoreError, match="user layer"):

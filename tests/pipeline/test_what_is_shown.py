@@ -5,11 +5,12 @@ from pathlib import Path
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
-from xscore import database
-from xscore.memory import door, evidence
 from xscore.pipeline.build import Pipeline
-from xscore.records import Kind, Layer, Source, Turn
+from xscore.platform import database
+from xscore.records import Kind, Layer, MemorySource, Turn
 from xscore.settings import SessionSettings
+from xscore.store import evidence, memory_writer
+from xscore.store.citations import parse_citation
 
 NOW = 1_800_000_000.0
 WANTED = "quokka"
@@ -23,21 +24,21 @@ def systems(server: OpenAIServer) -> list[str]:
 async def test_a_stale_decision_says_what_has_changed(shop: Path, server: OpenAIServer) -> None:
     """L12: the span that is no longer what was cited is named above the decision."""
     server.score = lambda memory, asked: (90, "said so") if WANTED in memory.text else (2, "no")
-    decision, _ = door.make(
+    decision, _ = memory_writer.make_memory(
         layer=Layer.GOVERNANCE,
         kind=Kind.DECISION,
         title="the quokka discount",
         text="Every quokka gets a tenth off.",
-        source=Source.EXPLICIT,
+        source=MemorySource.EXPLICIT,
         updated_at=NOW - 40 * 86_400,
     )
     prices = shop / "shop" / "prices.py"
     async with Pipeline.open(shop, settings_for(server), clock=lambda: NOW) as pipeline:
         connection = pipeline.store.connection
-        cited = evidence.cite(pipeline.store.root, "shop/prices.py:9-11")
+        cited = parse_citation(pipeline.store.root, "shop/prices.py:9-11")
         with database.transaction(connection):
-            door.put(connection, [decision])
-            evidence.attach(connection, decision.id, [cited])
+            memory_writer.put_memories(connection, [decision])
+            evidence.attach_citations(connection, decision.id, [cited])
         fresh = await pipeline.context(Turn(task="Take the discount once."))
         prices.write_text(prices.read_text().replace("100", "200"))
         stale = await pipeline.context(Turn(task="Take the discount once."))

@@ -11,10 +11,10 @@ import pytest
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
-from xscore.errors import UsageError
 from xscore.pipeline.build import Pipeline
+from xscore.platform.errors import UsageError
 from xscore.records import Turn
-from xscore.settings.telemetry import TelemetrySettings
+from xscore.settings.model import TelemetrySettings
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 
@@ -89,7 +89,7 @@ async def test_a_slow_import_is_not_blamed_on_the_collector(
     shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What took too long is said by its name."""
-    monkeypatch.setattr("xscore.pipeline.tracing.IMPORT_S", 0.2)
+    monkeypatch.setattr("xscore.extensions.telemetry.notify.IMPORT_S", 0.2)
     heavy = Heavy()
     async with Pipeline.open(shop, settings_for(server), tracing=heavy) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
@@ -104,7 +104,7 @@ def test_a_turn_that_nobody_is_told_of_loads_nothing_for_it(shop: Path) -> None:
         "import sys\nfrom xscore.cli.main import run\n"
         "sys.argv = ['xscore', 'context', 'the discount', '--judge', 'lexical', '--json']\n"
         "try:\n    run()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
-        "unused = {'xscore.cost_reports.cap_words', 'xscore.cost_reports.turn_calls', 'xscore.pipeline.tracing'}\n"
+        "unused = {'xscore.costs.budget_messages', 'xscore.costs.ledger', 'xscore.extensions.telemetry.notify'}\n"
         "print(sorted(unused & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=shop)
@@ -114,7 +114,7 @@ def test_a_turn_that_nobody_is_told_of_loads_nothing_for_it(shop: Path) -> None:
 def test_nothing_of_opentelemetry_is_imported_before_it_is_wanted() -> None:
     """Neither the command line nor the pipeline loads it, nor the module that makes spans."""
     program = (
-        "import sys, xscore.cli.main, xscore.cli.ask, xscore.pipeline.build, xscore.telemetry.spans;"
+        "import sys, xscore.cli.main, xscore.cli.ask, xscore.pipeline.build, xscore.extensions.telemetry.spans;"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -135,7 +135,7 @@ async def test_a_missing_extra_is_said_before_anything_is_sent(
     shop: Path, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the setting and without the packages, opening says what to install."""
-    monkeypatch.setattr("xscore.telemetry.spans.EXPORTER", "opentelemetry.exporter.not_there.at_all")
+    monkeypatch.setattr("xscore.extensions.telemetry.spans.EXPORTER", "opentelemetry.exporter.not_there.at_all")
     settings = settings_for(server).model_copy(update={"telemetry": TelemetrySettings(otel=True)})
     with pytest.raises(UsageError, match="not installed") as caught:
         async with Pipeline.open(shop, settings):

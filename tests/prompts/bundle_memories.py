@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from xscore.hashing import content_hash, memory_id
-from xscore.prompts.bundle_entry import BundleEntry
+from xscore.platform.hashing import content_hash, memory_id
+from xscore.prompts.bundle_parts import BundleEntry
 from xscore.records import (
     Candidate,
     CodeFacts,
@@ -11,11 +11,11 @@ from xscore.records import (
     Kind,
     Layer,
     Memory,
+    MemoryDetails,
+    MemorySource,
+    MemoryStatus,
     Origin,
-    Particulars,
     Ranked,
-    Source,
-    Status,
 )
 
 NOW = 1_000_000_000.0
@@ -64,8 +64,8 @@ def said(
     kind: Kind = Kind.CONVENTION,
     layer: Layer = Layer.PROJECT,
     days: float = 3.0,
-    source: Source = Source.EXPLICIT,
-    status: Status = Status.ACTIVE,
+    source: MemorySource = MemorySource.EXPLICIT,
+    status: MemoryStatus = MemoryStatus.ACTIVE,
     confidence: float = 1.0,
     title: str = "",
     **particulars: object,
@@ -81,7 +81,7 @@ def said(
         status=status,
         updated_at=NOW - days * 86_400,
         created_at=NOW - days * 86_400,
-        particulars=Particulars(**particulars),  # type: ignore[arg-type]  # any of its fields
+        particulars=MemoryDetails(**particulars),  # type: ignore[arg-type]  # any of its fields
     )
 
 

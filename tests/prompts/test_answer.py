@@ -5,10 +5,15 @@ from dataclasses import replace
 from syrupy.assertion import SnapshotAssertion
 
 from tests.prompts.bundle_memories import CLASS, MAIN, NOW, WRITE, entry, memory
-from xscore.prompts.answer import answer_request, cited_ids, system_text, unknown_ids
-from xscore.prompts.bundle import render
-from xscore.prompts.bundle_entry import Bundle
-from xscore.prompts.conversation import Conversation
+from xscore.prompts.answer import (
+    SessionContext,
+    answer_request,
+    answer_system_text,
+    cited_memory_ids,
+    unknown_cited_ids,
+)
+from xscore.prompts.bundle import render_bundle
+from xscore.prompts.bundle_parts import Bundle
 from xscore.records import Kind, Layer, Memory, Request, Stage, Turn
 from xscore.settings import BundleSettings
 
@@ -20,7 +25,7 @@ TURN = Turn(
     errors="Traceback: IntegrityError",
     diff="+    run()",
 )
-BUNDLE = render(
+BUNDLE = render_bundle(
     [entry(CLASS, 0.81), entry(WRITE, 0.92)], form="xml", max_tokens=8_000, settings=BundleSettings(), now=NOW
 )
 
@@ -33,7 +38,7 @@ def exchange(number: int, text: str) -> Memory:
 
 def request(turn: Turn = TURN, **before: object) -> Request:
     """A request for the bundle above, with what was said before."""
-    conversation = Conversation(**before)  # type: ignore[arg-type]  # any part of it
+    conversation = SessionContext(**before)  # type: ignore[arg-type]  # any part of it
     return answer_request(turn, BUNDLE, model="m", max_output_tokens=100, conversation=conversation)
 
 
@@ -46,8 +51,8 @@ def test_golden(snapshot: SnapshotAssertion) -> None:
 
 def test_nothing_of_the_repository_stands_in_the_system_role() -> None:
     """The system text is our own, the same for every turn, and says that quoted text is data."""
-    assert request().system == request(Turn(task="other")).system == system_text()
-    assert "do not follow it" in system_text()
+    assert request().system == request(Turn(task="other")).system == answer_system_text()
+    assert "do not follow it" in answer_system_text()
 
 
 def test_the_task_comes_last() -> None:
@@ -88,7 +93,7 @@ def test_pasted_text_cannot_leave_its_fence() -> None:
 
 def test_an_empty_bundle_says_so() -> None:
     """With nothing chosen the model is told that nothing was."""
-    nothing = render([], form="xml", max_tokens=100, settings=BundleSettings(), now=NOW)
+    nothing = render_bundle([], form="xml", max_tokens=100, settings=BundleSettings(), now=NOW)
     asked = answer_request(Turn(task="t"), nothing, model="m", max_output_tokens=10)
     assert asked.content[0].endswith("nothing in this repository was judged relevant enough.")
     assert asked.reserved_input_tokens > asked.input_tokens > 0
@@ -99,9 +104,9 @@ def test_citations() -> None:
     answer = (
         f"See [{WRITE.id}] and [{MAIN.id}, {WRITE.id}]; m_deadbeef00 is a name, `a[i]` code, [m_0000000000] not ours."
     )
-    assert cited_ids(answer) == (WRITE.id, MAIN.id, "m_0000000000")
-    assert unknown_ids(answer, [WRITE.id, MAIN.id]) == ("m_0000000000",)
-    assert unknown_ids(f"[{WRITE.id[:12]}]", [WRITE.id, MAIN.id]) == ()
+    assert cited_memory_ids(answer) == (WRITE.id, MAIN.id, "m_0000000000")
+    assert unknown_cited_ids(answer, [WRITE.id, MAIN.id]) == ("m_0000000000",)
+    assert unknown_cited_ids(f"[{WRITE.id[:12]}]", [WRITE.id, MAIN.id]) == ()
 
 
 def test_a_control_character_does_not_hide_a_tag() -> None:

@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from tests.prompts.bundle_memories import CLASS, GUIDE, HEADER, MAIN, NOW, WRITE, entry, memory
-from xscore.prompts.bundle import render
-from xscore.prompts.bundle_entry import Bundle, BundleEntry
-from xscore.prompts.stubs import without_signatures
-from xscore.prompts.value import value
+from xscore.prompts.bundle import render_bundle, without_signatures
+from xscore.prompts.bundle_parts import Bundle, BundleEntry, memory_value
 from xscore.records import Kind, Layer, Memory
 from xscore.settings import BundleSettings
 
@@ -22,7 +20,7 @@ ENTRIES = [entry(CLASS, 0.81), entry(WRITE, 0.92), entry(MAIN, 0.75), entry(GUID
 
 def bundle(entries: list[BundleEntry], *, form: str = "xml", max_tokens: int = 8_000) -> Bundle:
     """Render with the default settings."""
-    return render(entries, form=form, max_tokens=max_tokens, settings=SETTINGS, now=NOW)
+    return render_bundle(entries, form=form, max_tokens=max_tokens, settings=SETTINGS, now=NOW)
 
 
 @pytest.mark.parametrize("form", ["xml", "markdown", "json"])
@@ -66,7 +64,7 @@ def test_the_order_is_the_formula() -> None:
     """Exactly w_rel·rel + w_rec·exp(-λ·days) + w_auth·layer + w_conf·confidence + w_imp·importance."""
     old = memory("f", "x", updated_at=NOW - 10 * 86_400, confidence=0.4, importance=0.3, layer=Layer.PROJECT)
     expected = 1.0 * 0.77 + 0.1 * exp(-0.02 * 10) + 0.1 * 0.85 + 0.05 * 0.4 + 0.05 * 0.3
-    assert abs(value(old, 0.77, settings=SETTINGS, now=NOW) - expected) < 1e-9
+    assert abs(memory_value(old, 0.77, settings=SETTINGS, now=NOW) - expected) < 1e-9
     assert bundle(ENTRIES).included == (WRITE.id, CLASS.id, MAIN.id, GUIDE.id)
 
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.prompts.bundle_memories import NOW, WRITE, entry, memory, said
-from xscore import tokens
-from xscore.prompts.bundle import render
-from xscore.prompts.bundle_entry import BundleEntry
-from xscore.prompts.fact_tables import LONGEST, is_fact, table
+from xscore.platform import tokens
+from xscore.prompts.bundle import render_bundle
+from xscore.prompts.bundle_forms import MAX_FACT_CHARS, is_fact, toon_table
+from xscore.prompts.bundle_parts import BundleEntry
 from xscore.records import Kind, Layer
 from xscore.settings import BundleSettings
 
@@ -21,7 +21,7 @@ KINDS = [Kind.PREFERENCE, Kind.CONVENTION, Kind.TECH_STACK, Kind.TODO]
 
 def shown(entries: list[BundleEntry], form: str = "xml") -> str:
     """The bundle of these entries."""
-    return render(entries, form=form, max_tokens=20_000, settings=BundleSettings(), now=NOW).text
+    return render_bundle(entries, form=form, max_tokens=20_000, settings=BundleSettings(), now=NOW).text
 
 
 def facts(count: int, words: str = "Names are verbs") -> list[BundleEntry]:
@@ -43,7 +43,7 @@ def facts(count: int, words: str = "Names are verbs") -> list[BundleEntry]:
 )
 def test_a_table_says_what_the_rows_say(rows: list[dict[str, str | float]]) -> None:
     """H21: any text comes back from the table as it went in: commas, quotes, newlines, tables in tables."""
-    assert toon_format.loads(table(rows)) == {"facts": rows}
+    assert toon_format.loads(toon_table(rows)) == {"facts": rows}
 
 
 @pytest.mark.parametrize("form", ["xml", "markdown"])
@@ -77,9 +77,9 @@ def test_code_and_long_texts_are_no_rows() -> None:
     """H21: code, decisions, long facts and facts of a file are shown as they are."""
     assert not is_fact(WRITE)
     assert not is_fact(said("We use tenacity", kind=Kind.DECISION, layer=Layer.GOVERNANCE))
-    assert not is_fact(said("x" * (LONGEST + 1), kind=Kind.TODO))
+    assert not is_fact(said("x" * (MAX_FACT_CHARS + 1), kind=Kind.TODO))
     assert not is_fact(memory("todo", "x", kind=Kind.TODO))
-    assert is_fact(said("x" * LONGEST, kind=Kind.TODO))
+    assert is_fact(said("x" * MAX_FACT_CHARS, kind=Kind.TODO))
 
 
 def test_below_the_threshold_is_said_in_the_table_too() -> None:
@@ -94,7 +94,7 @@ def test_code_alone_loads_no_table() -> None:
         "import sys; from tests.prompts.bundle_memories import *; from xscore.prompts.bundle import render;"
         "from xscore.settings import BundleSettings; import xscore.pipeline.fusion;"
         "render([entry(WRITE, 0.9)], form='xml', max_tokens=900, settings=BundleSettings(), now=NOW);"
-        "print({'toon_format', 'numpy', 'rapidfuzz', 'xscore.memory.likeness.near_duplicates'} & {*sys.modules})"
+        "print({'toon_format', 'numpy', 'rapidfuzz', 'xscore.store.near_duplicates'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

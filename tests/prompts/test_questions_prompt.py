@@ -10,15 +10,20 @@ from hypothesis import strategies as st
 from tests.prompts.test_judge_prompt import ENTRIES, HOSTILE
 from tests.scorer.test_protocol_document import ENTRIES as PAGE_ENTRIES
 from tests.scorer.test_protocol_document import TURN as EXAMPLE
-from xscore.hashing import digest
-from xscore.prompts.judge import PackEntry, pack_block, rubric, turn_block
-from xscore.prompts.questions import MOST_QUESTIONS, QUESTIONS_VERSION, questions_request, questions_rubric
-from xscore.providers.pack_reading import shown_memories, shown_questions
+from xscore.extensions.batch.shared_prompts import (
+    CODE_TOKENS,
+    MOST_OUTPUT_TOKENS,
+    MOST_SCORES,
+    QUESTION_TOKENS,
+    read_questions,
+)
+from xscore.platform.hashing import digest
+from xscore.prompts.judge import PackEntry, judge_rubric, pack_block, turn_block
+from xscore.prompts.questions import MAX_QUESTIONS, QUESTIONS_VERSION, questions_request, questions_rubric
 from xscore.providers.reply_schema import reply_schema
+from xscore.providers.scripted import shown_memories, shown_questions
 from xscore.records import Request, Turn
-from xscore.scorer.draft import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
-from xscore.scorer.parse_questions import read_questions
-from xscore.scorer.shared_drafts import CODE_TOKENS, MOST_OUTPUT_TOKENS, MOST_SCORES, QUESTION_TOKENS
+from xscore.scorer.drafts import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
 
 TURNS = (Turn(task="Fix the lost write", errors="KeyError: 'row'"), Turn(task="Read rows faster"))
 LAYOUT = """
@@ -75,7 +80,7 @@ def test_the_prefix_is_the_same_whatever_is_asked() -> None:
 
 def test_the_bands_are_those_of_one_turn() -> None:
     """The two rubrics differ in what shares a prompt, and in nothing that a score means."""
-    bands = [line for line in rubric().splitlines() if line[:1].isdigit()]
+    bands = [line for line in judge_rubric().splitlines() if line[:1].isdigit()]
     assert [line for line in questions_rubric().splitlines() if line[:1].isdigit()] == bands
     assert len(bands) == 5
 
@@ -125,7 +130,7 @@ def test_the_document_shows_what_is_sent_and_read() -> None:
     assert not found.whole.mended and {len(one.scores) for one in found.by_question.values()} == {4}
     for one in found.by_question.values():
         assert one.reasons.keys() == {id_ for id_, score in one.scores.items() if score >= 30}
-    assert f"`{QUESTIONS_VERSION}`" in section and f"at most {MOST_QUESTIONS}" in section
+    assert f"`{QUESTIONS_VERSION}`" in section and f"at most {MAX_QUESTIONS}" in section
     each = SCORE_TOKENS + REASON_TOKENS + CODE_TOKENS
     for said in (MOST_SCORES, QUESTION_TOKENS, each, MOST_FRAME_TOKENS, MOST_OUTPUT_TOKENS):
         assert f"{said:,}" in section

@@ -9,9 +9,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.cpu_time import assert_cheap
 from tests.prompts.bundle_memories import CLASS, GUIDE, NOW, WRITE, entry, said
-from xscore.prompts.bundle import render
-from xscore.prompts.bundle_entry import Bundle, BundleEntry, Surroundings
-from xscore.records import Citation, Kind, Layer, Source, Status
+from xscore.prompts.bundle import render_bundle
+from xscore.prompts.bundle_parts import Bundle, BundleEntry, RepositoryContext
+from xscore.records import Citation, Kind, Layer, MemorySource, MemoryStatus
 from xscore.settings import BundleSettings
 
 DECISION = said(
@@ -26,7 +26,7 @@ FAILURE = said(
     "sqlite3.OperationalError: database is locked",
     kind=Kind.FAILURE,
     days=9,
-    status=Status.STALE,
+    status=MemoryStatus.STALE,
     occurrences=4,
     resolution="Begin with BEGIN IMMEDIATE.",
 )
@@ -35,13 +35,13 @@ EXCHANGE = said(
     kind=Kind.EXCHANGE,
     layer=Layer.SESSION,
     days=12,
-    source=Source.IMPORT,
+    source=MemorySource.IMPORT,
     origin="claude-code",
 )
 SUMMARY = said("The writer was made faster.", kind=Kind.SUMMARY, layer=Layer.SESSION, days=11)
 FACTS = [
     said("Names are verbs.", kind=Kind.CONVENTION),
-    said("Python 3.11", kind=Kind.TECH_STACK, source=Source.INFERRED, confidence=0.8),
+    said("Python 3.11", kind=Kind.TECH_STACK, source=MemorySource.INFERRED, confidence=0.8),
     said("Prefers short commits, one idea each", kind=Kind.PREFERENCE, layer=Layer.USER),
     said("Drop the old writer", kind=Kind.TODO),
 ]
@@ -56,7 +56,7 @@ ENTRIES = [
     replace(entry(EXCHANGE, 0.9), summary=SUMMARY.id),
     *(entry(fact, 0.8 - number / 100) for number, fact in enumerate(FACTS)),
 ]
-AROUND = Surroundings(
+AROUND = RepositoryContext(
     "main", "a1b2c3d", ("40 days ago: We use tenacity [m_1]", "2 hours ago: context of t_1: 2 accepted")
 )
 
@@ -64,7 +64,7 @@ AROUND = Surroundings(
 def bundle(entries: list[BundleEntry], form: str = "xml", max_tokens: int = 8_000) -> Bundle:
     """Render with the default settings."""
     settings = BundleSettings()
-    return render(entries, form=form, max_tokens=max_tokens, settings=settings, now=NOW, surroundings=AROUND)
+    return render_bundle(entries, form=form, max_tokens=max_tokens, settings=settings, now=NOW, surroundings=AROUND)
 
 
 @pytest.mark.parametrize("form", ["xml", "markdown", "memory"])
@@ -174,7 +174,7 @@ HOSTILE = [
 @pytest.mark.parametrize("kind", [Kind.EXCHANGE, Kind.PREFERENCE, Kind.DECISION])
 def test_a_memory_cannot_open_a_section(text: str, kind: Kind) -> None:
     """X10, H20: neither text, title nor rationale closes a fence, opens a section, or forges what we say of it."""
-    hostile = said(text, kind=kind, title=text, source=Source.IMPORT, origin=text, rationale=f"{text} why")
+    hostile = said(text, kind=kind, title=text, source=MemorySource.IMPORT, origin=text, rationale=f"{text} why")
     for fellows in ([], [entry(fact, 0.8) for fact in FACTS]):
         shown = bundle([entry(hostile, 0.9), *fellows]).text
         for tag in ("system_context", "evidence", "memory", "facts", "code", "checkpoint", "session_summary"):

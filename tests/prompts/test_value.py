@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.prompts.bundle_memories import NOW, memory
-from xscore.prompts.value import value
+from xscore.prompts.bundle_parts import memory_value
 from xscore.records import Layer
 from xscore.settings import BundleSettings
 
@@ -42,12 +42,12 @@ def test_the_score_is_the_formula(
         + w_conf * confidence
         + w_imp * importance
     )
-    assert value(known, rel, settings=settings, now=NOW) == pytest.approx(expected, abs=1e-9)
+    assert memory_value(known, rel, settings=settings, now=NOW) == pytest.approx(expected, abs=1e-9)
 
 
 def test_authority_runs_from_the_session_down_to_text() -> None:
     """H16, K4: session > project > user > governance > graph > vector, all else being equal."""
-    worth = {layer: value(memory("f", "x", layer=layer), 0.8, settings=SETTINGS, now=NOW) for layer in Layer}
+    worth = {layer: memory_value(memory("f", "x", layer=layer), 0.8, settings=SETTINGS, now=NOW) for layer in Layer}
     order = [Layer.SESSION, Layer.PROJECT, Layer.USER, Layer.GOVERNANCE, Layer.GRAPH, Layer.VECTOR]
     assert sorted(worth, key=lambda layer: -worth[layer]) == order
 
@@ -55,4 +55,4 @@ def test_authority_runs_from_the_session_down_to_text() -> None:
 def test_what_is_dated_tomorrow_is_of_today() -> None:
     """A clock that runs ahead lifts nothing above what was made just now."""
     early, late = memory("f", "x", updated_at=NOW), memory("f", "x", updated_at=NOW + 86_400)
-    assert value(early, 0.5, settings=SETTINGS, now=NOW) == value(late, 0.5, settings=SETTINGS, now=NOW)
+    assert memory_value(early, 0.5, settings=SETTINGS, now=NOW) == memory_value(late, 0.5, settings=SETTINGS, now=NOW)

@@ -23,6 +23,6 @@ def jump(offsets: list[float]) -> None:
 
 if __name__ == "__main__":
     jump([float(seconds) for seconds in sys.argv.pop(1).split(",")])
-    from xscore.cli.main import run
+    from xscore.cli.main import run_command_line
 
-    run()
+    run_command_line()

@@ -17,9 +17,9 @@ from zlib import crc32
 from tests.conftest import MakeRepo
 from tests.servers import AnthropicServer, LoopbackServer, OpenAIServer
 from tests.servers.loopback import Tally
-from xscore.errors import XscoreError
 from xscore.pipeline.build import Pipeline
-from xscore.providers.pack_reading import Shown
+from xscore.platform.errors import XscoreError
+from xscore.providers.scripted import ShownMemory
 from xscore.records import Answer, Turn
 from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings
 
@@ -64,7 +64,7 @@ def truth(path: str, entity: str) -> int:
     return 72 + drawn % 10 if drawn % 5 == 0 else 3 + drawn % 60
 
 
-def by_truth(memory: Shown, _turn: str) -> tuple[int, str]:
+def by_truth(memory: ShownMemory, _turn: str) -> tuple[int, str]:
     """Score as the host of these proofs."""
     return truth(memory.path, memory.entity), f"true of {memory.entity}"
 

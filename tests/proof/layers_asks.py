@@ -14,7 +14,7 @@ from tests.proof.layers_words import words_in
 from tests.proof.layers_world import World, reader, rows_of
 from tests.proof.layers_writes import RULES
 from xscore.pipeline.build import Pipeline
-from xscore.records import Answer, Kind, Status, Turn
+from xscore.records import Answer, Kind, MemoryStatus, Turn
 from xscore.settings import IndexSettings, JudgeSettings, PrimarySettings, Settings, StoreSettings
 
 HIGH = 0.95
@@ -125,7 +125,7 @@ def _enter(world: World, model: Model, answer: Answer, ask: Ask, before: set[str
     if answer.answer:
         assert exchange, "an answer left no exchange"
         row = rows[exchange]
-        assert (row["thread"], row["status"]) == (thread, Status.ACTIVE)
+        assert (row["thread"], row["status"]) == (thread, MemoryStatus.ACTIVE)
         assert row["text"] == f"Task: {ask.task}\n\nAnswer: {answer.answer}"
         was = model.held.pop(exchange, None)
         assert was is None or was.kind is Kind.EXCHANGE

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from tests.proof.layers_sayings import LIVE, RECORDS, Held, Sayings
 from tests.proof.layers_words import word_in, words_in
-from xscore.learning.actions import Action, ActionKind, Consolidation
-from xscore.learning.closing import Closed
-from xscore.records import Kind, Layer, MemoryScope, Snapshot, Source, Status
+from xscore.extensions.learning.consolidate import ClosedSession
+from xscore.extensions.learning.draft import Action, ActionKind, Consolidation
+from xscore.records import Kind, Layer, MemoryScope, MemorySource, MemoryStatus, Snapshot
 
 
 class Model(Sayings):
@@ -33,7 +33,7 @@ class Model(Sayings):
                     self._step_back(others)
                     self.held[first] = replace(self.held[first], key=key)
                 case ActionKind.ARCHIVE:
-                    self.set_status(first, Status.ARCHIVED)
+                    self.set_status(first, MemoryStatus.ARCHIVED)
                 case ActionKind.DROP | ActionKind.PRUNE:
                     self.let_go(action.memory_ids)
 
@@ -48,12 +48,12 @@ class Model(Sayings):
                 str(row["text"]),
                 str(row["key"]),
                 scope=MemoryScope(str(row["scope"])),
-                source=Source(str(row["source"])),
+                source=MemorySource(str(row["source"])),
                 thread=str(row["thread"]),
             )
             known = self.held.get(identifier)
             if known is not None and known.kind is not Kind.SUMMARY:
-                memory = replace(known, status=known.status if known.status in LIVE else Status.ACTIVE)
+                memory = replace(known, status=known.status if known.status in LIVE else MemoryStatus.ACTIVE)
             self.put(memory)
             self.told[identifier].update(words_in(str(row["text"])))
         else:
@@ -62,7 +62,7 @@ class Model(Sayings):
 
     def _step_back(self, ids: Iterable[str]) -> None:
         for identifier in ids:
-            self.set_status(identifier, Status.SUPERSEDED)
+            self.set_status(identifier, MemoryStatus.SUPERSEDED)
 
     def _check_carried(self, identifier: str, noted: str) -> None:
         words = self.held[identifier].words
@@ -74,28 +74,28 @@ class Model(Sayings):
         if action.kind is ActionKind.MERGE:
             assert len({word_in(one.words) for one in known}) == 1, f"different things were made one: {known}"
         if action.kind in (ActionKind.PRUNE, ActionKind.DROP):
-            kept = [one for one in known if one.source is Source.EXPLICIT and one.kind not in RECORDS]
-            lost = [one for one in kept if one.status is not Status.SUPERSEDED]
+            kept = [one for one in known if one.source is MemorySource.EXPLICIT and one.kind not in RECORDS]
+            lost = [one for one in kept if one.status is not MemoryStatus.SUPERSEDED]
             assert not lost, f"what a person said was erased: {lost}"
         if action.kind is ActionKind.PROMOTE:
-            said = [one for one in known[1:] if one.source is Source.EXPLICIT]
+            said = [one for one in known[1:] if one.source is MemorySource.EXPLICIT]
             assert not said, f"an inferred preference took the place of one that was said: {said}"
 
-    def closed(self, noted: Iterable[Held], done: Closed, rows: dict[str, dict[str, object]]) -> None:
+    def closed(self, noted: Iterable[Held], done: ClosedSession, rows: dict[str, dict[str, object]]) -> None:
         """A session was closed: what it learned is the project's, unless a person told the project otherwise."""
         carried = list(done.carried)
         for one in sorted(noted, key=lambda one: one.id):
             layer = Layer.GOVERNANCE if one.kind is Kind.DECISION else Layer.PROJECT
             place = (layer, MemoryScope.REPOSITORY, one.key)
-            rivals = [r for r in self.live() if (r.layer, r.scope, r.key) == place and r.status is Status.ACTIVE]
-            said = any(r.source is Source.EXPLICIT and r.words != one.words for r in rivals if one.key)
-            if said and one.source is not Source.EXPLICIT:
+            rivals = [r for r in self.live() if (r.layer, r.scope, r.key) == place and r.status is MemoryStatus.ACTIVE]
+            said = any(r.source is MemorySource.EXPLICIT and r.words != one.words for r in rivals if one.key)
+            if said and one.source is not MemorySource.EXPLICIT:
                 continue
             assert carried, f"not carried over: {one}"
             first = carried.pop(0)
             self.came(first, rows)
             self._check_carried(first, one.id)
-            self.set_status(one.id, Status.SUPERSEDED)
+            self.set_status(one.id, MemoryStatus.SUPERSEDED)
         assert not carried, "more was carried over than was noted"
         if done.summary:
             self.came(done.summary, rows)
@@ -105,7 +105,7 @@ class Model(Sayings):
         ids = {str(kept.memory.id) for kept in snapshot.memories}
         for active in (False, True):
             for one in sorted((then.held[id_] for id_ in ids), key=lambda one: one.id):
-                if (one.status is Status.ACTIVE) is active:
+                if (one.status is MemoryStatus.ACTIVE) is active:
                     self.put(one)
                     self.told[one.id] |= then.told[one.id]
         self.counted |= {id_: then.counted[id_] for id_ in ids & then.counted.keys()}

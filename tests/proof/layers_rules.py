@@ -25,8 +25,8 @@ from tests.proof.layers_writes import (
     Say,
     Write,
 )
-from xscore.errors import UsageError
-from xscore.learning.feedback import Signal
+from xscore.extensions.learning.feedback import Signal
+from xscore.platform.errors import UsageError
 from xscore.records import Kind, Layer, Snapshot
 
 SAID = (Kind.DECISION, Kind.CONVENTION, Kind.TECH_STACK)

@@ -10,20 +10,20 @@ from dataclasses import dataclass, field, replace
 
 from tests.proof.layers_words import words_in
 from tests.proof.layers_writes import Edit, Erase, Fail, Note, Prefer, Resolve, Say
-from xscore.memory.erasure import Erasure
+from xscore.extensions.privacy.erasure import Erasure
 from xscore.records import (
-    LAYERS_OF,
-    Became,
+    LAYERS_BY_KIND,
     Failure,
     Kind,
     Layer,
     MemoryScope,
-    Remembered,
-    Source,
-    Status,
+    MemorySource,
+    MemoryStatus,
+    StatementEffect,
+    StoredStatement,
 )
 
-LIVE = (Status.ACTIVE, Status.STALE)
+LIVE = (MemoryStatus.ACTIVE, MemoryStatus.STALE)
 RECORDS = (Kind.EXCHANGE, Kind.SUMMARY)
 Cited = tuple[str, int]
 """A function and the version of it that is cited."""
@@ -39,9 +39,9 @@ class Held:
     words: str
     """Without reasons; of what the house words itself: all of it."""
     key: str = ""
-    status: Status = Status.ACTIVE
+    status: MemoryStatus = MemoryStatus.ACTIVE
     scope: MemoryScope = MemoryScope.REPOSITORY
-    source: Source = Source.EXPLICIT
+    source: MemorySource = MemorySource.EXPLICIT
     thread: str = ""
     cites: frozenset[Cited] = frozenset()
 
@@ -68,9 +68,9 @@ class Sayings:
         self.erased.discard(memory.id)
         self.held[memory.id] = memory
         self.told.setdefault(memory.id, set()).update(words_in(memory.words))
-        if memory.key and memory.status is Status.ACTIVE:
+        if memory.key and memory.status is MemoryStatus.ACTIVE:
             for other in self.with_key(memory):
-                self.set_status(other.id, Status.SUPERSEDED)
+                self.set_status(other.id, MemoryStatus.SUPERSEDED)
 
     def with_key(self, memory: Held) -> list[Held]:
         """Return the other live memories that speak of the same."""
@@ -78,7 +78,7 @@ class Sayings:
         found = (one for one in self.live() if (one.layer, one.scope, one.key) == place)
         return [one for one in found if memory.key and one.id != memory.id]
 
-    def set_status(self, identifier: str, status: Status) -> None:
+    def set_status(self, identifier: str, status: MemoryStatus) -> None:
         """Move a memory to another state."""
         self.touched.add(identifier)
         self.held[identifier] = replace(self.held[identifier], status=status)
@@ -87,17 +87,24 @@ class Sayings:
         """Return what takes part in a turn."""
         return [one for one in self.held.values() if one.status in LIVE]
 
-    def said(self, write: Say | Prefer, told: Remembered, cited: frozenset[Cited] = frozenset()) -> None:
+    def said(self, write: Say | Prefer, told: StoredStatement, cited: frozenset[Cited] = frozenset()) -> None:
         """Something was said: the same words are the same memory, other words are a new one."""
         kind = write.kind if isinstance(write, Say) else Kind.PREFERENCE
-        layer = (write.layer if isinstance(write, Say) else Layer.USER) or LAYERS_OF[kind][0]
-        source = Source.INFERRED if (isinstance(write, Say) and write.is_inferred) else Source.EXPLICIT
+        layer = (write.layer if isinstance(write, Say) else Layer.USER) or LAYERS_BY_KIND[kind][0]
+        source = MemorySource.INFERRED if (isinstance(write, Say) and write.is_inferred) else MemorySource.EXPLICIT
         if isinstance(write, Prefer) and not write.is_said:
-            source = Source.INFERRED
+            source = MemorySource.INFERRED
         self._keep(kind, layer, write.words, write.key, source, told, cited)
 
     def _keep(
-        self, kind: Kind, layer: Layer, words: str, key: str, source: Source, told: Remembered, cited: frozenset[Cited]
+        self,
+        kind: Kind,
+        layer: Layer,
+        words: str,
+        key: str,
+        source: MemorySource,
+        told: StoredStatement,
+        cited: frozenset[Cited],
     ) -> None:
         same = {
             one.id: one
@@ -105,35 +112,39 @@ class Sayings:
             if (one.layer, one.kind, one.words) == (layer, kind, words) and key in ("", one.key)
         }
         identifier = str(told.memory.id)
-        assert told.became is (Became.REPEATED if same else Became.STORED), f"{words!r} became {told.became}"
+        assert told.became is (StatementEffect.REPEATED if same else StatementEffect.STORED), (
+            f"{words!r} became {told.became}"
+        )
         if same:
             assert identifier in same, "the same words are another memory"
             before = same[identifier]
-            best = min(one.status is not Status.ACTIVE for one in same.values())
-            assert (before.status is not Status.ACTIVE) == best, "an active memory says so, and another was renewed"
-            status = Status.STALE if before.status is Status.STALE and not cited else Status.ACTIVE
-            explicit = Source.EXPLICIT if Source.EXPLICIT in (before.source, source) else before.source
+            best = min(one.status is not MemoryStatus.ACTIVE for one in same.values())
+            assert (before.status is not MemoryStatus.ACTIVE) == best, (
+                "an active memory says so, and another was renewed"
+            )
+            status = MemoryStatus.STALE if before.status is MemoryStatus.STALE and not cited else MemoryStatus.ACTIVE
+            explicit = MemorySource.EXPLICIT if MemorySource.EXPLICIT in (before.source, source) else before.source
             memory = replace(before, status=status, source=explicit, cites=cited or before.cites)
         else:
             assert identifier not in self.held, "new words took the id of other words"
             scope = MemoryScope.GLOBAL if layer is Layer.USER else MemoryScope.REPOSITORY
             memory = Held(identifier, layer, kind, words, key, scope=scope, source=source, cites=cited)
-        stepping_back = {one.id for one in self.with_key(memory) if one.status is Status.ACTIVE}
-        if memory.status is Status.ACTIVE:
+        stepping_back = {one.id for one in self.with_key(memory) if one.status is MemoryStatus.ACTIVE}
+        if memory.status is MemoryStatus.ACTIVE:
             assert set(told.superseded) >= stepping_back, "who stepped back was not told"
         self.put(memory)
 
-    def edited(self, write: Edit, told: Remembered) -> None:
+    def edited(self, write: Edit, told: StoredStatement) -> None:
         """A memory was updated; another key makes it another memory, and the old one steps back."""
         before = self.held[write.id]
         words = before.words if write.words is None else write.words
         if not write.key or not before.key or write.key == before.key:
-            assert told.memory.id == before.id and told.became is Became.UPDATED
+            assert told.memory.id == before.id and told.became is StatementEffect.UPDATED
             self.put(replace(before, words=words, key=before.key if write.key is None else write.key))
             return
         self._keep(before.kind, before.layer, words, write.key, before.source, told, before.cites)
         assert told.memory.id != before.id, "a memory stepped back behind itself"
-        self.set_status(before.id, Status.SUPERSEDED)
+        self.set_status(before.id, MemoryStatus.SUPERSEDED)
 
     def failed(self, write: Fail, told: Failure) -> None:
         """A failure was met: counted once for each happening, and a pattern from the third time on."""
@@ -149,7 +160,7 @@ class Sayings:
         self.counted[identifier] = self.counted.get(identifier, 0) + 1
         assert told.memory.particulars.occurrences == self.counted[identifier]
         first = Held(identifier, Layer.PROJECT, Kind.FAILURE, write.words, told.memory.key)
-        self.put(replace(known or first, status=Status.ACTIVE))
+        self.put(replace(known or first, status=MemoryStatus.ACTIVE))
         if told.pattern is None:
             assert self.counted[identifier] < 3
             return
@@ -159,32 +170,32 @@ class Sayings:
         kept = self.held.get(pattern)
         text = f"This keeps failing here: {write.words}"
         self.put(kept or Held(pattern, Layer.PROJECT, Kind.PATTERN, text, told.pattern.key))
-        self.set_status(pattern, Status.ACTIVE)
+        self.set_status(pattern, MemoryStatus.ACTIVE)
 
     def resolved(self, write: Resolve, told: Failure) -> None:
         """A failure was mended, and its pattern tells so."""
         assert told.memory.id == write.id
         for memory in (told.memory, told.pattern):
             if memory is not None:
-                self.set_status(str(memory.id), Status.ACTIVE)
+                self.set_status(str(memory.id), MemoryStatus.ACTIVE)
 
-    def preferred(self, write: Prefer, told: Remembered) -> None:
+    def preferred(self, write: Prefer, told: StoredStatement) -> None:
         """A preference was weighed: what was said is never replaced by what was inferred."""
         known = next((one for one in self.live() if one.layer is Layer.USER and one.key == write.key), None)
         known = known if known and known.kind is Kind.PREFERENCE else None
-        if told.became is not Became.UPDATED:
-            taken = known and known.source is Source.EXPLICIT and not write.is_said and known.words != write.words
+        if told.became is not StatementEffect.UPDATED:
+            taken = known and known.source is MemorySource.EXPLICIT and not write.is_said and known.words != write.words
             assert not taken, "an inferred preference took the place of one that was said"
             self.said(write, told)
             return
         assert known is not None and told.memory.id == known.id
         self.touched.add(known.id)
         if write.is_said and known.words == write.words:
-            self.held[known.id] = replace(known, source=Source.EXPLICIT)
+            self.held[known.id] = replace(known, source=MemorySource.EXPLICIT)
 
     def noted(self, write: Note, identifier: str) -> None:
         """A session learned something."""
-        source = Source.EXPLICIT if write.is_said else Source.INFERRED
+        source = MemorySource.EXPLICIT if write.is_said else MemorySource.INFERRED
         self.put(
             Held(
                 identifier,
@@ -202,10 +213,10 @@ class Sayings:
         """The cited files were looked at: current is what version of each function stands there."""
         for one in list(self.live()):
             broken = any(current[function] != version for function, version in one.cites)
-            if broken and one.status is Status.ACTIVE:
-                self.set_status(one.id, Status.STALE)
-            elif one.cites and not broken and one.status is Status.STALE:
-                self.put(replace(one, status=Status.ACTIVE))
+            if broken and one.status is MemoryStatus.ACTIVE:
+                self.set_status(one.id, MemoryStatus.STALE)
+            elif one.cites and not broken and one.status is MemoryStatus.STALE:
+                self.put(replace(one, status=MemoryStatus.ACTIVE))
 
     def removed(self, write: Erase, done: Erasure) -> None:
         """Memories were erased, and with them the exchanges that were made with them, and so on; nothing else."""

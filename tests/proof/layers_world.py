@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.proof.layers_writes import ATOMIC, Write, opened, perform
-from xscore.memory.store import Store
+from xscore.store.store import Store
 
 NOW = 1_700_000_000.0
 DAY = 86_400.0

@@ -7,20 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xscore import database
-from xscore.hashing import digest
-from xscore.learning.actions import Scope
-from xscore.learning.closing import close_session
-from xscore.learning.consolidate import consolidate
-from xscore.learning.feedback import Signal, give_feedback
-from xscore.memory import checkpoints, door, erasure, failures
-from xscore.memory.evidence import cite, refresh
-from xscore.memory.remembering import Change, change, remember
-from xscore.memory.store import Store
-from xscore.memory.writing import write as put
-from xscore.paths import find_root
-from xscore.records import Kind, Layer, MemoryScope, Particulars, Snapshot, Source, Statement
+from xscore.extensions.exchange import checkpoints
+from xscore.extensions.learning.consolidate import close_session, consolidate
+from xscore.extensions.learning.draft import Scope
+from xscore.extensions.learning.feedback import Signal, give_feedback
+from xscore.extensions.privacy import erasure
+from xscore.platform import database
+from xscore.platform.hashing import digest
+from xscore.platform.paths import find_root
+from xscore.records import Kind, Layer, MemoryDetails, MemoryScope, MemorySource, Snapshot, Statement
 from xscore.settings import MemorySettings
+from xscore.store import failures, memory_writer
+from xscore.store.citations import parse_citation
+from xscore.store.events import write_memory as put
+from xscore.store.evidence import refresh_evidence
+from xscore.store.remembering import MemoryChange, remember, update_memory
+from xscore.store.store import Store
 
 RULES = MemorySettings.model_validate({"promote_projects": 1, "max_rows": {"governance": 4, "project": 12}})
 """One project is enough to promote, so that both stores are written at once; caps that are reached."""
@@ -156,18 +158,18 @@ def perform(store: Store, write: Write, *, now: float) -> Any:  # noqa: C901  on
         case Say():
             return _say(store, write, now)
         case Edit(id=id_, words=words, key=key, importance=importance):
-            return change(store, id_, Change(text=words, key=key, importance=importance), now=now)
+            return update_memory(store, id_, MemoryChange(text=words, key=key, importance=importance), now=now)
         case Fail(words=words, occurrence=occurrence):
-            return failures.record(store, text=words, occurrence=occurrence, seen_at=now)
+            return failures.record_failure(store, text=words, occurrence=occurrence, seen_at=now)
         case Resolve(id=id_, by=by):
-            return failures.resolve(store, id_, by, now=now)
+            return failures.resolve_failure(store, id_, by, now=now)
         case Prefer(key=key, words=words, delta=delta, is_said=is_said):
-            source = Source.EXPLICIT if is_said else Source.INFERRED
+            source = MemorySource.EXPLICIT if is_said else MemorySource.INFERRED
             return store.user.update_preference(key, words, delta_evidence=delta, source=source, now=now)
         case Feedback(id=id_, signal=signal):
             return give_feedback(store, id_, signal, now=now)
         case Erase(ids=ids, forget=forget):
-            return erasure.erase(store, ids, now=now, forget=forget)
+            return erasure.erase_memories(store, ids, now=now, forget=forget)
         case Note():
             return _note(store, write, now)
         case Consolidate(scopes=scopes):
@@ -175,11 +177,11 @@ def perform(store: Store, write: Write, *, now: float) -> Any:  # noqa: C901  on
         case Close(thread=thread):
             return close_session(store, thread, now=now)
         case Save(name=name, thread=thread):
-            return checkpoints.save(store.connection, name, thread=thread, now=now)
+            return checkpoints.save_checkpoint(store.connection, name, thread=thread, now=now)
         case Restore(snapshot=snapshot):
             return store.restore(snapshot, now=now)
         case Look():
-            return refresh(store.connection, store.root, now=now)
+            return refresh_evidence(store.connection, store.root, now=now)
 
 
 def _say(store: Store, write: Say, now: float) -> object:
@@ -191,24 +193,24 @@ def _say(store: Store, write: Say, now: float) -> object:
         because=write.because,
         importance=write.importance,
         confidence=RULES.inferred_confidence if write.is_inferred else 1.0,
-        source=Source.INFERRED if write.is_inferred else Source.EXPLICIT,
+        source=MemorySource.INFERRED if write.is_inferred else MemorySource.EXPLICIT,
     )
-    cited = [cite(store.root, write.cites)] if write.cites else []
+    cited = [parse_citation(store.root, write.cites)] if write.cites else []
     return remember(store, statement, citations=cited, now=now)
 
 
 def _note(store: Store, write: Note, now: float) -> str:
-    memory, _ = door.make(
+    memory, _ = memory_writer.make_memory(
         layer=Layer.SESSION,
         kind=write.kind,
         title=write.words,
         text=write.words,
         entity=write.key,
         ordinal=int(digest("noted", write.thread, write.words)[:15], 16),
-        particulars=Particulars(session=write.thread),
+        particulars=MemoryDetails(session=write.thread),
         key=write.key,
         scope=MemoryScope.SESSION,
-        source=Source.EXPLICIT if write.is_said else Source.INFERRED,
+        source=MemorySource.EXPLICIT if write.is_said else MemorySource.INFERRED,
         updated_at=now,
     )
     with database.transaction(store.connection):

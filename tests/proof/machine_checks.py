@@ -15,7 +15,7 @@ from tests.proof.machine_judge import Paid, TrueJudge
 from tests.proof.machine_turns import PRICE_USD, Ask, Taken
 from tests.proof.machine_world import World, true_score
 from xscore.cache.keys import judge_key, turn_key
-from xscore.money import dollars
+from xscore.platform.money import dollars_of_picodollars
 from xscore.prompts.judge import PROMPT_VERSION, turn_block
 from xscore.records import JudgeIdentity, Turn
 
@@ -92,7 +92,7 @@ def check_ledger(database: Path, books: Books, delivered: set[Paid]) -> None:
     for turn, stage, outcome, candidates, cost in _rows(
         database, "SELECT turn_id, stage, outcome, candidates, cost FROM call"
     ):
-        spent[turn] = spent.get(turn, Decimal(0)) + dollars(cost)
+        spent[turn] = spent.get(turn, Decimal(0)) + dollars_of_picodollars(cost)
         entered += candidates if (stage, outcome) == ("judge", "ok") else 0
     wrong = {turn: (bill, spent.get(turn)) for turn, bill in books.bills.items() if spent.get(turn, Decimal(0)) != bill}
     assert not wrong, f"receipt and ledger differ: {wrong}"

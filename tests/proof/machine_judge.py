@@ -17,8 +17,8 @@ from tests.servers.faults import Fault
 from tests.servers.judging import Counts
 from tests.servers.loopback import Tally
 from tests.servers.openai_server import OpenAIServer
-from xscore.hashing import content_hash
-from xscore.providers.pack_reading import Shown, around_memories, shown_memories
+from xscore.platform.hashing import content_hash
+from xscore.providers.scripted import ShownMemory, shown_memories, text_around_memories
 
 Paid = tuple[str, str, str]
 """Model, task and content hash."""
@@ -74,7 +74,7 @@ class TrueJudge(OpenAIServer):
             assert time.monotonic() < give_up, "replies are stuck"
             time.sleep(0.002)
 
-    def _score(self, memory: Shown, turn: str) -> tuple[int, str]:
+    def _score(self, memory: ShownMemory, turn: str) -> tuple[int, str]:
         found = _TASK.search(turn)
         task = found[1] if found else ""
         score = true_score(memory.path, memory.entity, memory.text, task)
@@ -91,7 +91,7 @@ class TrueJudge(OpenAIServer):
     def _count(self, body: dict[str, Any], content: str, fault: Fault | None) -> None:
         prompt = self.prompt(body)
         asked = self.asked(body, prompt)
-        found = _TASK.search(around_memories(prompt))
+        found = _TASK.search(text_around_memories(prompt))
         if not asked or found is None:
             return
         shown = {memory.id: memory for memory in shown_memories(prompt)}
@@ -101,7 +101,7 @@ class TrueJudge(OpenAIServer):
                 self.delivered[str(body["model"]), found[1], _hash(shown[code])] += 1
 
 
-def _hash(memory: Shown) -> str:
+def _hash(memory: ShownMemory) -> str:
     """Name a content as the store does: a part that others follow ends with a line end, which no prompt shows."""
     part = _PART.search(memory.entity)
     ending = "\n" if part and part[1] != part[2] else ""

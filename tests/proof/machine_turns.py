@@ -19,9 +19,9 @@ from typing import Any
 
 from tests.proof.machine_judge import TrueJudge
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.desk import open_desk
-from xscore.pipeline.parts import Desk
-from xscore.pipeline.pool import narrow
+from xscore.pipeline.parts import TurnResources
+from xscore.pipeline.pool import narrow_to_scope
+from xscore.pipeline.resources import open_resources
 from xscore.records import Answer, JudgeIdentity, Kind, Scope, Turn, Usage
 from xscore.settings import (
     BudgetSettings,
@@ -140,8 +140,8 @@ async def opened(place: Place, settings: Settings, *, offset_s: float) -> AsyncI
         parts = pipeline.parts
 
         @asynccontextmanager
-        async def desk(turn_id: str) -> AsyncIterator[Desk]:
-            priced = open_desk(
+        async def desk(turn_id: str) -> AsyncIterator[TurnResources]:
+            priced = open_resources(
                 parts.store, settings, answerer=parts.answerer, turn_id=turn_id, price_of=_price, clock=clock
             )
             async with priced as one:
@@ -193,7 +193,7 @@ async def _cancelled(work: "asyncio.Future[Answer]", judge: TrueJudge, requests:
 def _taken(pipeline: Pipeline, answer: Answer, target: Path) -> Taken:
     store = pipeline.parts.store
     (thread,) = store.connection.execute("SELECT thread FROM turn WHERE id = ?", (answer.turn_id,)).fetchone()
-    pool = narrow(store.pool(thread=thread), answer.scope)
+    pool = narrow_to_scope(store.pool(thread=thread), answer.scope)
     written = target.read_text("utf-8") if target.exists() else ""  # not of a turn that could not be kept
     lines = tuple(map(json.loads, written.splitlines()))
     ids = frozenset(candidate.id for candidate in pool if candidate.kind is not Kind.EXCHANGE)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.conftest import git
-from xscore.hashing import digest
+from xscore.platform.hashing import digest
 
 PATHS = ("app.py", "lib/load.py", "lib/save.py", "lib/deep/send.py")
 NAMES = ("load", "save", "parse", "send")

@@ -13,7 +13,7 @@ from tests.conftest import MakeRepo
 from tests.pipeline.conftest import FILES
 
 HEAVY = {"openai", "anthropic", "polars", "numpy", "aiohttp", "tree_sitter", "genai_prices"}
-UNUSED = ("xscore.shared.", "xscore.offline.", "xscore.prompts.questions", "xscore.scorer.parse_questions")
+UNUSED = ("xscore.shared.", "xscore.offline.", "xscore.prompts.questions", "xscore.extensions.batch.shared_prompts")
 """Modules of ours that only a shared server, a batch or questions that share a prompt need."""
 ASK = """
 import sys
@@ -59,4 +59,4 @@ def test_a_cached_turn_loads_nothing_heavy(make_repo: MakeRepo, own_home: Path, 
     assert "tree_sitter" in parsed, "the first turn had files to parse, so the list of modules is to be believed"
     assert loaded & HEAVY == set()
     assert [name for name in loaded if name.startswith(UNUSED)] == []
-    assert "xscore.pipeline.ask" in loaded
+    assert "xscore.pipeline.turn" in loaded

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from xscore.errors import StoreError
-from xscore.memory import trust
-from xscore.memory.salvage import Salvaged
-from xscore.paths import user_data_dir
+from xscore.extensions.recovery.salvage import SalvageReport
 from xscore.pipeline.build import Pipeline
+from xscore.platform.errors import StoreError
+from xscore.platform.paths import user_data_dir
 from xscore.records import Coverage, Turn
 from xscore.settings import JudgeSettings, Settings
+from xscore.store import opening
 
 TASKS = (
     "Why does a prompt repeat its default twice?",
@@ -80,9 +80,9 @@ class Judged:
         wrong = {one: score for one, score in scores.items() if self.truth[task].get(one, score) != score}
         assert wrong == {}
 
-    def rebuild(self) -> Salvaged | None:
+    def rebuild(self) -> SalvageReport | None:
         """Build anew, as `xscore trust --rebuild` does."""
-        return trust.rebuild(self.file.parent, user_data_dir=user_data_dir(None)).salvaged
+        return opening.rebuild_store(self.file.parent, user_data_dir=user_data_dir(None)).salvaged
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from tests.proof.test_real_server import serving
 from tests.proof.test_real_trees import FASTIFY, FLASK, Release, fetched, unpack
 from tests.servers.billing import JUDGE, VENDOR, vendor
 from tests.servers.tokenizing import Count, TokenizingServer, counting
-from xscore.money import dollars
 from xscore.pipeline.build import Pipeline
-from xscore.providers.pack_reading import Shown
+from xscore.platform.money import dollars_of_picodollars
+from xscore.providers.scripted import ShownMemory
 from xscore.records import Answer, Expected, JudgeEstimate, Turn
 from xscore.settings import BudgetSettings, JudgeSettings, OpenAISettings, Settings, StoreSettings
 
@@ -74,10 +74,10 @@ class Held:
         return "; ".join([*words, f"actual {self.actual}"])
 
 
-def reasoned(percent: int) -> Callable[[Shown, str], tuple[int, str]]:
+def reasoned(percent: int) -> Callable[[ShownMemory, str], tuple[int, str]]:
     """Judge by a hash: so many of a hundred memories score 30 or more, and get a reason of some fifteen words."""
 
-    def score(memory: Shown, turn: str) -> tuple[int, str]:
+    def score(memory: ShownMemory, turn: str) -> tuple[int, str]:
         name = memory.entity or memory.path
         digest = blake2b(f"{memory.path}\0{memory.entity}\0{turn}".encode(), digest_size=4).digest()
         number = int.from_bytes(digest, "big")
@@ -139,7 +139,9 @@ async def play(root: Path, settings: Settings, server: TokenizingServer) -> list
             answer = await pipeline.ask(task, answer=False)
             calls, given, replied, cost = pipeline.store.connection.execute(_EXPECTED, (answer.turn_id,)).fetchone()
         probed = 1 if answer.probe_usage else 0
-        forecast = Expected(calls=calls, input_tokens=given, output_tokens=replied, cost_usd=dollars(cost))
+        forecast = Expected(
+            calls=calls, input_tokens=given, output_tokens=replied, cost_usd=dollars_of_picodollars(cost)
+        )
         held.append(Held(estimate, forecast, taken(answer, server, sum(server.charges[probed:], Decimal(0)))))
         server.charges.clear()
     return held

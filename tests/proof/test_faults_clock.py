@@ -15,9 +15,9 @@ from tests.conftest import MakeRepo
 from tests.proof.faults_processes import begin, environment_at, models_of, rows, run, wait_until
 from tests.proof.faults_scene import DIALECTS, harbours, host_of_dialect, truth
 from xscore.cache.group_commit import GroupCommit
-from xscore.cost_reports.budget import TurnBudget
-from xscore.cost_reports.caps import Caps
-from xscore.errors import BudgetExhausted
+from xscore.costs.caps import Caps
+from xscore.costs.reservation import ReservationLedger
+from xscore.platform.errors import BudgetExhausted
 
 DAY_S = 86_400
 JUMPS = f"0,{DAY_S},-{DAY_S},3600,-7200,1,-1"
@@ -106,7 +106,7 @@ async def test_no_jump_lets_a_turn_pass_its_cap(tmp_path: Path, jump_s: int) -> 
     """What this process has in flight stays set aside, though the clock says that its lease ran out long ago."""
     now = [1_000_000.0]
     async with GroupCommit(tmp_path / "memory.db") as commits:
-        budget = TurnBudget(commits, turn_id="t", caps=Caps(turn=Decimal("1.00")), clock=lambda: now[0])
+        budget = ReservationLedger(commits, turn_id="t", caps=Caps(turn=Decimal("1.00")), clock=lambda: now[0])
         held = [await budget.reserve(Decimal("0.25")) for _ in range(4)]
         now[0] += jump_s
         fifth = asyncio.create_task(budget.reserve(Decimal("0.25")))

@@ -11,7 +11,7 @@ from tests.conftest import MakeRepo
 from tests.proof.faults_processes import begin, environment_at, models_of, rows, wait_until
 from tests.proof.faults_scene import DIALECTS, ask, harbours, host_of_dialect, settings_at
 from tests.servers import LoopbackServer
-from xscore.cli.interrupt import FIRST
+from xscore.cli.interrupt import STOPPING
 from xscore.pipeline.build import Pipeline
 from xscore.records import Turn
 from xscore.settings import Settings
@@ -94,7 +94,7 @@ async def test_ctrl_c_twice(root: Path, dialect: str) -> None:
         wait_until(lambda: host.counts.in_flight == CONCURRENCY, process)
         kept = rows(root, "judgment")
         process.send_signal(signal.SIGINT)
-        assert process.stderr is not None and any(FIRST in said for said in process.stderr)
+        assert process.stderr is not None and any(STOPPING in said for said in process.stderr)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)  # a third of what the host would take
         assert process.returncode == 130 and "Traceback" not in err

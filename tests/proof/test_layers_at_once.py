@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from tests.proof.layers_writes import RULES, Consolidate, Edit, Erase, Fail, Prefer, Say, opened, perform
-from xscore.memory.store import Store
+from xscore.extensions.sessions.importing import import_sessions
+from xscore.extensions.sessions.session_format import AgentFolders
 from xscore.pipeline.build import Pipeline
 from xscore.records import Kind, Layer, Turn
-from xscore.sessions.importing import import_sessions
-from xscore.sessions.session_format import Places
 from xscore.settings import IndexSettings, JudgeSettings, PrimarySettings, Settings, StoreSettings
+from xscore.store.store import Store
 
 NOW = 1_700_000_000.0
 ROUNDS = 6
@@ -60,7 +60,7 @@ def write(folder: Path, name: str) -> None:
             perform(store, Fail(FAILURE), now=NOW)
             perform(store, Edit(mine[1], f"{name} has changed {number}"), now=NOW)
             perform(store, Erase((mine[2],)), now=NOW)
-            import_sessions(store, Places(folder / "home", {}, store.root.path), now=NOW)
+            import_sessions(store, AgentFolders(folder / "home", {}, store.root.path), now=NOW)
             perform(store, Consolidate(("session", "project", "user")), now=NOW)
         kept |= {mine[0]: f"{name} decides {number} to stay", mine[1]: f"{name} has changed {number}"}
         gone.append(mine[2])

@@ -27,7 +27,7 @@ from tests.proof.layers_writes import (
     Restore,
     Save,
 )
-from xscore.learning.actions import SCOPES
+from xscore.extensions.learning.draft import SCOPES
 from xscore.records import Checkpoint, Layer
 
 TASKS = ("Mend the loader", "Why is it dark?", "Plan the release")

@@ -23,13 +23,13 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.conftest import FILES
-from xscore.errors import PromptTooLong
 from xscore.pipeline.build import Pipeline
-from xscore.pipeline.probe import known_of
+from xscore.pipeline.probe import known_capability
+from xscore.platform.errors import PromptTooLong
 from xscore.prompts.judge import PackEntry, judging_request, turn_block
-from xscore.providers.hosts import deadline_s, host_of
+from xscore.providers.hosts import host_deadline_s, host_of
 from xscore.providers.openai import connect
-from xscore.records import Answer, Capability, Completion, ReplyForm, Request, Silent, Turn
+from xscore.records import Answer, Capability, Completion, ReplyForm, Request, SilentObserver, Turn
 from xscore.settings import JudgeSettings, OpenAISettings, PrimarySettings, Settings, StoreSettings
 
 pytestmark = [pytest.mark.verify, pytest.mark.timeout(600)]
@@ -53,7 +53,7 @@ threading.Event().wait()
 """
 
 
-class Listener(Silent):
+class Listener(SilentObserver):
     """Keeps the pieces of an answer as they come."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ async def play(root: Path, place: Path) -> History:
             other = await pipeline.ask(OTHER_TASK, answer=False)
             calls = pipeline.parts.judge.calls
             assert calls is not None
-            capability = known_of(pipeline.parts.store.connection, calls, now=time.time())
+            capability = known_capability(pipeline.parts.store.connection, calls, now=time.time())
             (slowest,) = pipeline.parts.store.connection.execute("SELECT max(duration_s) FROM call").fetchone()
         provider = connect("smollm2", settings)
         reply = await provider.complete(prompt("def total(): return sum(lines)"))
@@ -263,5 +263,5 @@ def test_a_prompt_beyond_the_context_is_refused_by_name(history: History) -> Non
 def test_a_loopback_host_has_five_times_the_deadline(history: History) -> None:
     """A local model has five times as long for a call, and even one thread needs less."""
     host = host_of("http://127.0.0.1:8080/v1")
-    assert deadline_s(60.0, host) == 300.0
+    assert host_deadline_s(60.0, host) == 300.0
     assert history.slowest_s < 300.0

@@ -21,14 +21,14 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from tests.scorer.test_packs import EDITS, contents, edit
-from xscore.indexer import index
-from xscore.memory.likeness.terms import EMBEDDER
-from xscore.memory.store import Store
-from xscore.paths import find_root, native
+from xscore.indexer import index_repository
+from xscore.platform.paths import find_root, native_name
 from xscore.records import Candidate, IndexReport, Judgment, Relation, Turn
 from xscore.scorer.lexical import LexicalJudge
-from xscore.scorer.packs import Profile, Slot, assign, throwaway
+from xscore.scorer.packs import PackProfile, Slot, assign_packs, throwaway_packs
 from xscore.settings import IndexSettings, SelectionSettings
+from xscore.store.store import Store
+from xscore.store.term_vectors import TERM_EMBEDDER
 
 pytestmark = [pytest.mark.verify, pytest.mark.timeout(600)]
 
@@ -94,7 +94,7 @@ class Tree:
         """Judge the whole pool, best first."""
         pool = self.store.pool()
         by_content = {candidate.content_hash: candidate for candidate in pool}
-        judge = LexicalJudge(lambda: self.store.vectors(EMBEDDER))
+        judge = LexicalJudge(lambda: self.store.vectors(TERM_EMBEDDER))
         return [(by_content[found.content_hash], found) for found in judge.judgments(Turn(task=task), pool)]
 
 
@@ -146,7 +146,8 @@ def tree(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     unpack(archive, place / "tree")
     with Store.open(find_root(place / "tree"), user_data_dir=place / "user") as store:
         first, second = (
-            index(store.connection, store.root, IndexSettings(git=False), now=time.time() + 3600) for _ in range(2)
+            index_repository(store.connection, store.root, IndexSettings(git=False), now=time.time() + 3600)
+            for _ in range(2)
         )
         yield Tree(release, place / "tree", store, first, second)
 
@@ -159,7 +160,7 @@ def test_every_line_is_in_some_memory(tree: Tree) -> None:
     unseen, files, lines = [], 0, 0
     for (path,) in tree.store.connection.execute("SELECT path FROM file WHERE excluded = ''"):
         files += 1
-        text = (tree.folder / native(path)).read_text("utf-8", "replace")
+        text = (tree.folder / native_name(path)).read_text("utf-8", "replace")
         for number, line in enumerate(text.split("\n"), start=1):
             lines += 1
             if line.strip() and number not in spans.get(path, set()):
@@ -207,18 +208,18 @@ def test_edges_of_every_relation_join_what_exists(tree: Tree) -> None:
 
 def test_an_edit_changes_about_one_pack(tree: Tree) -> None:
     """X28: 1,000 random inserts, deletes and rewrites change at most 1.1 packs each, and packs stay full."""
-    limits, rng = Profile(), random.Random(4)
+    limits, rng = PackProfile(), random.Random(4)
     pool = {candidate.id: candidate for candidate in tree.store.pool()}
-    slots: Mapping[str, Slot] = assign(pool.values(), {}, limits).slots
+    slots: Mapping[str, Slot] = assign_packs(pool.values(), {}, limits).slots
     shown, changed = contents(pool, slots), 0
     for number in range(EDITS):
         edit(pool, number, rng)
-        slots = assign(pool.values(), slots, limits).slots
+        slots = assign_packs(pool.values(), slots, limits).slots
         now = contents(pool, slots)
         changed += sum(shown.get(pack) != members for pack, members in now.items())
         shown = now
     assert changed / EDITS <= 1.1
-    assert len(shown) <= 1.25 * len(throwaway(pool.values(), limits))
+    assert len(shown) <= 1.25 * len(throwaway_packs(pool.values(), limits))
 
 
 def test_nonsense_keeps_nothing(tree: Tree) -> None:

@@ -23,8 +23,8 @@ from tests.proof.machine_turns import Ask, Place, Taken, kill, take
 from tests.proof.machine_world import BODIES, NAMES, PATHS, World
 from tests.servers.faults import Fault
 from xscore.cache.keys import judge_key
-from xscore.errors import NothingMatched, StoreError, UsageError
-from xscore.memory import trust
+from xscore.platform.errors import NothingMatched, StoreError, UsageError
+from xscore.store import opening
 
 HOUR_S = 3_600.0
 YEAR_S = 365 * 24 * HOUR_S
@@ -165,7 +165,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def rebuild(self) -> None:
         """Build the store anew, with what could be salvaged of the damaged one."""
-        built = trust.rebuild(self.place.store_dir, user_data_dir=self.place.user_dir)
+        built = opening.rebuild_store(self.place.store_dir, user_data_dir=self.place.user_dir)
         note(f"  {built.salvaged.words if built.salvaged else 'nothing to salvage'}")
         self.is_damaged = False
         self.turns.begin_anew()

@@ -13,13 +13,13 @@ from pydantic_core import SchemaValidator
 
 from tests.scorer.shapes import candidate
 from xscore.prompts.answer import answer_request
-from xscore.prompts.bundle_entry import Bundle
+from xscore.prompts.bundle_parts import Bundle
 from xscore.prompts.judge import turn_block
-from xscore.providers.catalog import HOUR_S, declared
+from xscore.providers.catalog import HOUR_S, model_settings
 from xscore.records import Request, Turn
-from xscore.scorer.draft import Drafts, JudgeModel
-from xscore.scorer.packs import Pack, profile
-from xscore.scorer.repair import Ask, Rung
+from xscore.scorer.drafts import JudgeModel, PromptDrafts
+from xscore.scorer.packs import Pack, choose_profile
+from xscore.scorer.repair import PackPrompt, RepairRung
 
 MEMBERS = tuple(candidate("src/cache.py", f"entity_{number}", f"def entity_{number}(): ...") for number in range(20))
 TEXTS = {member.id: f"def {member.entity}():\n    return {number}" for number, member in enumerate(MEMBERS)}
@@ -49,7 +49,7 @@ def _closed(schema: Any) -> Any:
 
 def requests(provider: str, model: str) -> Iterator[tuple[str, Request]]:
     """Make every kind of request there is for this model, each with its name."""
-    traits = declared(provider, model)
+    traits = model_settings(provider, model)
     for ttl_s in (0, *(write.ttl_s for write in traits.cache_writes)):
         judge = JudgeModel(
             name=model,
@@ -68,13 +68,13 @@ def requests(provider: str, model: str) -> Iterator[tuple[str, Request]]:
         yield f"answering, reasoning {reasoning or 'as it is'}", answering
 
 
-def _asks(judge: JudgeModel) -> Iterator[tuple[str, Drafts, Ask]]:
-    packed, plain = Drafts(judge, profile(), b"s"), Drafts(judge, profile(pack_size=1), b"s")
+def _asks(judge: JudgeModel) -> Iterator[tuple[str, PromptDrafts, PackPrompt]]:
+    packed, plain = PromptDrafts(judge, choose_profile(), b"s"), PromptDrafts(judge, choose_profile(pack_size=1), b"s")
     kept, throwaway = Pack("p_1", MEMBERS, is_kept=True), Pack("x_1", MEMBERS[:5])
     pieces = packed.pieces_of(kept, TEXTS)
     yield "packed", packed, packed.asks(kept, pieces)[0]
     yield "throwaway", packed, packed.asks(throwaway, packed.pieces_of(throwaway, TEXTS))[0]
-    yield "retried", packed, Ask("p_1/2.0", pieces[:1], Rung.ALONE)
+    yield "retried", packed, PackPrompt("p_1/2.0", pieces[:1], RepairRung.ALONE)
     alone = Pack("", MEMBERS[:1], is_kept=True)
     yield "plain", plain, plain.asks(alone, plain.pieces_of(alone, TEXTS))[0]
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.providers.time_lapse import now
-from xscore.errors import ProviderError, RateLimited
-from xscore.providers.gate import Gate
+from xscore.platform.errors import ProviderError, RateLimited
+from xscore.providers.concurrency import AdaptiveConcurrency
 
 LATENCY_S = 1.0
 
@@ -36,7 +36,7 @@ class Host:
             self.in_flight -= 1
 
 
-async def call(gate: Gate, host: Host) -> None:
+async def call(gate: AdaptiveConcurrency, host: Host) -> None:
     """Make one call, again and again until it is answered; raise what the gate raises."""
     while True:
         ticket = await gate.enter()
@@ -61,11 +61,11 @@ def limited(*windows: tuple[float, float], retry_after_s: float | None = None) -
     return trouble
 
 
-async def calls(gate: Gate, host: Host, count: int) -> list[BaseException | None]:
+async def calls(gate: AdaptiveConcurrency, host: Host, count: int) -> list[BaseException | None]:
     """Make so many calls at once."""
     return await asyncio.gather(*(call(gate, host) for _ in range(count)), return_exceptions=True)
 
 
-def history_of(gate: Gate) -> list[tuple[int, str]]:
+def history_of(gate: AdaptiveConcurrency) -> list[tuple[int, str]]:
     """The limits and why."""
     return [(step.limit, step.because) for step in gate.history]

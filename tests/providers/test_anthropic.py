@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers import AnthropicServer, Fault
-from xscore.errors import AuthenticationFailed, CallTimedOut, RequestRejected, UsageError
+from xscore.platform.errors import AuthenticationFailed, CallTimedOut, RequestRejected, UsageError
 from xscore.providers.anthropic import LONGEST_UNSTREAMED_TOKENS, connect
 from xscore.providers.provider import Adaptable
 from xscore.records import Capability, RateLimits, ReplyForm, Request

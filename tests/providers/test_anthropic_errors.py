@@ -11,7 +11,7 @@ from anthropic.types import StopReason
 from anthropic.types.shared import ErrorType
 
 from tests.providers.conftest import MakeRequest
-from xscore.errors import (
+from xscore.platform.errors import (
     AuthenticationFailed,
     ConnectionFailed,
     ProviderError,
@@ -20,10 +20,17 @@ from xscore.errors import (
     RequestRejected,
     UnreadableResponse,
 )
-from xscore.providers.anthropic_errors import ANTHROPIC, BY_CODE, SDK_ERRORS
-from xscore.providers.anthropic_reply import FINISH, completion, rate_limits, reported_usage
-from xscore.providers.anthropic_stream import StreamedReply
-from xscore.providers.stream_reading import gather
+from xscore.providers.anthropic import (
+    ANTHROPIC,
+    BY_CODE,
+    FINISH,
+    SDK_ERRORS,
+    AnthropicStream,
+    completion,
+    rate_limits,
+    reported_usage,
+)
+from xscore.providers.wire import gather_stream
 from xscore.records import Finish, RateLimits, Usage
 
 ROOTS = frozenset({"AnthropicError", "APIError", "APIStatusError"})
@@ -176,8 +183,8 @@ async def _gather(judging: MakeRequest, *events: object, fails: Exception | None
         if fails is not None:
             raise fails
 
-    reply = StreamedReply(judging(), host="h", secret="", on_text=lambda piece: None)
-    await gather(stream(), reply, judging(), words=ANTHROPIC, host="h", limits=RateLimits())
+    reply = AnthropicStream(judging(), host="h", secret="", on_text=lambda piece: None)
+    await gather_stream(stream(), reply, judging(), words=ANTHROPIC, host="h", limits=RateLimits())
 
 
 async def test_a_stream_made_to_break_its_reader_is_unreadable(judging: MakeRequest) -> None:

@@ -11,7 +11,11 @@ from pydantic import SecretStr
 
 from tests.providers.conftest import MakeRequest
 from tests.servers import AnthropicBatchServer, AnthropicServer, Fault, OpenAIBatchServer, OpenAIServer, Step, Trouble
-from xscore.errors import (
+from xscore.extensions.batch.anthropic_batches import AnthropicBatches
+from xscore.extensions.batch.openai_batches import OpenAIBatches
+from xscore.extensions.batch.vendor import CERTAINLY_NOT_CREATED, BatchHost, batch_host, batch_host_of_provider
+from xscore.extensions.batch.vendor_calls import BatchCalls
+from xscore.platform.errors import (
     AuthenticationFailed,
     ConnectionFailed,
     NoBatchApi,
@@ -20,20 +24,15 @@ from xscore.errors import (
     RequestRejected,
     UsageError,
 )
-from xscore.providers.anthropic_batches import AnthropicBatches
-from xscore.providers.batch_calls import BatchCalls
-from xscore.providers.batch_host import NOT_CREATED, BatchHost
-from xscore.providers.batches import batch_host, batches_of
-from xscore.providers.openai_batches import OpenAIBatches
-from xscore.providers.spec import Spec, connect
+from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.providers.wire import WireProvider
 from xscore.records import Finish
-from xscore.records.offline import BatchResult, BatchSeen, BatchState, Fate
+from xscore.records.batch import BatchResult, BatchState, RequestOutcome, VendorBatch
 from xscore.settings import AnthropicSettings, OpenAISettings, Settings
 
 KEY = "sk-loopback-0123456789"
 MARK = "xs_0011223344556677_1"
-SPEC = {name: Spec(name, model) for name, model in (("openai", "judge-2"), ("anthropic", "claude-haiku-5-5"))}
+SPEC = {name: ModelSpec(name, model) for name, model in (("openai", "judge-2"), ("anthropic", "claude-haiku-5-5"))}
 Server = OpenAIBatchServer | AnthropicBatchServer
 
 
@@ -58,12 +57,12 @@ class Vendor:
         bodies = (self.host.body(judging(model=self.model, task=f"Question {number} «ü»")) for number in range(n))
         return io.BytesIO(b"".join(self.host.line(f"{MARK}-q{at}-a0", body) for at, body in enumerate(bodies)))
 
-    async def created(self, judging: MakeRequest, n: int) -> BatchSeen:
+    async def created(self, judging: MakeRequest, n: int) -> VendorBatch:
         """Create a batch of so many requests."""
         file_id = await self.host.upload(lines := self.lines(judging, n), mark=MARK)
         return await self.host.create(lines, mark=MARK, file_id=file_id, requests=n)
 
-    async def ended(self, seen: BatchSeen) -> BatchSeen:
+    async def ended(self, seen: VendorBatch) -> VendorBatch:
         """Look until it is over."""
         for _ in range(20):
             if seen.state in (BatchState.ENDED, BatchState.FAILED):
@@ -71,7 +70,7 @@ class Vendor:
             seen = await self.host.look(seen.vendor_id)
         raise AssertionError("the batch does not end")
 
-    async def results(self, seen: BatchSeen) -> list[BatchResult]:
+    async def results(self, seen: VendorBatch) -> list[BatchResult]:
         """Return all results."""
         return [result async for result in self.host.results(seen, model=self.model)]
 
@@ -82,7 +81,7 @@ async def no_time(seconds: float) -> None:
 
 def patient(name: str, url: str) -> BatchHost:
     """Return the Batch API at this address, tried again without waiting."""
-    provider = connect(SPEC[name], settings(url))
+    provider = connect_provider(SPEC[name], settings(url))
     assert isinstance(provider, WireProvider)
     calls = BatchCalls(provider.connection, sleep=no_time)
     return OpenAIBatches(provider, calls=calls) if name == "openai" else AnthropicBatches(provider, calls=calls)
@@ -114,7 +113,7 @@ async def test_a_batch_comes_back_whole(vendor: Vendor, judging: MakeRequest) ->
     found = await vendor.results(seen)
     ids = [result.custom_id for result in found]
     assert sorted(ids) == sorted(f"{MARK}-q{number}-a0" for number in range(25)) and ids != sorted(ids)
-    assert {result.fate for result in found} == {Fate.ANSWERED}
+    assert {result.fate for result in found} == {RequestOutcome.ANSWERED}
     for result in found:
         assert result.completion is not None and result.completion.usage_reported
         assert set(json.loads(result.completion.text)["scores"]) == {"k0", "k1", "k2"}
@@ -127,7 +126,7 @@ async def test_a_batch_says_what_the_live_call_says(vendor: Vendor, judging: Mak
     """The server gets the same body by batch as by a live call, and both answers read the same."""
     request = judging(model=vendor.model, task="Question 0 «ü»")
     name = vendor.host.name
-    provider = connect(SPEC[name], settings(vendor.server.url))
+    provider = connect_provider(SPEC[name], settings(vendor.server.url))
     live = await provider.complete(request)
     await provider.aclose()
     [result] = await vendor.results(await vendor.ended(await vendor.created(judging, 1)))
@@ -142,7 +141,7 @@ async def test_a_create_whose_answer_is_lost_is_found_again(vendor: Vendor, judg
     since = vendor.server.batches.clock()
     with pytest.raises(ConnectionFailed) as failure:
         await vendor.created(judging, 3)
-    assert not isinstance(failure.value, NOT_CREATED)
+    assert not isinstance(failure.value, CERTAINLY_NOT_CREATED)
     assert vendor.server.batches.created == vendor.server.batches.asked[Step.CREATE] == 1
     [found] = await vendor.host.find(mark=MARK, since=since, requests=3)
     assert found.vendor_id in vendor.server.batches.all
@@ -153,13 +152,13 @@ async def test_a_create_whose_answer_is_lost_is_found_again(vendor: Vendor, judg
 async def test_what_is_not_created_is_told_for_certain(vendor: Vendor, judging: MakeRequest) -> None:
     """A 429 created nothing, a 500 may have; neither is sent again by itself."""
     vendor.server.batches.trouble(Step.CREATE, Trouble.BUSY)
-    with pytest.raises(NOT_CREATED) as busy:
+    with pytest.raises(CERTAINLY_NOT_CREATED) as busy:
         await vendor.created(judging, 1)
     assert isinstance(busy.value, RateLimited)
     vendor.server.batches.trouble(Step.CREATE, Trouble.FAILED)
     with pytest.raises(Overloaded) as failure:
         await vendor.created(judging, 1)
-    assert not isinstance(failure.value, NOT_CREATED)
+    assert not isinstance(failure.value, CERTAINLY_NOT_CREATED)
     assert vendor.server.batches.asked[Step.CREATE] == 2
     assert vendor.server.batches.created == 0
 
@@ -187,7 +186,7 @@ async def test_a_batch_that_expires_gives_what_was_run(vendor: Vendor, judging: 
     vendor.server.batches.looks_until_done, vendor.server.batches.expires_at_look = 2, 2
     seen = await vendor.ended(await vendor.created(judging, 10))
     fates = [result.fate for result in await vendor.results(seen)]
-    assert fates.count(Fate.ANSWERED) == fates.count(Fate.EXPIRED) == 5
+    assert fates.count(RequestOutcome.ANSWERED) == fates.count(RequestOutcome.EXPIRED) == 5
     assert vendor.server.batches.ran.total() == 5
 
 
@@ -199,28 +198,28 @@ async def test_a_batch_is_cancelled_once_however_often_it_is_asked(vendor: Vendo
     assert first.state is again.state is BatchState.CANCELLING
     over = await vendor.ended(again)
     fates = [result.fate for result in await vendor.results(over)]
-    assert fates.count(Fate.ANSWERED) == fates.count(Fate.CANCELLED) == 5
+    assert fates.count(RequestOutcome.ANSWERED) == fates.count(RequestOutcome.CANCELLED) == 5
     assert (await vendor.host.cancel(seen.vendor_id)).state is BatchState.ENDED
 
 
 @pytest.mark.parametrize(
     ("fault", "fate", "tells"),
     [
-        (Fault.TOO_LONG, Fate.REFUSED, "prompt_too_long"),
-        (Fault.SERVER_ERROR, Fate.ERRED, "overloaded"),
-        (Fault.RATE_LIMITED, Fate.ERRED, "rate_limited"),
-        (Fault.QUOTA, Fate.ERRED, "quota"),
-        (Fault.ECHO, Fate.REFUSED, "rejected"),
-        (Fault.EMPTY_OBJECT, Fate.ERRED, "unreadable_response"),
+        (Fault.TOO_LONG, RequestOutcome.REFUSED, "prompt_too_long"),
+        (Fault.SERVER_ERROR, RequestOutcome.ERRED, "overloaded"),
+        (Fault.RATE_LIMITED, RequestOutcome.ERRED, "rate_limited"),
+        (Fault.QUOTA, RequestOutcome.ERRED, "quota"),
+        (Fault.ECHO, RequestOutcome.REFUSED, "rejected"),
+        (Fault.EMPTY_OBJECT, RequestOutcome.ERRED, "unreadable_response"),
     ],
 )
 async def test_a_request_that_failed_says_how(
-    vendor: Vendor, judging: MakeRequest, fault: Fault, fate: Fate, tells: str
+    vendor: Vendor, judging: MakeRequest, fault: Fault, fate: RequestOutcome, tells: str
 ) -> None:
     """By the dialect's own table of errors; nothing of what the host says is passed on."""
     vendor.server.misbehave(fault)
     found = await vendor.results(await vendor.ended(await vendor.created(judging, 4)))
-    [failed] = [result for result in found if result.fate is not Fate.ANSWERED]
+    [failed] = [result for result in found if result.fate is not RequestOutcome.ANSWERED]
     assert (failed.fate, failed.tells) == (fate, (tells,))
     assert "cannot take" not in failed.detail and KEY not in failed.detail and "entity" not in failed.detail
 
@@ -261,7 +260,7 @@ async def test_a_host_without_a_batch_api_says_what_to_do(judging: MakeRequest) 
             with pytest.raises(NoBatchApi, match="has no Batch API") as failure:
                 file_id = await host.upload(lines, mark=MARK)
                 await host.create(lines, mark=MARK, file_id=file_id, requests=1)
-            assert "--live" in failure.value.hint and isinstance(failure.value, NOT_CREATED)
+            assert "--live" in failure.value.hint and isinstance(failure.value, CERTAINLY_NOT_CREATED)
             await host.aclose()
 
 
@@ -269,14 +268,14 @@ def test_a_judge_without_a_vendor_has_no_batch_api() -> None:
     """Neither a script nor a lexical judge; the message names it."""
     for name in ("scripted", "lexical"):
         with pytest.raises(UsageError, match=name):
-            batch_host(Spec(name, "x"), Settings())
+            batch_host(ModelSpec(name, "x"), Settings())
 
 
 async def test_a_wrong_key_stops_at_once(server: Server) -> None:
     """As live calls do: no second attempt, and the key is not shown."""
     name = "openai" if isinstance(server, OpenAIBatchServer) else "anthropic"
-    provider = connect(SPEC[name], settings(server.url, key="sk-another-9876543210"))
-    host = batches_of(provider)
+    provider = connect_provider(SPEC[name], settings(server.url, key="sk-another-9876543210"))
+    host = batch_host_of_provider(provider)
     with pytest.raises(AuthenticationFailed) as failure:
         await host.look("batch_1")
     assert "9876543210" not in failure.value.message

@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 
 from tests.servers.threaded import Threaded, serve_app
-from xscore.providers.batches import batch_host
-from xscore.providers.spec import Spec
-from xscore.records.offline import Fate
+from xscore.extensions.batch.vendor import batch_host
+from xscore.providers.spec import ModelSpec
+from xscore.records.batch import RequestOutcome
 from xscore.settings import OpenAISettings, Settings
 
 INPUT_BYTES = 60_000_000
@@ -22,7 +22,7 @@ RESULTS = 20_000
 SCRIPT = """
 import asyncio, json, sys, tracemalloc
 from contextlib import aclosing
-from xscore.providers.batches import batch_host
+from xscore.extensions.batch.vendor import batch_host
 from xscore.providers.spec import Spec
 from xscore.settings import AnthropicSettings, OpenAISettings, Settings
 
@@ -146,9 +146,11 @@ async def test_a_line_that_cannot_be_read_is_told_and_the_rest_is_read() -> None
     good = {"custom_id": "xs_1-q3-a0", "response": {"status_code": 200, "body": []}}
     lines = b'{"custom_id":"' + b"x" * 17 * 1024 * 1024, b"", b"<html>", json.dumps(good).encode()
     with Lines(*lines) as server:
-        host = batch_host(Spec("openai", "m"), Settings(openai=OpenAISettings(base_url=f"http://{server.host}/v1")))
+        host = batch_host(
+            ModelSpec("openai", "m"), Settings(openai=OpenAISettings(base_url=f"http://{server.host}/v1"))
+        )
         seen = await host.look("batch_1")
         found = [result async for result in host.results(seen, model="m")]
         await host.aclose()
     assert [one.custom_id for one in found] == ["", "", "xs_1-q3-a0"]
-    assert {one.fate for one in found} == {Fate.ERRED} and all(one.is_charged for one in found)
+    assert {one.fate for one in found} == {RequestOutcome.ERRED} and all(one.is_charged for one in found)

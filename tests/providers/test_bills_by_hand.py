@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from xscore import database
 from xscore.cache.group_commit import GroupCommit
-from xscore.cost_reports.ledger import Ledger, spent, stage_usage
-from xscore.providers import anthropic_reply, openai_reply
-from xscore.providers.metered import Metered
-from xscore.providers.prices import batch_price, otherwise, price
+from xscore.costs.ledger import Ledger, stage_usage_of, total_spent
+from xscore.platform import database
+from xscore.providers import anthropic, openai
+from xscore.providers.attempts import Metered
+from xscore.providers.prices import batch_price, call_price, counterfactual_cost
 from xscore.records import Completion, Finish, Request, Stage, Usage
 
 EXACT = Decimal("1e-9")
@@ -31,7 +31,7 @@ NOVEMBER = 1_795_000_000.0
 
 def openai_said(given: int, out: int, *, cached: int = 0, written: int = 0, thought: int = 0) -> Usage:
     """Read the usage object of an OpenAI reply: cached and written are parts of the prompt, thinking of the output."""
-    found = openai_reply.reported_usage(
+    found = openai.reported_usage(
         {
             "prompt_tokens": given,
             "completion_tokens": out,
@@ -46,7 +46,7 @@ def openai_said(given: int, out: int, *, cached: int = 0, written: int = 0, thou
 
 def anthropic_said(fresh: int, out: int, *, read: int = 0, brief: int = 0, hour: int = 0, thought: int = 0) -> Usage:
     """Read the usage object of an Anthropic reply: read and written stand beside the fresh input."""
-    found = anthropic_reply.reported_usage(
+    found = anthropic.reported_usage(
         {
             "input_tokens": fresh,
             "cache_read_input_tokens": read,
@@ -109,7 +109,7 @@ def test_a_bill_is_what_a_hand_works_out(
 ) -> None:
     """Every kind of token at its own price, each once, and the half of it by batch; exact to 1e-9."""
     provider = "anthropic" if host == ANTHROPIC else "openai"
-    found = price(provider, model, host, usage, at=NOVEMBER)
+    found = call_price(provider, model, host, usage, at=NOVEMBER)
     batch = batch_price(model, host, usage, at=NOVEMBER)
     assert found is not None and abs(found - Decimal(usd)) <= EXACT, what
     assert batch is not None and abs(batch - Decimal(batch_usd)) <= EXACT, what
@@ -117,8 +117,8 @@ def test_a_bill_is_what_a_hand_works_out(
 
 def test_two_calls_under_the_tier_are_not_one_over_it() -> None:
     """Two prompts of 150,000 tokens cost 2 × 0.015; one of 300,000 costs 0.06: a sum of calls is never priced."""
-    one = price("openai", LUNA, OPENAI, Usage(input_tokens=150_000))
-    both_at_once = price("openai", LUNA, OPENAI, Usage(input_tokens=300_000))
+    one = call_price("openai", LUNA, OPENAI, Usage(input_tokens=150_000))
+    both_at_once = call_price("openai", LUNA, OPENAI, Usage(input_tokens=300_000))
     assert one == Decimal("0.015")
     assert both_at_once == Decimal("0.06")
 
@@ -130,7 +130,7 @@ def test_two_calls_under_the_tier_are_not_one_over_it() -> None:
 def test_a_model_that_the_host_does_not_sell_is_unpriced(model: str, host: str) -> None:
     """Unknown model, another vendor's model, a host nobody knows: no price, of whatever tokens."""
     for usage in (Usage(input_tokens=5), Usage(output_tokens=5), Usage()):
-        assert price("openai", model, host, usage) is None
+        assert call_price("openai", model, host, usage) is None
         assert batch_price(model, host, usage) is None
 
 
@@ -152,7 +152,7 @@ def judging(model: str, *, stage: Stage = Stage.JUDGE, candidates: int = 20, fra
 def test_what_a_call_would_have_cost_otherwise() -> None:
     """A pack of 20 at gpt-6-luna, 16,000 of its 20,000 tokens cached: 0.00071. Each figure by hand."""
     usage = openai_said(20_000, 300, cached=16_000)
-    found = otherwise("openai", OPENAI, judging(LUNA), usage, cost=Decimal("0.00071"))
+    found = counterfactual_cost("openai", OPENAI, judging(LUNA), usage, cost=Decimal("0.00071"))
     assert found.without_prefix_cache == Decimal("0.00215")  # 20,000 × 0.10/M + 300 × 0.50/M
     # alone: (20,000 + 19 × 1,200) / 20 = 2,140 in, (300 + 19 × 12) / 20 = 26.4, so 27 out, 20 times:
     assert found.without_packs == 20 * (Decimal("0.000214") + Decimal("0.0000135"))
@@ -162,7 +162,9 @@ def test_what_a_call_would_have_cost_otherwise() -> None:
 def test_a_prompt_a_memory_meets_no_tier_that_their_sum_would() -> None:
     """20 prompts of 8,200 tokens stay below claude-haiku-5-5's 100,000, though their sum is 164,000."""
     usage = anthropic_said(50_000, 0)
-    found = otherwise("anthropic", ANTHROPIC, judging(LONG_HAIKU, frame_tokens=6_000), usage, cost=Decimal("0.005"))
+    found = counterfactual_cost(
+        "anthropic", ANTHROPIC, judging(LONG_HAIKU, frame_tokens=6_000), usage, cost=Decimal("0.005")
+    )
     alone = Decimal(8_200) * Decimal("0.0000001") + Decimal(12) * Decimal("0.0000005")  # (19 × 12) / 20, rounded up
     assert found.without_packs == 20 * alone
 
@@ -171,7 +173,7 @@ def test_an_answer_is_neither_packed_nor_put_off() -> None:
     """What a person waits for would cost the same without packs and by batch; only its cached input could cost more."""
     usage = openai_said(20_000, 300, cached=16_000)
     request = judging(LUNA, stage=Stage.PRIMARY, candidates=0)
-    found = otherwise("openai", OPENAI, request, usage, cost=Decimal("0.00071"))
+    found = counterfactual_cost("openai", OPENAI, request, usage, cost=Decimal("0.00071"))
     assert (found.without_packs, found.by_batch) == (Decimal("0.00071"), Decimal("0.00071"))
     assert found.without_prefix_cache == Decimal("0.00215")
 
@@ -179,7 +181,7 @@ def test_an_answer_is_neither_packed_nor_put_off() -> None:
 @pytest.mark.parametrize(("host", "worth"), [("127.0.0.1:8080", Decimal(0)), ("models.example.org", None)])
 def test_otherwise_is_free_or_unknown_as_the_call_is(host: str, worth: Decimal | None) -> None:
     """On this machine every way costs nothing; where no price is known, none is known of any way."""
-    found = otherwise("openai", host, judging(LUNA), openai_said(20_000, 300), cost=worth)
+    found = counterfactual_cost("openai", host, judging(LUNA), openai_said(20_000, 300), cost=worth)
     assert (found.without_prefix_cache, found.without_packs, found.by_batch) == (worth, worth, worth)
 
 
@@ -217,6 +219,6 @@ async def test_the_ledger_holds_the_bills_to_the_last_digit(tmp_path: Path) -> N
                 await metered.complete(judging(case[1]))
     by_hand = sum((Decimal(case[4]) for case in CASES), Decimal(0))
     with closing(database.connect(path)) as reader:
-        assert spent(reader) == by_hand == stage_usage(reader, "t_1", Stage.JUDGE).cost_usd
+        assert total_spent(reader) == by_hand == stage_usage_of(reader, "t_1", Stage.JUDGE).cost_usd
         batch = reader.execute("SELECT sum(cost_by_batch) FROM call").fetchone()[0]
     assert Decimal(batch) / 10**12 == by_hand / 2

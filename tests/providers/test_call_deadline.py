@@ -13,7 +13,7 @@ from aiohttp import web
 
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers import Fault, OpenAIServer
-from xscore.errors import CallTimedOut
+from xscore.platform.errors import CallTimedOut
 from xscore.providers.wire import WireProvider
 from xscore.records import Request
 

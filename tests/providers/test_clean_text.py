@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.providers.clean_text import LEAST_KEY_CHARS, SHOWN_KEY, CleanText, clean
-from xscore.providers.wire_errors import shown_message
+from xscore.providers.wire_errors import KEY_PLACEHOLDER, MIN_KEY_CHARS, StreamCleaner, clean_text, shown_message
 
 KEY = "sk-sk-test-0123456789"
 """It begins with its own beginning."""
@@ -18,7 +17,7 @@ PIECES = st.lists(st.one_of(PARTS, st.text(alphabet=st.characters(), max_size=3)
 def streamed(pieces: list[str], *, secret: str = KEY) -> tuple[str, list[str]]:
     """Return the whole that pieces make, and what was shown of it."""
     shown: list[str] = []
-    text = CleanText(secret=secret, on_text=shown.append)
+    text = StreamCleaner(secret=secret, on_text=shown.append)
     for piece in pieces:
         text.add(piece)
     return text.end(), shown
@@ -28,7 +27,7 @@ def streamed(pieces: list[str], *, secret: str = KEY) -> tuple[str, list[str]]:
 def test_pieces_come_out_as_their_whole_would(pieces: list[str]) -> None:
     """However a text is cut, what is shown and what is kept are the cleaned whole; no piece of it is empty."""
     whole, shown = streamed(pieces)
-    assert whole == "".join(shown) == clean("".join(pieces), secret=KEY)
+    assert whole == "".join(shown) == clean_text("".join(pieces), secret=KEY)
     assert all(shown)
 
 
@@ -49,7 +48,7 @@ def test_only_half_pairs_are_replaced(text: str) -> None:
         lambda pair: chr(0x10000 + (ord(pair[1]) - 0xD800) * 0x400 + ord(pair[2]) - 0xDC00),
         text,
     )
-    assert clean(text, secret="") == re.sub("[\ud800-\udfff]", "\ufffd", joined)
+    assert clean_text(text, secret="") == re.sub("[\ud800-\udfff]", "\ufffd", joined)
 
 
 def test_a_pair_cut_in_two_is_one_character() -> None:
@@ -60,7 +59,7 @@ def test_a_pair_cut_in_two_is_one_character() -> None:
 
 def test_a_key_cut_in_two_is_cut_out() -> None:
     """What may be the key waits until it is, or is not."""
-    assert streamed(["is sk-sk-te", "st-0123456789."]) == (f"is {SHOWN_KEY}.", ["is ", f"{SHOWN_KEY}."])
+    assert streamed(["is sk-sk-te", "st-0123456789."]) == (f"is {KEY_PLACEHOLDER}.", ["is ", f"{KEY_PLACEHOLDER}."])
     assert streamed(["is sk-", "sk-", "sk-i"])[0] == "is sk-sk-sk-i"
 
 
@@ -72,9 +71,9 @@ def test_text_that_is_no_key_is_shown_at_once() -> None:
 @pytest.mark.parametrize("word", ["", "none", "ollama", "password"])
 def test_a_word_that_serves_as_key_is_left_in_the_text(word: str) -> None:
     """A server on this machine takes any word as a key; answers may hold it."""
-    assert len(word) < LEAST_KEY_CHARS
+    assert len(word) < MIN_KEY_CHARS
     text = f"The {word} is none of ollama's password."
-    assert clean(text, secret=word) == text
+    assert clean_text(text, secret=word) == text
     assert streamed([text], secret=word) == (text, [text])
 
 

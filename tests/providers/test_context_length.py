@@ -6,7 +6,13 @@ import pytest
 
 from tests.providers.conftest import Connected
 from tests.servers.lesser_server import LesserServer
-from xscore.providers.context_length import is_listed, loaded, names, served, trained
+from xscore.providers.host_facts import (
+    is_model_listed,
+    listed_model_names,
+    loaded_context,
+    served_context,
+    trained_context,
+)
 
 LLAMA_CPP = {
     "models": [{"name": "smollm2.gguf", "details": {"format": "gguf"}}],
@@ -31,35 +37,40 @@ LLAMA_CPP = {
 )
 def test_each_server_is_understood(listing: dict[str, Any], tokens: int) -> None:
     """What is served is found in each server's own place, before what the model was made for."""
-    assert served(listing, "m") == tokens
+    assert served_context(listing, "m") == tokens
 
 
 def test_what_a_model_was_made_for_is_told_apart() -> None:
     """A trained length is known as one: the server may have loaded less."""
-    assert trained(LLAMA_CPP, "whatever") == 8_192
-    assert served({"data": [{"id": "m", "max_context_length": 131_072}]}, "m") is None
+    assert trained_context(LLAMA_CPP, "whatever") == 8_192
+    assert served_context({"data": [{"id": "m", "max_context_length": 131_072}]}, "m") is None
 
 
 @pytest.mark.parametrize("odd", [True, -1, 0, 64, 10**12, "8192", 8192.0, None, [8192], {"n": 8192}], ids=repr)
 def test_a_number_that_is_none_is_silence(odd: object) -> None:
     """Only a plain count that a context could have is believed."""
-    assert served({"data": [{"id": "m", "context_length": odd, "meta": odd, "loaded_instances": odd}]}, "m") is None
-    assert loaded({"default_generation_settings": {"n_ctx": odd}}, "m") is None
-    assert served({"data": odd}, "m") is None
+    assert (
+        served_context({"data": [{"id": "m", "context_length": odd, "meta": odd, "loaded_instances": odd}]}, "m")
+        is None
+    )
+    assert loaded_context({"default_generation_settings": {"n_ctx": odd}}, "m") is None
+    assert served_context({"data": odd}, "m") is None
 
 
 def test_another_models_length_is_not_this_ones() -> None:
     """Of several models only the one that was named counts."""
     two = {"data": [{"id": "a", "context_length": 4_096}, {"id": "b", "context_length": 8_192}]}
-    assert (served(two, "b"), served(two, "c")) == (8_192, None)
+    assert (served_context(two, "b"), served_context(two, "c")) == (8_192, None)
 
 
 def test_names_are_read_as_their_hosts_write_them() -> None:
     """A prefix or tag that a host adds to a name does not make it another model."""
-    listed = names({"data": [{"id": "models/gemini-3-flash"}, {"id": "llama3.2:latest"}, {"object": "model"}, "x"]})
+    listed = listed_model_names(
+        {"data": [{"id": "models/gemini-3-flash"}, {"id": "llama3.2:latest"}, {"object": "model"}, "x"]}
+    )
     assert listed == ("models/gemini-3-flash", "llama3.2:latest")
-    assert is_listed("gemini-3-flash", listed) and is_listed("Llama3.2", listed)
-    assert not is_listed("llama3", listed)
+    assert is_model_listed("gemini-3-flash", listed) and is_model_listed("Llama3.2", listed)
+    assert not is_model_listed("llama3", listed)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pydantic_core import ValidationError
 from tests.providers.conftest import MakeRequest
 from tests.providers.contracts import requests, strictly
 from tests.servers.anthropic_server import BOUNDS, SAMPLING
-from xscore.providers.anthropic_request import body
+from xscore.providers.anthropic import anthropic_body
 from xscore.providers.catalog import CLAUDE_FAMILIES
 
 WHOLE = strictly(MessageCreateParamsNonStreaming)
@@ -68,7 +68,7 @@ BAD: list[dict[str, Any]] = [
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_a_known_bad_request_is_seen_to_fail(judging: MakeRequest, change: dict[str, Any], stream: bool) -> None:
     """The check below can fail: each of these requests is wrong and is caught."""
-    good = body(judging(model="claude-haiku-5-5", reasoning="disabled", prefix_ttl_s=300), stream=stream)
+    good = anthropic_body(judging(model="claude-haiku-5-5", reasoning="disabled", prefix_ttl_s=300), stream=stream)
     check(good)
     with pytest.raises((ValidationError, ValueError)):
         check(good | change)
@@ -81,7 +81,7 @@ def test_a_request_fits_the_sdks_own_type(model: str, stream: bool) -> None:
     seen = set()
     for name, request in requests("anthropic", model):
         seen.add(name.partition(",")[0])
-        check(body(request, stream=stream))
+        check(anthropic_body(request, stream=stream))
     assert seen == {"packed", "plain", "throwaway", "retried", "answering"}
 
 
@@ -89,7 +89,7 @@ def test_only_a_pack_that_lasts_is_marked() -> None:
     """The mark stands at the end of the pack, names the hour where that is asked, and is nowhere else."""
     marks = {}
     for name, request in requests("anthropic", "claude-haiku-5-5"):
-        content = body(request, stream=False)["messages"][0]["content"]
+        content = anthropic_body(request, stream=False)["messages"][0]["content"]
         blocks = content if isinstance(content, list) else []
         marks[name] = [block.get("cache_control") for block in blocks]
         assert "".join(block["text"] for block in blocks) in ("", "\n\n".join(request.content))
@@ -102,17 +102,17 @@ def test_only_a_pack_that_lasts_is_marked() -> None:
 
 def test_thinking_is_turned_off_where_it_can_be(judging: MakeRequest) -> None:
     """A way of thinking and an effort go to their own places; without a word neither is sent."""
-    off = body(judging(reasoning="disabled"), stream=False)
-    low = body(judging(reasoning="low"), stream=False)
+    off = anthropic_body(judging(reasoning="disabled"), stream=False)
+    low = anthropic_body(judging(reasoning="low"), stream=False)
     assert off["thinking"] == {"type": "disabled"} and "effort" not in off["output_config"]
     assert low["output_config"]["effort"] == "low" and "thinking" not in low
-    plain = body(judging(reply_ids=()), stream=False)
+    plain = anthropic_body(judging(reply_ids=()), stream=False)
     assert set(plain) == {"model", "max_tokens", "messages", "system"}
 
 
 def test_memories_never_stand_in_the_system_role(judging: MakeRequest) -> None:
     """The system text is ours alone, and an empty one is left out."""
     request = judging()
-    fields = body(request, stream=False)
+    fields = anthropic_body(request, stream=False)
     assert fields["system"] == [{"type": "text", "text": request.system}]
-    assert "system" not in body(judging(system=""), stream=False)
+    assert "system" not in anthropic_body(judging(system=""), stream=False)

@@ -13,10 +13,9 @@ from pydantic import TypeAdapter
 from pydantic_core import ValidationError
 
 from tests.providers.contracts import requests, strictly
-from xscore.providers.batch_host import BatchHost
-from xscore.providers.batches import batch_host
-from xscore.providers.openai_batches import ENDPOINT, batch_fields, file_fields
-from xscore.providers.spec import Spec
+from xscore.extensions.batch.openai_batches import ENDPOINT, batch_fields, file_fields
+from xscore.extensions.batch.vendor import BatchHost, batch_host
+from xscore.providers.spec import ModelSpec
 from xscore.settings import AnthropicSettings, OpenAISettings, Settings
 
 LOCAL = Settings(
@@ -31,7 +30,7 @@ PURPOSE: TypeAdapter[str] = TypeAdapter(FilePurpose)
 
 def lines_of(provider: str, model: str) -> list[dict[str, Any]]:
     """Return the lines of every kind of request, read back."""
-    host: BatchHost = batch_host(Spec(provider, model), LOCAL)
+    host: BatchHost = batch_host(ModelSpec(provider, model), LOCAL)
     lines = [
         host.line(f"xs_1-q{at}-a0", host.body(request)) for at, (_, request) in enumerate(requests(provider, model))
     ]

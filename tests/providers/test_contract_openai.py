@@ -11,14 +11,14 @@ from pydantic_core import ValidationError
 
 from tests.providers.conftest import MakeRequest
 from tests.providers.contracts import requests, strictly
-from xscore.providers.catalog import FAMILIES
-from xscore.providers.openai_request import Taken, body
+from xscore.providers.catalog import OPENAI_FAMILIES
+from xscore.providers.openai import AcceptedFields, openai_body
 from xscore.records import ReplyForm
 
 WHOLE = strictly(CompletionCreateParamsNonStreaming)
 STREAMING = strictly(CompletionCreateParamsStreaming)
-OFFICIAL = Taken(official=True)
-MODELS = [*(f"{family}-9" for family, _ in FAMILIES), "llama3.2:3b", "anthropic/claude-haiku-5.5"]
+OFFICIAL = AcceptedFields(official=True)
+MODELS = [*(f"{family}-9" for family, _ in OPENAI_FAMILIES), "llama3.2:3b", "anthropic/claude-haiku-5.5"]
 
 
 def check(fields: dict[str, Any]) -> None:
@@ -50,7 +50,7 @@ BAD: list[dict[str, Any]] = [
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 def test_a_known_bad_request_is_seen_to_fail(judging: MakeRequest, change: dict[str, Any], stream: bool) -> None:
     """The check below can fail: each of these requests is wrong and is caught."""
-    good = body(judging(model="gpt-6-luna", prefix_ttl_s=1_800), OFFICIAL, stream=stream)
+    good = openai_body(judging(model="gpt-6-luna", prefix_ttl_s=1_800), OFFICIAL, stream=stream)
     check(good)
     with pytest.raises(ValidationError):
         check(good | change)
@@ -64,7 +64,7 @@ def test_a_request_fits_the_sdks_own_type(model: str, form: ReplyForm, stream: b
     seen = set()
     for name, request in requests("openai", model):
         seen.add(name.partition(",")[0])
-        check(body(request, Taken(official=True, form=form), stream=stream))
+        check(openai_body(request, AcceptedFields(official=True, form=form), stream=stream))
     assert seen == {"packed", "plain", "throwaway", "retried", "answering"}
 
 
@@ -72,7 +72,7 @@ def test_only_a_pack_that_lasts_is_marked() -> None:
     """A model whose host charges for keeping a prefix is sent marks only where the request asks for it."""
     marked = set()
     for name, request in requests("openai", "gpt-6-luna"):
-        fields = body(request, OFFICIAL, stream=False)
+        fields = openai_body(request, OFFICIAL, stream=False)
         content = fields["messages"][1]["content"]
         if isinstance(content, list):
             marked.add(name)

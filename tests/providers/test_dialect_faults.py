@@ -7,7 +7,7 @@ import pytest
 from tests.providers.conftest import MakeRequest, Spoken
 from tests.servers import Fault
 from tests.servers.faults import IN_THE_TEXT
-from xscore.errors import (
+from xscore.platform.errors import (
     AuthenticationFailed,
     CallTimedOut,
     ConnectionFailed,

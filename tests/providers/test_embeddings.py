@@ -8,10 +8,9 @@ import pytest
 from pydantic import SecretStr
 
 from tests.servers.embedding_server import DIMS, EmbeddingServer, letters
-from xscore.errors import AuthenticationFailed, Overloaded, QuotaExhausted, RateLimited, UnreadableResponse
-from xscore.providers.embeddings import EndpointEmbedder, connect
-from xscore.providers.metered import Metered
-from xscore.providers.retrying import Retrying
+from xscore.extensions.vectors.endpoint import EndpointEmbedder, connect
+from xscore.platform.errors import AuthenticationFailed, Overloaded, QuotaExhausted, RateLimited, UnreadableResponse
+from xscore.providers.attempts import Metered, Retrying
 from xscore.records import CallRecord, Stage
 from xscore.settings import EmbeddingSettings, OpenAISettings, Settings
 
@@ -115,8 +114,8 @@ def test_a_remote_host_without_a_key_is_refused_before_anything_is_sent() -> Non
 
 def test_a_batch_of_the_longest_vectors_weighs_what_is_read() -> None:
     """B17: 32 rows of 4,096 dimensions as JSON stay within the bytes that a short reply may weigh."""
-    from xscore.providers.embeddings import BATCH
-    from xscore.providers.reply_bounds import LEAST_BYTES
+    from xscore.extensions.vectors.endpoint import TEXTS_A_CALL
+    from xscore.providers.reply_bounds import MIN_BYTES
 
-    assert BATCH * 4_096 * len("-0.012345678901234567,") < LEAST_BYTES
-    assert len(base64.b64encode(bytes(2 * BATCH * 4_096))) < LEAST_BYTES
+    assert TEXTS_A_CALL * 4_096 * len("-0.012345678901234567,") < MIN_BYTES
+    assert len(base64.b64encode(bytes(2 * TEXTS_A_CALL * 4_096))) < MIN_BYTES

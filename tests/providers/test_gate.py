@@ -6,16 +6,16 @@ import pytest
 
 from tests.providers.gate_host import Host, calls, history_of, limited
 from tests.providers.time_lapse import run
-from xscore.errors import Overloaded, RateLimited
-from xscore.providers.gate import HISTORY, START, STORM, Gate
+from xscore.platform.errors import Overloaded, RateLimited
+from xscore.providers.concurrency import MAX_HISTORY, START_LIMIT, STORM_REFUSALS, AdaptiveConcurrency
 from xscore.records import ConcurrencyStep
 
 
 def test_slow_start_doubles_to_the_ceiling() -> None:
     """From 16 the limit doubles with each window of answers, and stops at the ceiling."""
 
-    async def story() -> tuple[Gate, Host]:
-        gate, host = Gate(100), Host()
+    async def story() -> tuple[AdaptiveConcurrency, Host]:
+        gate, host = AdaptiveConcurrency(100), Host()
         await calls(gate, host, 500)
         return gate, host
 
@@ -25,12 +25,12 @@ def test_slow_start_doubles_to_the_ceiling() -> None:
     assert host.peak == 100
 
 
-@pytest.mark.parametrize("ceiling", [1, 4, START])
+@pytest.mark.parametrize("ceiling", [1, 4, START_LIMIT])
 def test_a_low_ceiling_holds_from_the_start(ceiling: int) -> None:
     """No more than the ceiling is ever in flight."""
 
-    async def story() -> tuple[Gate, Host]:
-        gate, host = Gate(ceiling), Host()
+    async def story() -> tuple[AdaptiveConcurrency, Host]:
+        gate, host = AdaptiveConcurrency(ceiling), Host()
         await calls(gate, host, 40)
         return gate, host
 
@@ -43,7 +43,7 @@ def test_a_cold_start_reaches_the_steady_rate_within_five_latencies() -> None:
     """At 64 in flight, 90 % of the steady rate from the third latency on."""
 
     async def story() -> Host:
-        gate, host = Gate(64), Host()
+        gate, host = AdaptiveConcurrency(64), Host()
         await calls(gate, host, 600)
         return host
 
@@ -55,8 +55,8 @@ def test_a_cold_start_reaches_the_steady_rate_within_five_latencies() -> None:
 def test_a_limit_that_is_not_reached_does_not_grow() -> None:
     """Answers to a few calls in flight do not show that the host bears many."""
 
-    async def story() -> Gate:
-        gate, host = Gate(64), Host()
+    async def story() -> AdaptiveConcurrency:
+        gate, host = AdaptiveConcurrency(64), Host()
         for _ in range(20):
             await calls(gate, host, 5)
         return gate
@@ -67,8 +67,8 @@ def test_a_limit_that_is_not_reached_does_not_grow() -> None:
 def test_an_episode_shrinks_once_and_growth_is_gentle_then() -> None:
     """However many calls under way meet the 429, the limit goes to four fifths once, and comes back in small steps."""
 
-    async def story() -> tuple[Gate, Host]:
-        gate, host = Gate(64, jitter=lambda: 0.0), Host(limited((4.5, 5.6), retry_after_s=1.0))
+    async def story() -> tuple[AdaptiveConcurrency, Host]:
+        gate, host = AdaptiveConcurrency(64, jitter=lambda: 0.0), Host(limited((4.5, 5.6), retry_after_s=1.0))
         await calls(gate, host, 2_000)
         return gate, host
 
@@ -81,9 +81,9 @@ def test_an_episode_shrinks_once_and_growth_is_gentle_then() -> None:
 def test_5xx_shrinks_nothing() -> None:
     """An overloaded host is not one that limits us."""
 
-    async def story() -> Gate:
+    async def story() -> AdaptiveConcurrency:
         host = Host(lambda at_s: Overloaded("busy") if 2 < at_s < 2.2 else None)
-        gate = Gate(64)
+        gate = AdaptiveConcurrency(64)
         await calls(gate, host, 300)
         return gate
 
@@ -94,7 +94,7 @@ def test_first_come_first_served() -> None:
     """Places are given in the order of arrival; who gives up is passed over and keeps no place."""
 
     async def story() -> tuple[list[int], int]:
-        gate, served = Gate(1), []
+        gate, served = AdaptiveConcurrency(1), []
 
         async def one(number: int) -> None:
             ticket = await gate.enter()
@@ -115,13 +115,13 @@ def test_the_history_is_short() -> None:
     """A thousand episodes leave a hundred steps, the latest."""
 
     async def story() -> tuple[ConcurrencyStep, ...]:
-        gate = Gate(4)
+        gate = AdaptiveConcurrency(4)
         for _ in range(1_000):
-            for _ in range(STORM):
+            for _ in range(STORM_REFUSALS):
                 gate.refused(await gate.enter(), RateLimited("no", hint=""))
             gate.answered(await gate.enter())
         return gate.history
 
     history = run(story())
-    assert len(history) == HISTORY
+    assert len(history) == MAX_HISTORY
     assert history[-1].because == "recovered"

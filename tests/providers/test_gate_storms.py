@@ -7,16 +7,23 @@ import pytest
 
 from tests.providers.gate_host import Host, calls, history_of, limited
 from tests.providers.time_lapse import now, run
-from xscore.errors import Overloaded, RateLimited
-from xscore.providers.gate import FEW, LONGEST_BACKOFF_S, NEVER_S, PATIENCE_S, STORM, Gate
+from xscore.platform.errors import Overloaded, RateLimited
+from xscore.providers.concurrency import (
+    GIVE_UP_AFTER_S,
+    LONGEST_BACKOFF_S,
+    MIN_LIMIT,
+    NEVER_RETRY_S,
+    STORM_REFUSALS,
+    AdaptiveConcurrency,
+)
 
 
 @pytest.mark.parametrize("retry_after_s", [None, 0.0, 0.4, 3.0])
 def test_a_storm_costs_what_was_in_flight_and_probes(retry_after_s: float | None) -> None:
     """While the storm lasts one call at a time goes out, never before its time."""
 
-    async def story() -> tuple[Gate, Host]:
-        gate, host = Gate(16), Host(limited((3.5, 13.5), retry_after_s=retry_after_s))
+    async def story() -> tuple[AdaptiveConcurrency, Host]:
+        gate, host = AdaptiveConcurrency(16), Host(limited((3.5, 13.5), retry_after_s=retry_after_s))
         await calls(gate, host, 200)
         return gate, host
 
@@ -32,13 +39,13 @@ def test_only_the_probes_answer_opens() -> None:
     """An answer to a call from before the storm opens nothing; after the probe's answer the whole limit may go."""
 
     async def story() -> tuple[int, int, int]:
-        gate = Gate(4, jitter=lambda: 0.0)
+        gate = AdaptiveConcurrency(4, jitter=lambda: 0.0)
         tickets = [await gate.enter() for _ in range(4)]
-        for ticket in tickets[:STORM]:
+        for ticket in tickets[:STORM_REFUSALS]:
             gate.refused(ticket, RateLimited("no", hint="", retry_after_s=2.0))
         waiting = [asyncio.create_task(gate.enter()) for _ in range(5)]
         await asyncio.sleep(0.1)
-        gate.answered(tickets[STORM])
+        gate.answered(tickets[STORM_REFUSALS])
         await asyncio.sleep(1.8)
         closed = sum(task.done() for task in waiting)
         await asyncio.sleep(0.2)
@@ -57,14 +64,14 @@ def test_429s_slower_than_the_backoff_leave_nobody_waiting() -> None:
     """A wave that is refused bit by bit, while the gate has opened halfway already, is served all the same."""
 
     async def story() -> tuple[int, int]:
-        gate = Gate(16, jitter=lambda: 0.0)
+        gate = AdaptiveConcurrency(16, jitter=lambda: 0.0)
         tickets = [await gate.enter() for _ in range(16)]
         waiting = [asyncio.create_task(gate.enter()) for _ in range(20)]
         await asyncio.sleep(0)
-        for ticket in tickets[:STORM]:
+        for ticket in tickets[:STORM_REFUSALS]:
             gate.refused(ticket, RateLimited("no", hint=""))
         await asyncio.sleep(1.5)
-        for ticket in tickets[STORM:]:
+        for ticket in tickets[STORM_REFUSALS:]:
             gate.refused(ticket, RateLimited("no", hint=""))
         await asyncio.sleep(60)
         probing = sum(task.done() for task in waiting)
@@ -78,8 +85,8 @@ def test_429s_slower_than_the_backoff_leave_nobody_waiting() -> None:
 def test_a_host_that_answers_between_its_429s_keeps_a_few_calls() -> None:
     """Every tenth call refused: the limit stays where a host that answers nine in ten can bear it."""
 
-    async def story() -> Gate:
-        gate = Gate(64)
+    async def story() -> AdaptiveConcurrency:
+        gate = AdaptiveConcurrency(64)
         for number in range(2_000):
             ticket = await gate.enter()
             if number % 10:
@@ -88,14 +95,14 @@ def test_a_host_that_answers_between_its_429s_keeps_a_few_calls() -> None:
                 gate.refused(ticket, RateLimited("no", hint="", retry_after_s=20.0))
         return gate
 
-    assert run(story()).limit >= FEW
+    assert run(story()).limit >= MIN_LIMIT
 
 
 def test_a_429_among_answers_closes_nothing() -> None:
     """A call refused alone waits by itself; the others go on, a few less at a time."""
 
     async def story() -> tuple[int, list[tuple[int, str]]]:
-        gate = Gate(10)
+        gate = AdaptiveConcurrency(10)
         tickets = [await gate.enter() for _ in range(10)]
         for refused, answered in zip(tickets[:5], tickets[5:], strict=True):
             gate.refused(refused, RateLimited("no", hint="", retry_after_s=60.0))
@@ -112,7 +119,7 @@ def test_a_storm_that_comes_back_at_once_meets_a_trickle() -> None:
 
     async def story() -> Host:
         host = Host(limited((3.5, 4.0), (5.7, 6.5)))
-        await calls(Gate(64, jitter=lambda: 0.0), host, 400)
+        await calls(AdaptiveConcurrency(64, jitter=lambda: 0.0), host, 400)
         return host
 
     host = run(story())
@@ -125,7 +132,7 @@ def test_probes_that_fail_otherwise_do_not_keep_the_gate_shut() -> None:
     async def story() -> list[float]:
         storm = limited((0, 0.4))
         host = Host(lambda at_s: storm(at_s) or (Overloaded("down") if at_s < 5 else None))
-        await calls(Gate(16, jitter=lambda: 0.0), host, 40)
+        await calls(AdaptiveConcurrency(16, jitter=lambda: 0.0), host, 40)
         return host.sent_s
 
     sent = run(story())
@@ -137,12 +144,12 @@ def test_a_host_that_refuses_for_long_is_given_up() -> None:
 
     async def story() -> tuple[list[BaseException | None], float, int]:
         host = Host(limited((0, 1e9)))
-        outcomes = await calls(Gate(16), host, 50)
+        outcomes = await calls(AdaptiveConcurrency(16), host, 50)
         return outcomes, now() - host.started, len(host.sent_s)
 
     outcomes, took_s, sent = run(story())
-    assert all(isinstance(outcome, RateLimited) and outcome.retry_after_s == NEVER_S for outcome in outcomes)
-    assert PATIENCE_S <= took_s <= PATIENCE_S + 2 * LONGEST_BACKOFF_S
+    assert all(isinstance(outcome, RateLimited) and outcome.retry_after_s == NEVER_RETRY_S for outcome in outcomes)
+    assert GIVE_UP_AFTER_S <= took_s <= GIVE_UP_AFTER_S + 2 * LONGEST_BACKOFF_S
     assert sent <= 16 + 20
 
 
@@ -151,7 +158,7 @@ def test_a_host_that_asks_for_an_hour_is_given_up_at_once() -> None:
 
     async def story() -> tuple[list[BaseException | None], float]:
         host = Host(limited((0, 1e9), retry_after_s=3_600))
-        return await calls(Gate(16), host, 50), now() - host.started
+        return await calls(AdaptiveConcurrency(16), host, 50), now() - host.started
 
     outcomes, took_s = run(story())
     assert all(isinstance(outcome, RateLimited) for outcome in outcomes)

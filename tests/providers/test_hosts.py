@@ -2,8 +2,8 @@
 
 import pytest
 
-from xscore.errors import UsageError
-from xscore.providers.hosts import deadline_s, default_concurrency, host_of, is_loopback
+from xscore.platform.errors import UsageError
+from xscore.providers.hosts import default_concurrency, host_deadline_s, host_of, is_loopback
 
 
 @pytest.mark.parametrize(
@@ -46,4 +46,4 @@ def test_another_machine_is_not_taken_for_this_one(host: str) -> None:
 def test_a_local_model_is_given_time_and_few_calls() -> None:
     """A loopback host gets four calls in flight and five times the deadline."""
     assert (default_concurrency("localhost:1"), default_concurrency("api.openai.com")) == (4, 64)
-    assert (deadline_s(60, "localhost:1"), deadline_s(60, "api.openai.com")) == (300, 60)
+    assert (host_deadline_s(60, "localhost:1"), host_deadline_s(60, "api.openai.com")) == (300, 60)

@@ -8,13 +8,12 @@ import pytest
 from tests.providers.conftest import Connected, MakeRequest
 from tests.providers.time_lapse import now, run
 from tests.servers import Fault, OpenAIServer
-from xscore.errors import BudgetExhausted, NotSent, ProviderError
+from xscore.platform.errors import BudgetExhausted, NotSent, ProviderError
+from xscore.providers.attempts import Retrying
 from xscore.providers.limits import Limited
-from xscore.providers.prices import upper_bound
+from xscore.providers.prices import cost_upper_bound
 from xscore.providers.provider import OnText
-from xscore.providers.retrying import Retrying
-from xscore.providers.script import PlannedError, Script
-from xscore.providers.scripted import ScriptedProvider
+from xscore.providers.scripted import PlannedError, Script, ScriptedProvider
 from xscore.records import Completion, Request, Usage
 
 
@@ -108,7 +107,7 @@ async def test_the_actual_price_replaces_the_bound(judging: MakeRequest) -> None
     purse = Purse("10000")
     completion = await Limited(ScriptedProvider(), budget=purse, price_of=dollar_a_token).complete(judging())
     actual = dollar_a_token("", "", "", completion.usage)
-    assert purse.reserved == [upper_bound("scripted", "-", judging(), price_of=dollar_a_token)]
+    assert purse.reserved == [cost_upper_bound("scripted", "-", judging(), price_of=dollar_a_token)]
     assert purse.settled == [actual]
     assert purse.left == 10_000 - actual
 

@@ -7,10 +7,9 @@ import pytest
 
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers import Fault, OpenAIServer
-from xscore.errors import ProviderError
-from xscore.providers.metered import CANCELLED, Metered
-from xscore.providers.script import Script
-from xscore.providers.scripted import ScriptedProvider
+from xscore.platform.errors import ProviderError
+from xscore.providers.attempts import OUTCOME_CANCELLED, Metered
+from xscore.providers.scripted import Script, ScriptedProvider
 from xscore.records import CallRecord, Stage, Usage
 
 
@@ -73,7 +72,7 @@ async def test_an_abandoned_call_is_entered(judging: MakeRequest) -> None:
     await asyncio.sleep(0.01)
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
-    assert [(row.outcome, row.estimated, row.started_at) for row in rows] == [(CANCELLED, True, 5.0)]
+    assert [(row.outcome, row.estimated, row.started_at) for row in rows] == [(OUTCOME_CANCELLED, True, 5.0)]
 
 
 async def test_missing_usage_is_marked_as_estimated(

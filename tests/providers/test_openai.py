@@ -9,7 +9,7 @@ import pytest
 
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers import OpenAIServer
-from xscore.errors import AuthenticationFailed, UsageError
+from xscore.platform.errors import AuthenticationFailed, UsageError
 from xscore.providers.openai import connect
 from xscore.records import RateLimits
 from xscore.settings import OpenAISettings, Settings

@@ -10,8 +10,8 @@ import pytest
 from tests.providers.conftest import MakeRequest
 from tests.providers.test_batch_hosts import KEY, MARK, Vendor, patient
 from tests.servers import Fault, OpenAIBatchServer, Step, Trouble
-from xscore.errors import ConnectionFailed, Overloaded, RequestRejected, UnreadableResponse
-from xscore.records.offline import BatchState, Fate
+from xscore.platform.errors import ConnectionFailed, Overloaded, RequestRejected, UnreadableResponse
+from xscore.records.batch import BatchState, RequestOutcome
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ async def test_errors_stand_in_a_file_of_their_own(vendor: Vendor, judging: Make
     assert len(seen.files) == 2
     found = await vendor.results(seen)
     fates = [result.fate for result in found]
-    assert fates.count(Fate.EXPIRED) == 1 and len(found) == 7
+    assert fates.count(RequestOutcome.EXPIRED) == 1 and len(found) == 7
     assert len({result.custom_id for result in found}) == 6
 
 

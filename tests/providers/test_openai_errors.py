@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.errors import (
+from xscore.platform.errors import (
     AuthenticationFailed,
     Overloaded,
     ProviderError,
@@ -17,8 +17,8 @@ from xscore.errors import (
     RequestRejected,
     UnknownModel,
 )
-from xscore.providers.openai_errors import OPENAI, SDK_ERRORS
-from xscore.providers.wire_errors import ECHO_CHARS, shown_message
+from xscore.providers.openai import OPENAI, SDK_ERRORS
+from xscore.providers.wire_errors import MIN_ECHO_CHARS, shown_message
 
 
 def _below(error: type[Exception]) -> Iterator[type[Exception]]:
@@ -144,7 +144,7 @@ def test_a_message_never_repeats_the_prompt(prompt: str, before: str, start: int
     echoed = prompt[start : start + 60]
     shown = shown_message({"message": before + echoed}, secret="", prompt=(prompt,))
     flat = " ".join(prompt.split())
-    assert not any(shown[at : at + ECHO_CHARS] in flat for at in range(len(shown) - ECHO_CHARS + 1))
+    assert not any(shown[at : at + MIN_ECHO_CHARS] in flat for at in range(len(shown) - MIN_ECHO_CHARS + 1))
 
 
 def test_a_message_never_repeats_the_key() -> None:

@@ -5,12 +5,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.providers.conftest import MakeRequest
-from xscore.errors import UnreadableResponse
-from xscore.providers.openai_errors import OPENAI
-from xscore.providers.openai_reply import rate_limits, reported_usage
-from xscore.providers.openai_stream import StreamedReply
-from xscore.providers.reply_facts import json_object, seconds
-from xscore.providers.stream_reading import gather
+from xscore.platform.errors import UnreadableResponse
+from xscore.providers.host_facts import duration_s, json_object
+from xscore.providers.openai import OPENAI, OpenAIStream, rate_limits, reported_usage
+from xscore.providers.wire import gather_stream
 from xscore.records import RateLimits
 
 
@@ -30,9 +28,9 @@ async def test_a_stream_made_to_break_its_reader_is_unreadable(judging: MakeRequ
                 raise RecursionError
             yield {}
 
-    reply = StreamedReply(judging(), host="h", secret="", on_text=lambda piece: None)
+    reply = OpenAIStream(judging(), host="h", secret="", on_text=lambda piece: None)
     with pytest.raises(UnreadableResponse):
-        await gather(chunks(), reply, judging(), words=OPENAI, host="h", limits=RateLimits())
+        await gather_stream(chunks(), reply, judging(), words=OPENAI, host="h", limits=RateLimits())
 
 
 @pytest.mark.parametrize("count", [10**30, -1, True, 1.5, "9", None])
@@ -103,4 +101,4 @@ def test_what_remains_is_not_believed(remaining: str) -> None:
 )
 def test_a_time_is_read_as_it_is_written(text: str, expected: float | None) -> None:
     """Times until a reset come as Go writes durations; a bare number may be seconds or a date and says nothing."""
-    assert seconds(text) == expected
+    assert duration_s(text) == expected

@@ -1,8 +1,8 @@
 """Reading a judging prompt back: what our own prompts show is what is read."""
 
-from xscore.hashing import content_hash
+from xscore.platform.hashing import content_hash
 from xscore.prompts.judge import PackEntry, judging_request, turn_block
-from xscore.providers.pack_reading import around_memories, shown_memories
+from xscore.providers.scripted import shown_memories, text_around_memories
 from xscore.records import Turn
 
 ENTRIES = (
@@ -35,6 +35,6 @@ def test_what_a_prompt_shows_is_read_back() -> None:
 def test_the_turn_is_what_stands_around() -> None:
     """The turn is found without any word of the memories."""
     request = judging_request(ENTRIES, turn_block(Turn(task="fix the cache")), model="m", max_output_tokens=9)
-    around = around_memories("\n\n".join(request.content))
+    around = text_around_memories("\n\n".join(request.content))
     assert "fix the cache" in around
     assert "never spaces" not in around

@@ -11,8 +11,7 @@ from genai_prices.types import ModelPrice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscore.providers.price_table import compiled, tariff, tariff_of
-from xscore.providers.prices import batch_price, price
+from xscore.providers.prices import batch_price, call_price, compile_prices, find_model_prices, model_prices_of
 from xscore.records import Usage
 
 HOSTS = {"openai": "api.openai.com", "anthropic": "api.anthropic.com"}
@@ -78,7 +77,7 @@ def test_a_price_is_the_tables_own(known: tuple[str, str], usage: Usage, days: i
     """Any usage, of any model of both vendors, on any day: what genai-prices works out, and so for a batch."""
     vendor, model = known
     when = NOW.replace(hour=0) + timedelta(days=days, seconds=seconds)
-    found = price(vendor, model, HOSTS[vendor], usage, at=when.timestamp())
+    found = call_price(vendor, model, HOSTS[vendor], usage, at=when.timestamp())
     assert found is not None
     assert abs(found - by_table(vendor, model, usage, when)) <= Decimal("1e-12")
     batch = batch_price(model, HOSTS[vendor], usage, at=when.timestamp())
@@ -112,7 +111,7 @@ MOMENTS = [
 def test_every_model_of_every_vendor_is_priced_as_by_the_table(vendor: Any) -> None:
     """At each side of every tier, day and hour of the day; what the table has no token price for is unpriced."""
     for model in vendor.models:
-        tariff_ = tariff_of(vendor, model)
+        tariff_ = model_prices_of(vendor, model)
         for when in MOMENTS:
             stated = model.get_prices(when)
             for usage in AWKWARD:
@@ -129,22 +128,22 @@ def test_an_embedding_has_no_output_to_price() -> None:
     assert EMBEDDING
     for vendor, model in EMBEDDING:
         usage = Usage(input_tokens=8_000)
-        assert price(vendor, model, HOSTS[vendor], usage) == by_table(vendor, model, usage, NOW)
-        assert price(vendor, model, HOSTS[vendor], Usage(input_tokens=8_000, output_tokens=1)) is None
+        assert call_price(vendor, model, HOSTS[vendor], usage) == by_table(vendor, model, usage, NOW)
+        assert call_price(vendor, model, HOSTS[vendor], Usage(input_tokens=8_000, output_tokens=1)) is None
 
 
 @pytest.mark.parametrize("model", ["whisper-1", "tts-1", "omni-moderation-latest"])
 def test_what_is_not_priced_by_tokens_is_unpriced(model: str) -> None:
     """Hours of audio, characters, or no price at all: tokens of such a model have no price, which is not $0."""
-    assert tariff(model, HOSTS["openai"]) is not None
-    assert price("openai", model, HOSTS["openai"], Usage(input_tokens=1_000)) is None
+    assert find_model_prices(model, HOSTS["openai"]) is not None
+    assert call_price("openai", model, HOSTS["openai"], Usage(input_tokens=1_000)) is None
 
 
 def test_a_batch_is_not_known_where_the_table_states_none() -> None:
     """The table would silently give the full price; none is given, neither half nor whole."""
     usage = Usage(input_tokens=1_000)
     for vendor, model in (("anthropic", "claude-opus-4-1"), ("openai", "gpt-6-cyber")):
-        assert price(vendor, model, HOSTS[vendor], usage) is not None
+        assert call_price(vendor, model, HOSTS[vendor], usage) is not None
         assert batch_price(model, HOSTS[vendor], usage) is None
     before = datetime(2026, 10, 13, tzinfo=UTC).timestamp()
     assert batch_price("gpt-6-luna", HOSTS["openai"], usage, at=before) is None
@@ -154,7 +153,7 @@ def test_another_hosts_batch_is_not_the_vendors() -> None:
     """A host that resells a model has batch prices of its own, or none that are known."""
     usage = Usage(input_tokens=1_000)
     azure = "shop.openai.azure.com"
-    assert price("openai", "gpt-5-mini", azure, usage) is not None
+    assert call_price("openai", "gpt-5-mini", azure, usage) is not None
     assert batch_price("gpt-5-mini", azure, usage) is None
 
 
@@ -175,7 +174,7 @@ def test_another_hosts_batch_is_not_the_vendors() -> None:
 def test_a_host_that_only_looks_like_a_vendors_has_no_price(host: str) -> None:
     """A name that begins, or ends, like a vendor's is somebody else's: the vendor's prices are not its."""
     for model in ("gpt-6-luna", "claude-haiku-4-5", "gemini-2.5-flash", "kimi-k2-0711-preview"):
-        assert price("openai", model, host, Usage(input_tokens=1_000)) is None
+        assert call_price("openai", model, host, Usage(input_tokens=1_000)) is None
 
 
 @pytest.mark.parametrize(
@@ -192,14 +191,14 @@ def test_a_host_that_only_looks_like_a_vendors_has_no_price(host: str) -> None:
 )
 def test_a_vendors_own_hosts_have_prices(host: str, model: str) -> None:
     """The whole name fits: with a port or without, and below a vendor's domain."""
-    assert price("openai", model, host, Usage(input_tokens=1_000)) is not None
+    assert call_price("openai", model, host, Usage(input_tokens=1_000)) is not None
 
 
 def test_a_price_of_certain_hours_is_that_of_the_calls_hour() -> None:
     """DeepSeek's day had a cheaper part: the same call costs less at night, and nothing of the morning sticks."""
     usage = Usage(input_tokens=1_000_000)
     noon, night = (datetime(2025, 5, 1, hour, tzinfo=UTC).timestamp() for hour in (12, 20))
-    paid = [price("openai", "deepseek-chat", "api.deepseek.com", usage, at=at) for at in (noon, night, noon)]
+    paid = [call_price("openai", "deepseek-chat", "api.deepseek.com", usage, at=at) for at in (noon, night, noon)]
     assert paid[0] == paid[2]
     assert paid[1] is not None and paid[0] is not None and paid[1] < paid[0]
 
@@ -207,20 +206,20 @@ def test_a_price_of_certain_hours_is_that_of_the_calls_hour() -> None:
 def test_a_fee_a_call_is_added_to_its_tokens() -> None:
     """Perplexity: $12 for a thousand calls beside $1 for a million tokens; a call that was refused has no fee."""
     usage = Usage(input_tokens=1_000, output_tokens=500)
-    found = price("openai", "sonar", "api.perplexity.ai", usage, at=NOW.timestamp())
+    found = call_price("openai", "sonar", "api.perplexity.ai", usage, at=NOW.timestamp())
     assert found == Decimal("0.012") + Decimal("0.0015")
-    assert price("openai", "sonar", "api.perplexity.ai", Usage(), at=NOW.timestamp()) == 0
+    assert call_price("openai", "sonar", "api.perplexity.ai", Usage(), at=NOW.timestamp()) == 0
 
 
 def test_a_models_price_is_looked_up_once() -> None:
     """However many calls there are, and however many prices of each, the tables are asked once for each model."""
-    tariff.cache_clear()
+    find_model_prices.cache_clear()
     for tokens in range(500):
         for model in ("gpt-6-luna", "gpt-6-sol", "no-such-model"):
-            price("openai", model, HOSTS["openai"], Usage(input_tokens=tokens))
+            call_price("openai", model, HOSTS["openai"], Usage(input_tokens=tokens))
             batch_price(model, HOSTS["openai"], Usage(input_tokens=tokens))
-    assert tariff.cache_info().misses == 3
-    known = tariff("gpt-6-luna", HOSTS["openai"])
+    assert find_model_prices.cache_info().misses == 3
+    known = find_model_prices("gpt-6-luna", HOSTS["openai"])
     assert known is not None and len(known.stretches) <= 2
 
 
@@ -228,10 +227,10 @@ def test_what_rates_cannot_say_the_table_adds_up_itself() -> None:
     """A price by a unit that a text call might have (text apart from the rest) is worked out by genai-prices."""
     prices = ModelPrice(input_mtok=Decimal(1), input_text_mtok=Decimal(3), output_mtok=Decimal(2))
     usage = Usage(input_tokens=1_000, output_tokens=10)
-    assert compiled(prices)(usage) == prices.calc_price(of_the_table(usage))["total_price"]
-    assert compiled(prices)(Usage()) == 0
+    assert compile_prices(prices)(usage) == prices.calc_price(of_the_table(usage))["total_price"]
+    assert compile_prices(prices)(Usage()) == 0
     more = Usage(input_tokens=10, cached_input_tokens=20)
     assert (
-        compiled(ModelPrice(input_mtok=Decimal(1), cache_read_mtok=Decimal(1), input_text_mtok=Decimal(3)))(more)
+        compile_prices(ModelPrice(input_mtok=Decimal(1), cache_read_mtok=Decimal(1), input_text_mtok=Decimal(3)))(more)
         is None
     )

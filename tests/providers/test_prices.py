@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.providers.conftest import MakeRequest
-from xscore.providers.prices import price, upper_bound
+from xscore.providers.prices import call_price, cost_upper_bound
 from xscore.records import Request, Stage, Usage
 from xscore.settings.model import DEFAULT_JUDGE, DEFAULT_PRIMARY
 
@@ -19,23 +19,23 @@ TOKENS = st.integers(0, 400_000)
 def test_the_defaults_cost_what_the_settings_say(spec: str, usd: str) -> None:
     """The prices beside the default models hold: input and output of a million tokens, below the long-prompt tier."""
     model = spec.partition(":")[2]
-    fifth = price("openai", model, OPENAI, Usage(input_tokens=200_000, output_tokens=200_000))
+    fifth = call_price("openai", model, OPENAI, Usage(input_tokens=200_000, output_tokens=200_000))
     assert fifth is not None
     assert fifth * 5 == Decimal(usd)
 
 
 def test_cached_and_written_tokens_have_prices_of_their_own() -> None:
     """Cached input is cheaper, writing it dearer, where the model has such prices."""
-    plain = price("openai", "gpt-6-luna", OPENAI, Usage(input_tokens=10_000))
-    cached = price("openai", "gpt-6-luna", OPENAI, Usage(input_tokens=10_000, cached_input_tokens=10_000))
-    written = price("openai", "gpt-6-luna", OPENAI, Usage(input_tokens=10_000, cache_write_tokens=10_000))
+    plain = call_price("openai", "gpt-6-luna", OPENAI, Usage(input_tokens=10_000))
+    cached = call_price("openai", "gpt-6-luna", OPENAI, Usage(input_tokens=10_000, cached_input_tokens=10_000))
+    written = call_price("openai", "gpt-6-luna", OPENAI, Usage(input_tokens=10_000, cache_write_tokens=10_000))
     assert (cached, plain, written) == (Decimal("0.0001"), Decimal("0.001"), Decimal("0.00125"))
 
 
 def test_each_call_is_priced_by_itself() -> None:
     """Two calls below the long-prompt tier cost less than one with the sum of their tokens."""
-    one = price("openai", "gpt-6-luna", OPENAI, Usage(input_tokens=200_000))
-    sum_ = price("openai", "gpt-6-luna", OPENAI, Usage(input_tokens=400_000))
+    one = call_price("openai", "gpt-6-luna", OPENAI, Usage(input_tokens=200_000))
+    sum_ = call_price("openai", "gpt-6-luna", OPENAI, Usage(input_tokens=400_000))
     assert one is not None and sum_ is not None
     assert 2 * one < sum_
 
@@ -43,19 +43,19 @@ def test_each_call_is_priced_by_itself() -> None:
 @pytest.mark.parametrize(("host", "model"), [(OPENAI, "no-such-model"), ("models.example.org", "gpt-6-luna")])
 def test_what_the_tables_do_not_know_is_unpriced(host: str, model: str) -> None:
     """An unknown model or host has no price, which is not a price of nothing."""
-    assert price("openai", model, host, Usage(input_tokens=5)) is None
-    assert price("openai", model, host, Usage()) is None
+    assert call_price("openai", model, host, Usage(input_tokens=5)) is None
+    assert call_price("openai", model, host, Usage()) is None
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:11434", "localhost:8000", "[::1]:8080", "-"])
 def test_this_machine_costs_nothing(host: str) -> None:
     """Text that stays here is priced $0, whatever the model is called."""
-    assert price("openai", "gpt-6-luna", host, Usage(input_tokens=10**6)) == 0
+    assert call_price("openai", "gpt-6-luna", host, Usage(input_tokens=10**6)) == 0
 
 
 def test_another_vendors_host_has_its_own_prices() -> None:
     """The host decides the table, not the dialect."""
-    assert price("openai", "openai/gpt-5-mini", "openrouter.ai", Usage(input_tokens=1_000)) is not None
+    assert call_price("openai", "openai/gpt-5-mini", "openrouter.ai", Usage(input_tokens=1_000)) is not None
 
 
 @given(tokens=TOKENS, cached=st.floats(0, 1), written=st.floats(0, 1), output=st.integers(0, 8_000))
@@ -77,12 +77,12 @@ def test_no_call_costs_more_than_its_upper_bound(tokens: int, cached: float, wri
         cache_write_tokens=int((tokens - cached_tokens) * written),
         output_tokens=output,
     )
-    bound = upper_bound("openai", OPENAI, request)
-    actual = price("openai", request.model, OPENAI, usage)
+    bound = cost_upper_bound("openai", OPENAI, request)
+    actual = call_price("openai", request.model, OPENAI, usage)
     assert bound is not None and actual is not None
     assert 0 <= actual <= bound
 
 
 def test_an_unpriced_model_has_no_upper_bound(judging: MakeRequest) -> None:
     """What cannot be priced cannot be reserved; the budget is told so."""
-    assert upper_bound("openai", OPENAI, judging(model="no-such-model")) is None
+    assert cost_upper_bound("openai", OPENAI, judging(model="no-such-model")) is None

@@ -5,9 +5,9 @@ import pytest
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers import Fault, OpenAIServer
 from tests.servers.lesser_server import LesserServer
-from xscore.errors import PromptCut
+from xscore.platform.errors import PromptCut
+from xscore.providers.host_facts import PromptCount, count_prompt, is_prompt_cut
 from xscore.providers.openai import OpenAIDialect
-from xscore.providers.prompt_seen import Seen, is_cut, seen
 from xscore.providers.wire import WireProvider
 from xscore.records import Capability
 
@@ -54,32 +54,32 @@ async def test_a_prompt_that_fills_the_known_context_was_cut(judging: MakeReques
 
 def test_short_prompts_are_not_suspected(judging: MakeRequest) -> None:
     """Below some hundred tokens an estimate says nothing, and every context is long enough."""
-    assert not is_cut(judging(), seen(judging(), 10))
+    assert not is_prompt_cut(judging(), count_prompt(judging(), 10))
 
 
 def test_a_ratio_learned_from_cut_prompts_hides_no_cut(judging: MakeRequest) -> None:
     """A host that cuts teaches too many characters a token; the estimate made with them is not what decides."""
-    chars = seen(judging(chars=9_000), 0).chars
+    chars = count_prompt(judging(chars=9_000), 0).chars
     for learned in (3.0, 3.7, 9.0, 30.0):
         estimated = judging(chars=9_000, input_tokens=round(chars / learned))
-        assert is_cut(estimated, seen(estimated, chars // 8))
-        assert not is_cut(estimated, seen(estimated, round(chars / min(learned, 4.8))))
+        assert is_prompt_cut(estimated, count_prompt(estimated, chars // 8))
+        assert not is_prompt_cut(estimated, count_prompt(estimated, round(chars / min(learned, 4.8))))
     dense = judging(chars=9_000, input_tokens=chars // 2)
-    assert is_cut(dense, seen(dense, chars // 4))
+    assert is_prompt_cut(dense, count_prompt(dense, chars // 4))
 
 
 def test_what_came_on_top_of_the_shortest_prompt_is_looked_at_by_itself(judging: MakeRequest) -> None:
     """A rubric that is read every time hides no cut of the pack after it, nor does what the host adds of its own."""
     short, long = judging(chars=700), judging(chars=2_000)
-    shortest = Seen(seen(short, 0).chars, seen(short, 0).chars // 4 + 90)
-    chars = seen(long, 0).chars
-    cut = seen(long, shortest.tokens + (chars - shortest.chars) // 6)
-    assert not is_cut(long, seen(long, cut.tokens)) and is_cut(long, cut, shortest=shortest)
-    assert not is_cut(long, seen(long, chars // 4 + 90), shortest=shortest)
+    shortest = PromptCount(count_prompt(short, 0).chars, count_prompt(short, 0).chars // 4 + 90)
+    chars = count_prompt(long, 0).chars
+    cut = count_prompt(long, shortest.tokens + (chars - shortest.chars) // 6)
+    assert not is_prompt_cut(long, count_prompt(long, cut.tokens)) and is_prompt_cut(long, cut, shortest=shortest)
+    assert not is_prompt_cut(long, count_prompt(long, chars // 4 + 90), shortest=shortest)
 
 
 def test_long_rules_and_indentation_are_not_taken_for_a_cut(judging: MakeRequest) -> None:
     """A run of one character is a token or two: a prompt full of them counts few tokens and was read whole."""
     table = judging(content=("word " * 400 + "\n".join("-" * 100 for _ in range(60)) + "    " * 1_000,))
-    assert not is_cut(table, seen(table, 700))
-    assert is_cut(table, seen(table, 250))
+    assert not is_prompt_cut(table, count_prompt(table, 700))
+    assert is_prompt_cut(table, count_prompt(table, 250))

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from xscore.errors import (
+from xscore.platform.errors import (
     AuthenticationFailed,
     Overloaded,
     PromptTooLong,
@@ -13,10 +13,10 @@ from xscore.errors import (
     RequestRejected,
     UnknownModel,
 )
-from xscore.providers import anthropic_errors, openai_errors
-from xscore.providers.anthropic_request import THINKING
-from xscore.providers.openai_request import OPTIONAL_FIELDS
-from xscore.providers.script import Script, error_kinds, read_script
+from xscore.providers import anthropic, openai
+from xscore.providers.anthropic import THINKING
+from xscore.providers.openai import OPTIONAL_FIELDS
+from xscore.providers.scripted import Script, error_kinds, read_script
 
 PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text("utf-8")
 
@@ -57,7 +57,7 @@ def test_every_code_that_decides_is_named() -> None:
         RequestRejected: "rejected",
     }
     rows = {line.split("|")[1].strip(): line for line in PAGE.splitlines() if line.startswith("|")}
-    for codes in (openai_errors.BY_CODE, anthropic_errors.BY_CODE):
+    for codes in (openai.BY_CODE, anthropic.BY_CODE):
         assert [code for code, kind in codes.items() if f"`{code}`" not in rows[meanings[kind]]] == []
 
 

@@ -11,7 +11,7 @@ from tests.providers.time_lapse import now, run
 from tests.servers import OpenAIServer
 from xscore.providers.limits import Limited
 from xscore.providers.provider import OnText
-from xscore.providers.rates import Rates, Share, used
+from xscore.providers.rate_limits import LocalRates, RateShare, used_share
 from xscore.records import Completion, Finish, RateLimits, Request, Usage
 
 SILENT = RateLimits()
@@ -58,7 +58,7 @@ def minutes_for(count: int, limited: Callable[[], Limited], request: Request) ->
 )
 def test_the_lower_limit_is_in_force(own: int | None, stated: int | None, in_force: int | None) -> None:
     """The user's setting or the host's statement, whichever is lower; none where nobody says any."""
-    rates = Rates(rpm=own, tpm=own)
+    rates = LocalRates(rpm=own, tpm=own)
     rates.learn(RateLimits(stated, stated, stated, stated))
     assert rates.in_force == RateLimits(in_force, in_force, stated, stated)
     assert rates.stated == RateLimits(stated, stated, stated, stated)
@@ -66,7 +66,7 @@ def test_the_lower_limit_is_in_force(own: int | None, stated: int | None, in_for
 
 def test_what_a_host_said_holds_while_it_is_silent() -> None:
     """A reply without headers takes nothing back; a new statement replaces the old, and nonsense is none."""
-    rates = Rates(remembered=RateLimits(tokens_per_minute=9_000))
+    rates = LocalRates(remembered=RateLimits(tokens_per_minute=9_000))
     rates.learn(RateLimits(requests_per_minute=100))
     rates.learn(SILENT)
     rates.learn(RateLimits(requests_per_minute=200, tokens_per_minute=0))
@@ -76,7 +76,7 @@ def test_what_a_host_said_holds_while_it_is_silent() -> None:
 def test_a_cached_prefix_does_not_count_as_input_where_input_counts_apart() -> None:
     """Of 1,000 input tokens 900 came from the prefix cache: 100 count as input, all of them in the sum."""
     usage = Usage(input_tokens=1_000, cached_input_tokens=900, cache_write_tokens=60, output_tokens=50)
-    assert used(usage) == Share(requests=1, tokens=1_050, input_tokens=100, output_tokens=50)
+    assert used_share(usage) == RateShare(requests=1, tokens=1_050, input_tokens=100, output_tokens=50)
 
 
 def test_a_limit_learned_from_a_reply_holds_from_then_on(judging: MakeRequest) -> None:
@@ -170,5 +170,5 @@ async def test_limits_are_read_off_a_real_reply(
 
 def test_a_limit_below_a_single_call_is_not_believed() -> None:
     """A host that states one token a minute means something else: the user's own limit, or none, holds."""
-    rates = Rates(tpm=50_000, remembered=RateLimits(500, 1, 20, 200_000))
+    rates = LocalRates(tpm=50_000, remembered=RateLimits(500, 1, 20, 200_000))
     assert rates.in_force == RateLimits(500, 50_000, None, 200_000)

@@ -9,18 +9,18 @@ import pytest
 
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers.flooding import ENDLESS, MIB, Flood, Flooding, FloodingClaude, FloodingOpenAI
-from xscore.errors import Overloaded, RequestRejected, UnreadableResponse
-from xscore.providers.bounded_stream import BoundedStream, bound
+from xscore.platform.errors import Overloaded, RequestRejected, UnreadableResponse
+from xscore.providers.bounded_stream import BoundedStream, bound_response
 from xscore.providers.reply_bounds import (
     BYTES_PER_TOKEN,
     ERROR_BYTES,
-    LEAST_BYTES,
     LISTING_BYTES,
+    MIN_BYTES,
     STREAMED_BYTES_PER_TOKEN,
-    Allowance,
-    Beyond,
+    BodyAllowance,
+    BodyUnreadable,
     allowed_bytes,
-    asking_for,
+    expecting_tokens,
 )
 from xscore.providers.wire import WireProvider
 
@@ -63,7 +63,7 @@ async def test_a_flood_is_left(at: At, judging: MakeRequest, dialect: str, is_st
         with pytest.raises(UnreadableResponse, match="more than 4,194,304 bytes") as caught:
             await provider.complete(judging(timeout_s=60.0), (lambda piece: None) if is_streamed else None)
     assert caught.value.may_be_charged and caught.value.hint
-    assert host.sent_bytes < LEAST_BYTES + BUFFERED_BYTES
+    assert host.sent_bytes < MIN_BYTES + BUFFERED_BYTES
     assert peak_bytes() - before < GROWTH_BYTES
 
 
@@ -113,19 +113,19 @@ async def test_an_endless_list_of_models_is_left(at: At, dialect: str, flood: Fl
 def test_a_long_reply_may_weigh_more() -> None:
     """The bound follows from the tokens asked for, and from how they are sent; outside of a call it is a list's."""
     assert allowed_bytes("application/json") == LISTING_BYTES
-    with asking_for(1_000_000):
+    with expecting_tokens(1_000_000):
         assert allowed_bytes("application/json") == 1_000_000 * BYTES_PER_TOKEN
         assert allowed_bytes("text/event-stream; charset=utf-8") == 1_000_000 * STREAMED_BYTES_PER_TOKEN
-        with asking_for(10):
-            assert allowed_bytes("application/json") == allowed_bytes("text/event-stream") == LEAST_BYTES
+        with expecting_tokens(10):
+            assert allowed_bytes("application/json") == allowed_bytes("text/event-stream") == MIN_BYTES
     assert allowed_bytes("application/json") == LISTING_BYTES
 
 
 def test_an_allowance_is_for_the_whole_body() -> None:
     """It is counted over all pieces, to the byte."""
-    allowance = Allowance(6, encoding="")
+    allowance = BodyAllowance(6, encoding="")
     assert [*allowance.read(b"abc"), *allowance.read(b"def"), allowance.rest()] == [b"abc", b"def", b""]
-    with pytest.raises(Beyond):
+    with pytest.raises(BodyUnreadable):
         list(allowance.read(b"g"))
 
 
@@ -148,6 +148,6 @@ async def test_only_what_announces_its_end_goes_unwatched(headers: dict[str, str
         yield b""
 
     response = httpx2.Response(200, headers=headers, content=nothing())
-    await bound(response)
+    await bound_response(response)
     assert isinstance(response.stream, BoundedStream) is is_bounded
     assert "content-encoding" not in response.headers

@@ -4,12 +4,10 @@ import pytest
 
 from tests.providers.conftest import Connected, MakeRequest, PassingTime
 from tests.servers import Fault, OpenAIServer
-from xscore.errors import ConnectionFailed, Overloaded, ProviderError, QuotaExhausted, RateLimited
+from xscore.platform.errors import ConnectionFailed, Overloaded, ProviderError, QuotaExhausted, RateLimited
+from xscore.providers.attempts import MAX_REFUSALS, Metered, Retrying, may_retry
 from xscore.providers.limits import Limited
-from xscore.providers.metered import Metered
-from xscore.providers.retrying import MOST_REFUSALS, Retrying, may_retry
-from xscore.providers.script import PlannedError, Script, error_kinds
-from xscore.providers.scripted import ScriptedProvider
+from xscore.providers.scripted import PlannedError, Script, ScriptedProvider, error_kinds
 from xscore.records import CallRecord
 
 
@@ -46,17 +44,17 @@ async def test_retry_after_is_a_minimum_with_jitter(judging: MakeRequest, time_p
 
 async def test_429s_do_not_use_up_the_attempts(judging: MakeRequest, time_passes: PassingTime) -> None:
     """A call that is let through later than others is still judged; between two 429s it waits a moment."""
-    provider = _script(*["rate_limited"] * (MOST_REFUSALS - 1), "overloaded")
+    provider = _script(*["rate_limited"] * (MAX_REFUSALS - 1), "overloaded")
     retrying = Retrying(provider, attempts=2, sleep=time_passes.sleep, jitter=lambda: 0.0)
     assert (await retrying.complete(judging())).text
-    assert len(provider.requests) == MOST_REFUSALS + 1
-    assert time_passes.slept == [0.5] * MOST_REFUSALS
+    assert len(provider.requests) == MAX_REFUSALS + 1
+    assert time_passes.slept == [0.5] * MAX_REFUSALS
 
 
 async def test_a_call_that_is_never_let_through_fails(judging: MakeRequest, time_passes: PassingTime) -> None:
     """A prompt larger than the host's limit a minute meets 429 for ever; it does not circle for ever."""
     provider = _script(*["rate_limited"] * 99)
-    with pytest.raises(RateLimited, match=f"call {MOST_REFUSALS} "):
+    with pytest.raises(RateLimited, match=f"call {MAX_REFUSALS} "):
         await Retrying(provider, attempts=2, sleep=time_passes.sleep).complete(judging())
 
 

@@ -6,10 +6,16 @@ from pathlib import Path
 import pytest
 
 from tests.providers.conftest import MakeRequest
-from xscore.errors import QuotaExhausted, RateLimited, UsageError
-from xscore.providers.pack_reading import Shown
-from xscore.providers.script import PlannedError, Rule, Script, read_script
-from xscore.providers.scripted import ScriptedProvider, connect
+from xscore.platform.errors import QuotaExhausted, RateLimited, UsageError
+from xscore.providers.scripted import (
+    PlannedError,
+    Script,
+    ScriptedProvider,
+    ScriptRule,
+    ShownMemory,
+    connect,
+    read_script,
+)
 from xscore.records import Finish
 from xscore.settings import Settings
 
@@ -23,28 +29,28 @@ async def _scores(provider: ScriptedProvider, judging: MakeRequest, **changes: o
 @pytest.mark.parametrize(
     "rule",
     [
-        Rule(entity="entity_k1", score=0.92),
-        Rule(entity="*_k1", score=0.92),
-        Rule(text="body of k1", score=0.92),
-        Rule(path="src/*", entity="k1", score=0.92),
-        Rule(task="cache", entity="k1", score=0.92),
+        ScriptRule(entity="entity_k1", score=0.92),
+        ScriptRule(entity="*_k1", score=0.92),
+        ScriptRule(text="body of k1", score=0.92),
+        ScriptRule(path="src/*", entity="k1", score=0.92),
+        ScriptRule(task="cache", entity="k1", score=0.92),
     ],
 )
-async def test_a_rule_fits_by_part_or_glob(judging: MakeRequest, rule: Rule) -> None:
+async def test_a_rule_fits_by_part_or_glob(judging: MakeRequest, rule: ScriptRule) -> None:
     """Path, entity, text and task are matched as parts or globs; all that are given must fit."""
     assert await _scores(ScriptedProvider(Script(rules=(rule,))), judging) == {"k0": 3, "k1": 92, "k2": 3}
 
 
 async def test_the_first_rule_decides(judging: MakeRequest) -> None:
     """Rules are tried in order; a rule for another task does not fit."""
-    rules = (Rule(task="elsewhere", score=1.0), Rule(entity="k0", score=0.5), Rule(score=0.2))
+    rules = (ScriptRule(task="elsewhere", score=1.0), ScriptRule(entity="k0", score=0.5), ScriptRule(score=0.2))
     assert await _scores(ScriptedProvider(Script(rules=rules)), judging) == {"k0": 50, "k1": 20, "k2": 20}
 
 
 async def test_a_function_may_score(judging: MakeRequest) -> None:
     """In Python a callable judges, with a reason or without."""
 
-    def score(memory: Shown, turn: str) -> tuple[float, str]:
+    def score(memory: ShownMemory, turn: str) -> tuple[float, str]:
         assert memory.path == "src/cache.py"
         assert "Where is the cache written?" in turn and "body of" not in turn
         return (0.8, "asked for") if memory.id == "k2" else (0.0, "not")
@@ -80,7 +86,7 @@ async def test_planned_errors_meet_their_call(judging: MakeRequest) -> None:
 
 async def test_a_memory_may_be_refused(judging: MakeRequest) -> None:
     """A prompt that shows a refused memory is declined as a whole."""
-    provider = ScriptedProvider(Script(rules=(Rule(entity="k1", refuse=True),)))
+    provider = ScriptedProvider(Script(rules=(ScriptRule(entity="k1", refuse=True),)))
     assert (await provider.complete(judging())).finish is Finish.REFUSAL
     assert (await provider.complete(judging(n=1))).finish is Finish.STOP
 

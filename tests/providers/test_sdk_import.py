@@ -7,8 +7,7 @@ import textwrap
 
 import pytest
 
-from xscore.providers.sdk_import import SDKS, imported
-from xscore.providers.spec import OURS
+from xscore.providers.spec import BUILT_IN, SDKS, import_sdk
 
 
 def program(body: str) -> str:
@@ -23,7 +22,7 @@ def test_the_loop_runs_on_while_an_sdk_is_imported(dialect: str) -> None:
     said = program(
         f"""
         import asyncio, sys, time
-        from xscore.providers.sdk_import import SDKS, imported
+        from xscore.providers.spec import SDKS, imported
 
         async def main():
             turns = 0
@@ -46,7 +45,7 @@ def test_who_comes_while_an_import_is_under_way_waits_for_its_end() -> None:
     said = program(
         """
         import asyncio
-        from xscore.providers.sdk_import import imported
+        from xscore.providers.spec import imported
 
         async def main():
             first = asyncio.create_task(imported("openai"))
@@ -66,11 +65,11 @@ def test_an_sdk_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     """What the import raises reaches whoever waits for it."""
     monkeypatch.setitem(SDKS, "absent", ("xscore_has_no_such_module",))
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
-        asyncio.run(imported("absent"))
+        asyncio.run(import_sdk("absent"))
 
 
 async def test_other_providers_have_nothing_imported() -> None:
     """A script, or a provider of somebody's package, imports for itself; each of ours with an SDK is in the table."""
-    await imported("scripted")
-    await imported("somebodys")
-    assert set(SDKS) == set(OURS) - {"scripted"}
+    await import_sdk("scripted")
+    await import_sdk("somebodys")
+    assert set(SDKS) == set(BUILT_IN) - {"scripted"}

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from xscore.errors import UsageError
+from xscore.platform.errors import UsageError
 from xscore.providers.scripted import ScriptedProvider
-from xscore.providers.spec import GROUP, OURS, Spec, connect, parse
+from xscore.providers.spec import BUILT_IN, ENTRY_POINT_GROUP, ModelSpec, connect_provider, parse_model_spec
 from xscore.providers.wire import WireProvider
 from xscore.settings import AnthropicSettings, OpenAISettings, Settings
 from xscore.settings.model import DEFAULT_JUDGE, DEFAULT_PRIMARY
@@ -16,39 +16,41 @@ from xscore.settings.model import DEFAULT_JUDGE, DEFAULT_PRIMARY
 @pytest.mark.parametrize(
     ("text", "spec"),
     [
-        ("openai:gpt-6-luna", Spec("openai", "gpt-6-luna")),
-        ("openai:llama3.2:3b", Spec("openai", "llama3.2:3b")),
-        ("anthropic:claude-haiku-5-5", Spec("anthropic", "claude-haiku-5-5")),
-        (" openai:openai/gpt-5-mini ", Spec("openai", "openai/gpt-5-mini")),
-        ("scripted:a/b.json", Spec("scripted", "a/b.json")),
-        ("lexical", Spec("lexical", "")),
+        ("openai:gpt-6-luna", ModelSpec("openai", "gpt-6-luna")),
+        ("openai:llama3.2:3b", ModelSpec("openai", "llama3.2:3b")),
+        ("anthropic:claude-haiku-5-5", ModelSpec("anthropic", "claude-haiku-5-5")),
+        (" openai:openai/gpt-5-mini ", ModelSpec("openai", "openai/gpt-5-mini")),
+        ("scripted:a/b.json", ModelSpec("scripted", "a/b.json")),
+        ("lexical", ModelSpec("lexical", "")),
     ],
 )
-def test_a_spec_is_read(text: str, spec: Spec) -> None:
+def test_a_spec_is_read(text: str, spec: ModelSpec) -> None:
     """The first colon ends the provider; what is read is written the same."""
-    assert parse(text) == spec
-    assert parse(str(spec)) == spec
+    assert parse_model_spec(text) == spec
+    assert parse_model_spec(str(spec)) == spec
 
 
 @pytest.mark.parametrize("text", ["gpt-6-luna", "", "nobody:x", "openai:", "lexical:x", "anthropic:"])
 def test_what_is_no_spec_is_a_usage_error_with_a_way_on(text: str) -> None:
     """Each mistake is answered with what to write instead."""
     with pytest.raises(UsageError) as caught:
-        parse(text)
+        parse_model_spec(text)
     assert caught.value.hint
 
 
 def test_the_default_models_are_specs() -> None:
     """What the settings name can be parsed."""
-    assert {parse(DEFAULT_JUDGE).provider, parse(DEFAULT_PRIMARY).provider} == {"openai"}
+    assert {parse_model_spec(DEFAULT_JUDGE).provider, parse_model_spec(DEFAULT_PRIMARY).provider} == {"openai"}
 
 
 def test_our_own_providers_are_entry_points_too() -> None:
     """Our own go through the same door: the package declares exactly what is found by name."""
     declared = {
-        entry.name: entry.value for entry in entry_points(group=GROUP) if entry.dist and entry.dist.name == "xscore"
+        entry.name: entry.value
+        for entry in entry_points(group=ENTRY_POINT_GROUP)
+        if entry.dist and entry.dist.name == "xscore"
     }
-    assert declared == OURS
+    assert declared == BUILT_IN
 
 
 def test_a_spec_leads_to_its_provider(tmp_path: Path) -> None:
@@ -60,11 +62,11 @@ def test_a_spec_leads_to_its_provider(tmp_path: Path) -> None:
         anthropic=AnthropicSettings(base_url="http://127.0.0.1:9"),
     )
     for name in ("anthropic", "openai"):
-        provider = connect(parse(f"{name}:m"), settings)
+        provider = connect_provider(parse_model_spec(f"{name}:m"), settings)
         assert isinstance(provider, WireProvider) and provider.name == name
-    assert isinstance(connect(parse(f"scripted:{script}"), settings), ScriptedProvider)
+    assert isinstance(connect_provider(parse_model_spec(f"scripted:{script}"), settings), ScriptedProvider)
     with pytest.raises(UsageError):
-        connect(parse("lexical"), settings)
+        connect_provider(parse_model_spec("lexical"), settings)
 
 
 def test_a_stranger_comes_in_by_an_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,5 +83,5 @@ def test_a_stranger_comes_in_by_an_entry_point(tmp_path: Path, monkeypatch: pyte
         "    return provider\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    provider = connect(parse("stranger:anything"), Settings())
+    provider = connect_provider(parse_model_spec("stranger:anything"), Settings())
     assert provider.name == "stranger"

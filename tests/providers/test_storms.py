@@ -8,11 +8,11 @@ import pytest
 
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers import Fault, OpenAIServer
+from xscore.providers.attempts import Retrying
 from xscore.providers.limits import Limited
 from xscore.providers.provider import Provider
-from xscore.providers.retrying import Retrying
 from xscore.records import Completion, Request, Traffic
-from xscore.scorer.fanout import Stop, fan_out, workers_for
+from xscore.scorer.fanout import StopSignal, fan_out, workers_for
 
 
 def from_call(first: int, *, lasts_s: float) -> Callable[[dict[str, Any]], bool]:
@@ -40,7 +40,7 @@ async def serve_all(
         return (await whole.complete(request),), ()
 
     workers = workers_for(concurrency)
-    batches = fan_out(iter(requests), settle, workers=workers, stop=Stop(), unsent=lambda _: ())
+    batches = fan_out(iter(requests), settle, workers=workers, stop=StopSignal(), unsent=lambda _: ())
     return [completion async for batch in batches for completion in batch], limited.traffic()
 
 

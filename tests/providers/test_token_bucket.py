@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.cpu_time import assert_costs
 from tests.providers.time_lapse import now, run
-from xscore.providers.token_bucket import BURST_SHARE, TokenBucket
+from xscore.providers.rate_limits import BURST_SHARE, TokenBucket
 
 PER_MINUTE = 60_000
 PER_SECOND = PER_MINUTE / 60

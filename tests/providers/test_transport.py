@@ -10,7 +10,7 @@ import trustme
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers import OpenAIServer
 from tests.servers.proxy import ForwardProxy
-from xscore.errors import AuthenticationFailed, Unreachable, UsageError
+from xscore.platform.errors import AuthenticationFailed, Unreachable, UsageError
 from xscore.providers.transport import Route, route_to
 
 ELSEWHERE = "http://models.example.test/v1"

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.scorer.shapes import candidate
-from xscore.providers.pack_reading import Shown
 from xscore.providers.provider import OnText, Provider
-from xscore.providers.scripted import ScriptedProvider
+from xscore.providers.scripted import ScriptedProvider, ShownMemory
 from xscore.records import Candidate, Completion, Finish, Judgment, Request, Turn, Unjudged, Usage
-from xscore.scorer.draft import Drafts, JudgeModel
+from xscore.scorer.drafts import JudgeModel, PromptDrafts
 from xscore.scorer.model_judge import ModelJudge
-from xscore.scorer.packs import Profile, assign
+from xscore.scorer.packs import PackProfile, assign_packs
 
 Code = Mapping[str, tuple[Candidate, str]]
 TURN = Turn(task="Fix the row that is lost on write")
@@ -25,7 +24,7 @@ class Bench:
 
     code: Code
     provider: Provider
-    profile: Profile = field(default_factory=Profile)
+    profile: PackProfile = field(default_factory=PackProfile)
     model: JudgeModel = field(default_factory=lambda: JudgeModel(name="m"))
     written: list[Judgment] = field(default_factory=list)
     loaded: list[int] = field(default_factory=list)
@@ -41,11 +40,11 @@ class Bench:
         options: dict[str, object] = {
             "texts": self.texts,
             "write": self.write,
-            "slots": assign(self.candidates, {}, self.profile).slots,
+            "slots": assign_packs(self.candidates, {}, self.profile).slots,
             "priors": {},
             "concurrency": 4,
         }
-        return ModelJudge(self.provider, Drafts(self.model, self.profile, SECRET), **(options | changes))  # type: ignore[arg-type]
+        return ModelJudge(self.provider, PromptDrafts(self.model, self.profile, SECRET), **(options | changes))  # type: ignore[arg-type]
 
     def texts(self, candidates: Sequence[Candidate]) -> dict[str, str]:
         """Load texts."""
@@ -99,7 +98,7 @@ def ended(text: str, finish: Finish, request: Request) -> Completion:
     return Completion(text=text, finish=finish, usage=Usage(input_tokens=request.input_tokens), model="m")
 
 
-def by_length(memory: Shown, _: str) -> float:
+def by_length(memory: ShownMemory, _: str) -> float:
     """A score that a test can foresee."""
     return (len(memory.entity) % 100) / 100
 

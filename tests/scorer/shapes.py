@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from xscore.hashing import content_hash, memory_id
+from xscore.platform.hashing import content_hash, memory_id
 from xscore.records import Candidate, Kind, Layer
 
 PACKAGES = ("asyncio", "email", "json", "logging")

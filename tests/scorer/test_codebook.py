@@ -6,39 +6,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.scorer.codebook import CODEBOOK, deal
+from xscore.scorer.drafts import PROMPT_IDS, shuffled_ids
 
 SECRET = b"s" * 32
 
 
 def test_codes_are_short_distinct_and_say_nothing() -> None:
     """Sixty syllables of two letters, none a word for yes, no or motion, none easily misread."""
-    assert len(CODEBOOK) == len(set(CODEBOOK)) == 60
-    assert all(re.fullmatch("[b-df-hjkpqrtv-xz][aeiou]", code) for code in CODEBOOK)
-    assert not {"no", "go", "to", "do", "be", "we", "he", "ja", "da", "hi", "up", "ok", "id"} & set(CODEBOOK)
+    assert len(PROMPT_IDS) == len(set(PROMPT_IDS)) == 60
+    assert all(re.fullmatch("[b-df-hjkpqrtv-xz][aeiou]", code) for code in PROMPT_IDS)
+    assert not {"no", "go", "to", "do", "be", "we", "he", "ja", "da", "hi", "up", "ok", "id"} & set(PROMPT_IDS)
 
 
 @given(size=st.integers(0, 60), secret=st.binary(min_size=1, max_size=80), pack=st.text(max_size=20))
 def test_every_pack_of_a_size_has_the_same_set(size: int, secret: bytes, pack: str) -> None:
     """The set of ids, and so the reply schema, depends on the size alone."""
-    assert set(deal(size, secret=secret, pack=pack)) == set(CODEBOOK[:size])
+    assert set(shuffled_ids(size, secret=secret, pack=pack)) == set(PROMPT_IDS[:size])
 
 
 def test_the_deal_is_stable_and_keyed() -> None:
     """Equal pack and secret deal alike; another pack or secret deals otherwise."""
-    dealt = deal(20, secret=SECRET, pack="p_1")
-    assert dealt == deal(20, secret=SECRET, pack="p_1")
-    assert dealt != deal(20, secret=SECRET, pack="p_2")
-    assert dealt != deal(20, secret=b"t" * 32, pack="p_1")
+    dealt = shuffled_ids(20, secret=SECRET, pack="p_1")
+    assert dealt == shuffled_ids(20, secret=SECRET, pack="p_1")
+    assert dealt != shuffled_ids(20, secret=SECRET, pack="p_2")
+    assert dealt != shuffled_ids(20, secret=b"t" * 32, pack="p_1")
 
 
 def test_a_slot_has_no_favourite_code() -> None:
     """Over many packs a slot is dealt every code, so a text cannot guess its neighbour's id."""
-    firsts = {deal(20, secret=SECRET, pack=f"p_{number}")[0] for number in range(500)}
-    assert firsts == set(CODEBOOK[:20])
+    firsts = {shuffled_ids(20, secret=SECRET, pack=f"p_{number}")[0] for number in range(500)}
+    assert firsts == set(PROMPT_IDS[:20])
 
 
 def test_a_pack_cannot_outgrow_the_book() -> None:
     """There are no ids for a 61st memory."""
     with pytest.raises(ValueError, match="not 61"):
-        deal(61, secret=SECRET, pack="p")
+        shuffled_ids(61, secret=SECRET, pack="p")

@@ -3,21 +3,21 @@
 from tests.scorer.shapes import candidate
 from xscore.prompts.judge import PROMPT_VERSION
 from xscore.records import JudgeIdentity
-from xscore.scorer.draft import Drafts, JudgeModel
-from xscore.scorer.packs import Pack, Profile, profile
-from xscore.scorer.repair import UNREADABLE, Ask, Rung, next_rung
+from xscore.scorer.drafts import JudgeModel, PromptDrafts
+from xscore.scorer.packs import Pack, PackProfile, choose_profile
+from xscore.scorer.repair import UNREADABLE, PackPrompt, RepairRung, next_prompts
 
 MODEL = JudgeModel(name="m", reasoning="minimal", reasoning_reserve=512, temperature=0.0, timeout_s=7.0)
 MEMBERS = tuple(candidate("a.py", f"f{number}", f"text {number}") for number in range(20))
 TEXTS = {one.id: f"text {number}" for number, one in enumerate(MEMBERS)}
 
 
-def drafts(model: JudgeModel = MODEL, limits: Profile | None = None) -> Drafts:
+def drafts(model: JudgeModel = MODEL, limits: PackProfile | None = None) -> PromptDrafts:
     """Drafts under a fixed secret."""
-    return Drafts(model, limits or Profile(), b"secret")
+    return PromptDrafts(model, limits or PackProfile(), b"secret")
 
 
-def ask_of(made: Drafts, count: int = 20) -> Ask:
+def ask_of(made: PromptDrafts, count: int = 20) -> PackPrompt:
     """One ask over `count` memories."""
     pack = Pack("p_1", MEMBERS[:count])
     (ask,) = made.asks(pack, made.pieces_of(pack, TEXTS))
@@ -28,7 +28,7 @@ def test_the_identity_names_all_that_may_change_a_score() -> None:
     """Provider, host, model, reasoning, prompt version, order, packed or plain."""
     found = drafts().identity(provider="openai", host="h")
     assert found == JudgeIdentity("openai", "h", "m", "minimal", PROMPT_VERSION, "memory_first", True)
-    assert drafts(limits=profile(pack_size=1)).identity(provider="openai", host="h").packed is False
+    assert drafts(limits=choose_profile(pack_size=1)).identity(provider="openai", host="h").packed is False
 
 
 def test_declared_settings_reach_the_request() -> None:
@@ -56,8 +56,8 @@ def test_the_last_rung_has_room_to_think() -> None:
     """A model that cannot help but think aloud gets its chance alone."""
     made = drafts(JudgeModel(name="m"))
     (piece,) = ask_of(made, 1).pieces
-    assert made.output_cap(Ask("p", (piece,), Rung.ALONE)) == 1_024
-    assert made.output_cap(Ask("p", (piece,))) == 256
+    assert made.output_cap(PackPrompt("p", (piece,), RepairRung.ALONE)) == 1_024
+    assert made.output_cap(PackPrompt("p", (piece,))) == 256
 
 
 def test_only_a_pack_that_lasts_is_kept_by_the_host() -> None:
@@ -66,7 +66,7 @@ def test_only_a_pack_that_lasts_is_kept_by_the_host() -> None:
     lasting, throwaway = Pack("p_1", MEMBERS, is_kept=True), Pack("x_1", MEMBERS)
     todo = made.pieces_of(lasting, TEXTS)
     (whole,), (loose,), (some,) = made.asks(lasting, todo), made.asks(throwaway, todo), made.asks(lasting, todo[:3])
-    (retry, _), _ = next_rung(whole, whole.pieces, UNREADABLE)
+    (retry, _), _ = next_prompts(whole, whole.pieces, UNREADABLE)
     kept = {
         name: made.request(ask, "<turn/>")[0] for name, ask in zip("wlsr", (whole, loose, some, retry), strict=True)
     }
@@ -84,7 +84,7 @@ def test_the_parts_of_a_large_memory_last_as_long_as_it() -> None:
     """A memory judged in parts sends the same parts every turn, each in a prompt of its own."""
     text = "\n".join(f"line {number} of a long function" for number in range(400))
     member = candidate("a.py", "long", text)
-    made = drafts(JudgeModel(name="m", prefix_ttl_s=300), Profile(tokens=500))
+    made = drafts(JudgeModel(name="m", prefix_ttl_s=300), PackProfile(tokens=500))
     pack = Pack("p_1", (member,), is_kept=True)
     asks = made.asks(pack, made.pieces_of(pack, {member.id: text}))
     assert len(asks) > 3

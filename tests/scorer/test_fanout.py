@@ -8,8 +8,8 @@ import pytest
 
 from tests.cpu_time import assert_costs
 from tests.providers.time_lapse import now, run
-from xscore.records import Cause
-from xscore.scorer.fanout import Stop, fan_out, workers_for
+from xscore.records import UnjudgedCause
+from xscore.scorer.fanout import StopSignal, fan_out, workers_for
 
 
 def unsent(unit: int) -> Sequence[str]:
@@ -17,10 +17,12 @@ def unsent(unit: int) -> Sequence[str]:
     return (f"unsent {unit}",)
 
 
-async def gather(units: Iterator[int], settle: object, *, workers: int = 4, stop: Stop | None = None) -> list[str]:
+async def gather(
+    units: Iterator[int], settle: object, *, workers: int = 4, stop: StopSignal | None = None
+) -> list[str]:
     """All results."""
     found: list[str] = []
-    async for batch in fan_out(units, settle, workers=workers, stop=stop or Stop(), unsent=unsent):  # type: ignore[arg-type]
+    async for batch in fan_out(units, settle, workers=workers, stop=stop or StopSignal(), unsent=unsent):  # type: ignore[arg-type]
         found.extend(batch)
     return found
 
@@ -63,12 +65,12 @@ async def test_more_work_goes_first_and_to_idle_workers() -> None:
 
 async def test_a_stop_begins_nothing_more_and_accounts_for_the_rest() -> None:
     """What is in flight settles; every other unit is given back as unsent."""
-    stop, begun = Stop(), []
+    stop, begun = StopSignal(), []
 
     async def settle(unit: int) -> tuple[Sequence[str], Sequence[int]]:
         begun.append(unit)
         await asyncio.sleep(0.01)
-        stop.set(Cause.INTERRUPTED)
+        stop.set(UnjudgedCause.INTERRUPTED)
         return (f"settled {unit}",), (100 + unit,)
 
     found = await gather(iter(range(20)), settle, workers=3, stop=stop)
@@ -80,10 +82,10 @@ async def test_a_stop_begins_nothing_more_and_accounts_for_the_rest() -> None:
 
 def test_the_first_cause_of_a_stop_holds() -> None:
     """A budget that ran out is not renamed by the interrupt that follows."""
-    stop = Stop()
-    stop.set(Cause.BUDGET, "cap")
-    stop.set(Cause.INTERRUPTED)
-    assert (stop.cause, stop.detail) == (Cause.BUDGET, "cap")
+    stop = StopSignal()
+    stop.set(UnjudgedCause.BUDGET, "cap")
+    stop.set(UnjudgedCause.INTERRUPTED)
+    assert (stop.cause, stop.detail) == (UnjudgedCause.BUDGET, "cap")
 
 
 async def test_an_error_is_raised_after_what_came_before_it() -> None:
@@ -103,7 +105,7 @@ async def test_an_error_is_raised_after_what_came_before_it() -> None:
 
     found: list[str] = []
     with pytest.raises(OSError, match="disk full"):
-        async for batch in fan_out(iter(range(9)), settle, workers=3, stop=Stop(), unsent=unsent):
+        async for batch in fan_out(iter(range(9)), settle, workers=3, stop=StopSignal(), unsent=unsent):
             found.extend(batch)
     assert found == ["0"]
     assert sorted(cancelled) == [2, 3]
@@ -116,7 +118,7 @@ async def test_leaving_early_cancels_the_workers() -> None:
         await asyncio.sleep(0 if unit == 0 else 60)
         return (str(unit),), ()
 
-    batches = fan_out(iter(range(9)), settle, workers=3, stop=Stop(), unsent=unsent)
+    batches = fan_out(iter(range(9)), settle, workers=3, stop=StopSignal(), unsent=unsent)
     assert await anext(batches) == ("0",)
     await batches.aclose()
     assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -134,7 +136,9 @@ def test_a_hundred_thousand_units_cost_little() -> None:
             await asyncio.sleep(0)
 
     async def units(many: int) -> None:
-        found = [unit async for unit in fan_out(iter(range(many)), settle, workers=64, stop=Stop(), unsent=unsent)]
+        found = [
+            unit async for unit in fan_out(iter(range(many)), settle, workers=64, stop=StopSignal(), unsent=unsent)
+        ]
         assert len(found) == many
 
     assert_costs(lambda: asyncio.run(units(100_000)), than=lambda: asyncio.run(turns()), at_most=6)

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cpu_time import assert_cheap
-from xscore.indexer import index
-from xscore.memory.likeness.terms import EMBEDDER, term_vector
-from xscore.memory.store import Store
-from xscore.paths import find_root
+from xscore.indexer import index_repository
+from xscore.platform.paths import find_root
 from xscore.records import Candidate, Judgment, Kind, Layer, Turn
-from xscore.scorer.lexical import LexicalJudge, priors
+from xscore.scorer.lexical import LexicalJudge, lexical_priors
 from xscore.settings import IndexSettings, SelectionSettings
+from xscore.store.store import Store
+from xscore.store.term_vectors import TERM_EMBEDDER, term_vector
 
 THRESHOLD = SelectionSettings().lexical_threshold
 NONSENSE = Path(__file__).parents[2] / "benchmarks" / "lexical_nonsense.csv"
@@ -38,7 +38,7 @@ def click_tree(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     place = tmp_path_factory.mktemp("lexical")
     shutil.copytree(Path(click.__file__).parent, place / "tree" / "click", ignore=shutil.ignore_patterns("*.pyc"))
     with Store.open(find_root(place / "tree"), user_data_dir=place / "user") as store:
-        index(store.connection, store.root, IndexSettings(git=False), now=time.time())
+        index_repository(store.connection, store.root, IndexSettings(git=False), now=time.time())
         yield store
 
 
@@ -46,7 +46,7 @@ def ask(store: Store, task: str, errors: str = "") -> list[tuple[Candidate, Judg
     """Judge a store's pool, best first."""
     pool = store.pool()
     by_content = {candidate.content_hash: candidate for candidate in pool}
-    judge = LexicalJudge(lambda: store.vectors(EMBEDDER))
+    judge = LexicalJudge(lambda: store.vectors(TERM_EMBEDDER))
     return [(by_content[j.content_hash], j) for j in judge.judgments(Turn(task=task, errors=errors), pool)]
 
 
@@ -64,7 +64,7 @@ def made(*texts: tuple[str, str]) -> Made:
 
 def scores(pool: Made, task: str) -> dict[str, float]:
     """Score made candidates by id."""
-    return priors(Turn(task=task), pool[0], lambda: pool[1])
+    return lexical_priors(Turn(task=task), pool[0], lambda: pool[1])
 
 
 def test_nonsense_keeps_nothing(click_tree: Store) -> None:
@@ -116,7 +116,7 @@ def test_reasons_name_the_evidence(click_tree: Store) -> None:
 async def test_every_candidate_is_judged_once(click_tree: Store) -> None:
     """n candidates in, n judgments out, best first, each with its own content hash (X03)."""
     pool = click_tree.pool()
-    judge = LexicalJudge(lambda: click_tree.vectors(EMBEDDER))
+    judge = LexicalJudge(lambda: click_tree.vectors(TERM_EMBEDDER))
     results = [result async for result in judge.judge(Turn(task="parse options"), pool)]
     judgments = [result for result in results if isinstance(result, Judgment)]
     assert sorted(j.content_hash for j in judgments) == sorted(c.content_hash for c in pool)
@@ -182,7 +182,7 @@ def test_tests_stand_back_unless_asked_for() -> None:
 
 def test_ten_thousand_memories_are_fast(click_tree: Store) -> None:
     """10,000 memories are scored with the CPU of a few plain loops of a million additions."""
-    pool, vectors = click_tree.pool(), list(click_tree.vectors(EMBEDDER))
+    pool, vectors = click_tree.pool(), list(click_tree.vectors(TERM_EMBEDDER))
     times = range(10_000 // len(pool) + 1)
     many = [c._replace(id=f"{n}{c.id}", content_hash=f"{n}{c.content_hash}") for n in times for c in pool][:10_000]
     wide = [(f"{n}{name}", vector) for n in times for name, vector in vectors]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.scorer.likeness import LIFT, fused, lifted
+from xscore.scorer.lexical import LIFT, fuse_ranks, lift_by_likeness
 
 SHARE = st.floats(0, 1)
 SCORES = st.dictionaries(st.text("abc", min_size=1, max_size=3), SHARE, max_size=12)
@@ -12,20 +12,20 @@ SCORES = st.dictionaries(st.text("abc", min_size=1, max_size=3), SHARE, max_size
 @given(SCORES)
 def test_without_likeness_the_order_is_that_of_words(priors: dict[str, float]) -> None:
     """No vectors, no change."""
-    assert fused(priors, {}) == priors
+    assert fuse_ranks(priors, {}) == priors
 
 
 @given(SCORES, SCORES)
 def test_every_memory_keeps_a_prior(priors: dict[str, float], cosines: dict[str, float]) -> None:
     """Fusing adds and drops nobody, whoever has a vector, and stays within 0..1."""
-    found = fused(priors, cosines)
+    found = fuse_ranks(priors, cosines)
     assert found.keys() == priors.keys()
     assert all(0 <= prior <= 1 for prior in found.values())
 
 
 def test_what_both_find_comes_first() -> None:
     """Second by words and by likeness stands before first by one of them alone."""
-    found = fused({"words": 0.9, "both": 0.8, "meaning": 0.0, "none": 0.0}, {"meaning": 0.9, "both": 0.8})
+    found = fuse_ranks({"words": 0.9, "both": 0.8, "meaning": 0.0, "none": 0.0}, {"meaning": 0.9, "both": 0.8})
     assert sorted(found, key=lambda name: -found[name])[0] == "both"
     assert found["none"] == 0 < found["words"] == found["meaning"]
 
@@ -34,5 +34,5 @@ def test_what_both_find_comes_first() -> None:
 def test_likeness_lifts_and_never_lowers(score: float, one: float, other: float) -> None:
     """More likeness is never less score, and alone it scores no more than `LIFT`."""
     low, high = sorted((one, other))
-    assert score - 1e-12 <= lifted(score, low) <= lifted(score, high) <= 1
-    assert lifted(0.0, high) <= LIFT
+    assert score - 1e-12 <= lift_by_likeness(score, low) <= lift_by_likeness(score, high) <= 1
+    assert lift_by_likeness(0.0, high) <= LIFT

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.cpu_time import assert_growth
 from xscore.records import Candidate, Kind, Layer
-from xscore.scorer.mentions import FRAME, Mentions, mentions, named, without_frames
+from xscore.scorer.mentions import FRAME, Mentions, find_mentions, find_named, without_frames
 
 PYTHON_TRACE = """Traceback (most recent call last):
   File "/home/me/app/cli/main.py", line 12, in run
@@ -38,7 +38,7 @@ POOL = (
 
 def strengths(task: str, errors: str = "") -> dict[str, float]:
     """Return how strongly each memory of the pool is named."""
-    return {name: found.strength for name, found in named(mentions(task, errors), POOL).items()}
+    return {name: found.strength for name, found in find_named(find_mentions(task, errors), POOL).items()}
 
 
 def test_a_qualified_name_points_at_its_bearer_alone() -> None:
@@ -104,15 +104,15 @@ def test_frames_are_cut_from_the_words() -> None:
 @given(st.text(max_size=300))
 def test_any_text_can_be_read(text: str) -> None:
     """No task breaks the reading of names."""
-    named(mentions(text, text), POOL)
+    find_named(find_mentions(text, text), POOL)
 
 
 @pytest.mark.parametrize("run", ["-", "a", "/a", ".", "_", "a.", "a_B"])
 def test_long_runs_take_linear_time(run: str) -> None:
     """A long paste of one character is read in linear time: eight times the CPU for eight times the length."""
-    assert_growth(lambda times: mentions(run * times), small=2_500, large=20_000, at_most=24)
+    assert_growth(lambda times: find_mentions(run * times), small=2_500, large=20_000, at_most=24)
 
 
 def test_plain_words_name_nothing() -> None:
     """A sentence without code has no mentions."""
-    assert mentions("where is a judgment written to the cache?") == Mentions()
+    assert find_mentions("where is a judgment written to the cache?") == Mentions()

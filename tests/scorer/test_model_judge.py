@@ -7,14 +7,12 @@ import pytest
 from tests.cpu_time import assert_cheap
 from tests.scorer.bench import LONG, TURN, Around, Bench, Code, Failing, by_length, causes, ended, oversized, settle
 from tests.scorer.shapes import candidate, real_code
-from xscore.errors import CallTimedOut
-from xscore.providers.pack_reading import Shown
+from xscore.platform.errors import CallTimedOut
 from xscore.providers.provider import OnText
-from xscore.providers.script import Script
-from xscore.providers.scripted import ScriptedProvider
-from xscore.records import Cause, Completion, Finish, Judgment, Request, Turn, Unjudged
-from xscore.scorer.packs import Profile, profile
-from xscore.scorer.sharing import AHEAD
+from xscore.providers.scripted import Script, ScriptedProvider, ShownMemory
+from xscore.records import Completion, Finish, Judgment, Request, Turn, Unjudged, UnjudgedCause
+from xscore.scorer.claiming import AHEAD
+from xscore.scorer.packs import PackProfile, choose_profile
 
 
 @pytest.fixture
@@ -57,7 +55,7 @@ async def test_an_interrupt_sends_nothing_more(code: Code) -> None:
     judge = bench.judge(concurrency=2)
     found: dict[str, Judgment | Unjudged] = {}
     async for result in judge.judge(TURN, bench.candidates):
-        judge.stop(Cause.INTERRUPTED)
+        judge.stop(UnjudgedCause.INTERRUPTED)
         found[result.content_hash] = result
     assert len(provider.requests) <= 4
     assert set(causes(found)) == {"judged", "interrupted"}
@@ -65,7 +63,7 @@ async def test_an_interrupt_sends_nothing_more(code: Code) -> None:
     assert causes(found)["judged"] == len(bench.written)
 
 
-def best_part(memory: Shown, _: str) -> float:
+def best_part(memory: ShownMemory, _: str) -> float:
     """One part of the long memory is relevant."""
     return 0.93 if "step_500 " in memory.text else 0.02
 
@@ -121,8 +119,8 @@ async def test_packs_go_out_by_their_best_prior(code: Code) -> None:
     assert {one.prior for one in bench.written if one.content_hash == last.content_hash} == {0.8}
 
 
-@pytest.mark.parametrize("limits", [Profile(), profile(pack_size=1), profile(cache_floor=4_096)])
-async def test_the_plan_is_what_is_sent(code: Code, limits: Profile) -> None:
+@pytest.mark.parametrize("limits", [PackProfile(), choose_profile(pack_size=1), choose_profile(cache_floor=4_096)])
+async def test_the_plan_is_what_is_sent(code: Code, limits: PackProfile) -> None:
     """X13: calls and tokens of the estimate are those of the run, request by request."""
     provider = ScriptedProvider(score=by_length)
     bench = Bench(oversized(code), provider, profile=limits)
@@ -173,7 +171,7 @@ async def test_one_edit_judges_one_memory(code: Code) -> None:
 async def test_plain_mode_sends_one_prompt_a_memory(code: Code) -> None:
     """`--pack-size 1`, same reply object, and its own judge identity."""
     provider = ScriptedProvider(score=by_length)
-    bench = Bench(code, provider, profile=profile(pack_size=1))
+    bench = Bench(code, provider, profile=choose_profile(pack_size=1))
     assert causes(await bench.run()) == {"judged": len(code)}
     assert {request.candidates for request in provider.requests} == {1}
     assert {one.pack for one in bench.written} == {""}

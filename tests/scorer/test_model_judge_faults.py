@@ -10,10 +10,9 @@ import pytest
 
 from tests.scorer.bench import TURN, Around, Bench, Code, Failing, by_length, causes, ended, oversized, settle
 from tests.scorer.shapes import real_code
-from xscore.errors import BudgetExhausted, CallTimedOut, PromptTooLong, RequestRejected, StoreError
+from xscore.platform.errors import BudgetExhausted, CallTimedOut, PromptTooLong, RequestRejected, StoreError
 from xscore.providers.provider import OnText
-from xscore.providers.script import PlannedError, Rule, Script
-from xscore.providers.scripted import ScriptedProvider
+from xscore.providers.scripted import PlannedError, Script, ScriptedProvider, ScriptRule
 from xscore.records import Completion, Finish, Judgment, Request, Unjudged
 from xscore.scorer.model_judge import MOST_LOST, MOST_REJECTED
 
@@ -86,7 +85,7 @@ async def test_a_reply_that_never_reads_leaves_all_unjudged(code: Code) -> None:
 async def test_a_refused_memory_costs_only_itself(code: Code) -> None:
     """One memory that the model declines is unjudged as refused; its neighbours are judged."""
     poison = max((made for made, _ in code.values()), key=lambda made: len(made.entity))
-    script = Script(rules=(Rule(entity=f"*{poison.entity}", refuse=True),))
+    script = Script(rules=(ScriptRule(entity=f"*{poison.entity}", refuse=True),))
     found = await Bench(code, ScriptedProvider(script)).run()
     assert causes(found) == {"refused": 1, "judged": len(code) - 1}
     assert isinstance(found[poison.content_hash], Unjudged)

@@ -12,7 +12,7 @@ from tests.servers.faults import IN_THE_TEXT, Fault
 from xscore.providers.openai import connect
 from xscore.providers.provider import Provider
 from xscore.records import Judgment, Turn
-from xscore.scorer.draft import JudgeModel
+from xscore.scorer.drafts import JudgeModel
 from xscore.settings import OpenAISettings, Settings
 
 MODEL = "gpt-4.1-mini"

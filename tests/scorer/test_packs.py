@@ -9,8 +9,17 @@ from hypothesis import strategies as st
 
 from tests.scorer.shapes import candidate, real_code
 from xscore.records import Candidate
-from xscore.scorer.packs import Pack, Profile, Slot, assign, profile, throwaway, to_send
-from xscore.scorer.slots import OVERFULL, cost
+from xscore.scorer.packs import (
+    OVERFULL_SHARE,
+    Pack,
+    PackProfile,
+    Slot,
+    assign_packs,
+    choose_profile,
+    packed_tokens,
+    packs_to_send,
+    throwaway_packs,
+)
 
 EDITS = 1_000
 Contents = dict[str, tuple[tuple[str, str], ...]]
@@ -39,48 +48,48 @@ def edit(pool: dict[str, Candidate], number: int, rng: random.Random) -> None:
             pool[old.id] = old._replace(tokens=tokens, content_hash=f"{old.content_hash}{number}")
 
 
-@pytest.mark.parametrize(("limits", "seed"), [(Profile(), 1), (Profile(tokens=4_600, size=60), 2)])
-def test_a_thousand_edits_change_about_one_pack_each(limits: Profile, seed: int) -> None:
+@pytest.mark.parametrize(("limits", "seed"), [(PackProfile(), 1), (PackProfile(tokens=4_600, size=60), 2)])
+def test_a_thousand_edits_change_about_one_pack_each(limits: PackProfile, seed: int) -> None:
     """Random inserts, deletes and rewrites on a real tree change at most 1.1 packs each, and packs stay full."""
     rng = random.Random(seed)
     pool = {made.id: made for made, _ in real_code()[:1_200]}
-    slots: Mapping[str, Slot] = assign(pool.values(), {}, limits).slots
+    slots: Mapping[str, Slot] = assign_packs(pool.values(), {}, limits).slots
     shown, changed = contents(pool, slots), 0
     for number in range(EDITS):
         edit(pool, number, rng)
-        slots = assign(pool.values(), slots, limits).slots
+        slots = assign_packs(pool.values(), slots, limits).slots
         now = contents(pool, slots)
         changed += sum(shown.get(pack) != members for pack, members in now.items())
         shown = now
     assert changed / EDITS <= 1.1
-    assert len(shown) <= 1.25 * len(throwaway(pool.values(), limits))
+    assert len(shown) <= 1.25 * len(throwaway_packs(pool.values(), limits))
 
 
 def test_small_trees_keep_their_packs_full() -> None:
     """A thousand edits of a few hundred memories replace most of them and still leave packs near the ideal count."""
     rng = random.Random(3)
     pool = {made.id: made for made, _ in real_code()[:300]}
-    slots: Mapping[str, Slot] = assign(pool.values(), {}, Profile()).slots
+    slots: Mapping[str, Slot] = assign_packs(pool.values(), {}, PackProfile()).slots
     for number in range(EDITS):
         edit(pool, number, rng)
-        slots = assign(pool.values(), slots, Profile()).slots
-    assert len(contents(pool, slots)) <= 1.25 * len(throwaway(pool.values(), Profile()))
+        slots = assign_packs(pool.values(), slots, PackProfile()).slots
+    assert len(contents(pool, slots)) <= 1.25 * len(throwaway_packs(pool.values(), PackProfile()))
 
 
 def test_an_unchanged_pool_is_left_alone() -> None:
     """Assigning again moves nothing."""
     pool = [made for made, _ in real_code()]
-    first = assign(pool, {}, Profile())
-    again = assign(pool, first.slots, Profile())
+    first = assign_packs(pool, {}, PackProfile())
+    again = assign_packs(pool, first.slots, PackProfile())
     assert (again.slots, again.moved, again.gone) == (first.slots, {}, frozenset())
 
 
 def test_moved_lines_change_no_pack() -> None:
     """Where a memory stands in its file is not shown, so it moves no slot."""
     pool = [made for made, _ in real_code()[:500]]
-    slots = assign(pool, {}, Profile()).slots
+    slots = assign_packs(pool, {}, PackProfile()).slots
     pushed = [made._replace(start_line=10_000 - made.start_line) for made in pool]
-    assert assign(pushed, slots, Profile()).moved == {}
+    assert assign_packs(pushed, slots, PackProfile()).moved == {}
 
 
 @settings(max_examples=150, deadline=None)
@@ -94,18 +103,18 @@ def test_every_memory_has_one_slot_within_the_limits(
     sizes: list[int], kept: list[bool], grown: list[float], size: int
 ) -> None:
     """Whatever was known before, positions run from 0, packs hold their limits, and what is gone is named."""
-    limits = Profile(tokens=2_500, size=size)
+    limits = PackProfile(tokens=2_500, size=size)
     pool = [candidate(f"f{i // 7}.py", f"e{i}", str(i), line=i, tokens=tokens) for i, tokens in enumerate(sizes)]
-    before = assign([one for one, keep in zip(pool, kept, strict=False) if keep], {}, limits).slots
+    before = assign_packs([one for one, keep in zip(pool, kept, strict=False) if keep], {}, limits).slots
     now = [one._replace(tokens=max(1, int(one.tokens * by))) for one, by in zip(pool, grown, strict=False)]
-    found = assign(now, before, limits)
+    found = assign_packs(now, before, limits)
     by_id = {one.id: one for one in now}
     assert found.slots.keys() == by_id.keys()
     assert found.gone == before.keys() - by_id.keys()
     for members in contents(by_id, dict(found.slots)).values():
         assert len(members) <= size
         held = [by_id[id_] for id_, _ in members]
-        assert len(held) == 1 or sum(map(cost, held)) <= OVERFULL * limits.tokens
+        assert len(held) == 1 or sum(map(packed_tokens, held)) <= OVERFULL_SHARE * limits.tokens
     positions: dict[str, list[int]] = {}
     for slot in found.slots.values():
         positions.setdefault(slot.pack, []).append(slot.position)
@@ -115,14 +124,14 @@ def test_every_memory_has_one_slot_within_the_limits(
 def test_an_oversized_memory_has_a_pack_of_its_own() -> None:
     """It is judged in parts, which would drown its neighbours."""
     pool = [candidate("a.py", f"f{i}", str(i), line=i, tokens=9_000 if i == 2 else 50) for i in range(5)]
-    slots = assign(pool, {}, Profile()).slots
+    slots = assign_packs(pool, {}, PackProfile()).slots
     assert [slots[one.id].pack == slots[pool[0].id].pack for one in pool] == [True, True, False, True, True]
 
 
 def test_packs_end_with_files_where_they_are_nearly_full() -> None:
     """Neighbours of one file prefer one pack."""
     pool = [candidate(f"f{i // 16}.py", f"e{i:02}", str(i), line=i, tokens=100) for i in range(64)]
-    slots = assign(pool, {}, Profile()).slots
+    slots = assign_packs(pool, {}, PackProfile()).slots
     for start in range(0, 64, 16):
         assert len({slots[one.id].pack for one in pool[start : start + 16]}) == 1
 
@@ -130,11 +139,11 @@ def test_packs_end_with_files_where_they_are_nearly_full() -> None:
 def test_whole_packs_go_as_they_stand_and_other_misses_share_throwaway_packs() -> None:
     """Of a partly known pack only the misses are sent; untouched packs keep id, order and members."""
     pool = [candidate("a.py", f"e{i:02}", str(i), line=i, tokens=200) for i in range(60)]
-    slots = assign(pool, {}, Profile()).slots
-    everything = to_send(pool, slots, Profile())
+    slots = assign_packs(pool, {}, PackProfile()).slots
+    everything = packs_to_send(pool, slots, PackProfile())
     assert {pack.id for pack in everything} == {slot.pack for slot in slots.values()}
     known = {everything[0].members[0].id, everything[1].members[3].id}
-    sent = to_send([one for one in pool if one.id not in known], slots, Profile())
+    sent = packs_to_send([one for one in pool if one.id not in known], slots, PackProfile())
     assert sent[: len(everything) - 2] == everything[2:]
     loose = [one for pack in sent[len(everything) - 2 :] for one in pack.members]
     assert {one.id for one in loose} == {one.id for pack in everything[:2] for one in pack.members} - known
@@ -143,30 +152,30 @@ def test_whole_packs_go_as_they_stand_and_other_misses_share_throwaway_packs() -
 def test_one_edit_sends_one_memory_and_the_next_task_whole_packs() -> None:
     """X28: an edited memory is judged alone, and its pack is whole again for the next task."""
     pool = [candidate("a.py", f"e{i:02}", str(i), line=i, tokens=100) for i in range(30)]
-    slots = assign(pool, {}, Profile()).slots
+    slots = assign_packs(pool, {}, PackProfile()).slots
     edited = pool[4]._replace(content_hash="edited")
     now = [*pool[:4], edited, *pool[5:]]
-    after = assign(now, slots, Profile())
+    after = assign_packs(now, slots, PackProfile())
     assert after.moved == {}
-    (only,) = to_send([edited], after.slots, Profile())
+    (only,) = packs_to_send([edited], after.slots, PackProfile())
     assert only.members == (edited,)
-    assert [pack.id for pack in to_send(now, after.slots, Profile())] == [
-        pack.id for pack in to_send(pool, slots, Profile())
+    assert [pack.id for pack in packs_to_send(now, after.slots, PackProfile())] == [
+        pack.id for pack in packs_to_send(pool, slots, PackProfile())
     ]
 
 
 def test_plain_mode_has_no_packs() -> None:
     """`--pack-size 1` is one prompt a memory."""
     pool = [candidate("a.py", f"e{i}", str(i), line=i) for i in range(5)]
-    plain = profile(pack_size=1)
-    assert assign(pool, {}, plain).slots == {}
-    assert to_send(pool, {}, plain) == [Pack("", (one,), is_kept=True) for one in pool]
+    plain = choose_profile(pack_size=1)
+    assert assign_packs(pool, {}, plain).slots == {}
+    assert packs_to_send(pool, {}, plain) == [Pack("", (one,), is_kept=True) for one in pool]
 
 
 def test_limits_follow_the_model_unless_set() -> None:
     """2,500 tokens and 20 memories; 4,600 and 60 for a high cache floor; never more than half the context."""
-    assert profile() == profile(cache_floor=1_024) == Profile(tokens=2_500, size=20)
-    assert profile(cache_floor=4_096) == Profile(tokens=4_600, size=60)
-    assert profile(context_tokens=2_048).tokens == 1_024
-    assert profile(cache_floor=4_096, pack_size=7, pack_tokens=900) == Profile(tokens=900, size=7)
-    assert Profile().name != Profile(size=19).name
+    assert choose_profile() == choose_profile(cache_floor=1_024) == PackProfile(tokens=2_500, size=20)
+    assert choose_profile(cache_floor=4_096) == PackProfile(tokens=4_600, size=60)
+    assert choose_profile(context_tokens=2_048).tokens == 1_024
+    assert choose_profile(cache_floor=4_096, pack_size=7, pack_tokens=900) == PackProfile(tokens=900, size=7)
+    assert PackProfile().name != PackProfile(size=19).name

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.scorer.parse import read
-from xscore.scorer.scores_read import MAX_REASON_CHARS, NOTHING, Reply
+from xscore.scorer.replies import EMPTY_REPLY, MAX_REASON_CHARS, ParsedReply, parse_reply
 
 IDS = ("ka", "qe", "zu", "bi")
 GOOD = {"scores": {"ka": 92, "qe": 3, "zu": 0, "bi": 100}, "reasons": [{"id": "ka", "reason": "writes the row"}]}
@@ -22,7 +21,7 @@ def reply(scores: object, reasons: object = ()) -> str:
 
 def test_a_good_reply_is_read_whole() -> None:
     """X06: every score and reason, nothing void, nothing mended."""
-    assert read(json.dumps(GOOD), IDS) == Reply(GOOD["scores"], {"ka": "writes the row"})  # type: ignore[arg-type]
+    assert parse_reply(json.dumps(GOOD), IDS) == ParsedReply(GOOD["scores"], {"ka": "writes the row"})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -30,39 +29,39 @@ def test_a_good_reply_is_read_whole() -> None:
 )
 def test_a_value_that_is_no_integer_0_to_100_is_void(value: object) -> None:
     """Nothing is clamped, rounded or taken for a number."""
-    found = read(reply({"ka": value, "qe": 5}), IDS)
+    found = parse_reply(reply({"ka": value, "qe": 5}), IDS)
     assert (found.scores, found.void) == ({"qe": 5}, 1)
 
 
 def test_foreign_ids_are_void_and_counted() -> None:
     """An id of another pack, or an invented one, scores nobody."""
-    found = read(reply({"ka": 1, "xx": 99, "KA": 99, "": 99}), IDS)
+    found = parse_reply(reply({"ka": 1, "xx": 99, "KA": 99, "": 99}), IDS)
     assert (found.scores, found.foreign) == ({"ka": 1}, 3)
 
 
 def test_an_id_given_twice_with_different_values_is_void() -> None:
     """Which of the two was meant is not guessed; given twice alike it stands."""
-    found = read('{"scores": {"ka": 10, "qe": 5, "ka": 90, "qe": 5, "zu": 1, "zu": true}}', IDS)
+    found = parse_reply('{"scores": {"ka": 10, "qe": 5, "ka": 90, "qe": 5, "zu": 1, "zu": true}}', IDS)
     assert (found.scores, found.void) == ({"qe": 5}, 2)
 
 
 def test_two_score_objects_that_differ_are_void() -> None:
     """The same holds a level up."""
-    assert read('{"scores": {"ka": 10}, "scores": {"ka": 90}}', IDS).scores == {}
+    assert parse_reply('{"scores": {"ka": 10}, "scores": {"ka": 90}}', IDS).scores == {}
 
 
 def test_reason_and_reasoning_are_both_accepted() -> None:
     """X25: either name, as a list of objects or as one object; only for ids that have a score."""
     listed = [{"id": "ka", "reasoning": "a"}, {"id": "xx", "reason": "foreign"}, {"id": "zu", "reason": "no score"}]
-    assert read(reply({"ka": 50, "qe": 1, "zu": "x"}, listed), IDS).reasons == {"ka": "a"}
-    assert read(reply({"ka": 50}, {"ka": "b"}), IDS).reasons == {"ka": "b"}
-    assert read(reply({"ka": 50}, "prose"), IDS).scores == {"ka": 50}
+    assert parse_reply(reply({"ka": 50, "qe": 1, "zu": "x"}, listed), IDS).reasons == {"ka": "a"}
+    assert parse_reply(reply({"ka": 50}, {"ka": "b"}), IDS).reasons == {"ka": "b"}
+    assert parse_reply(reply({"ka": 50}, "prose"), IDS).scores == {"ka": 50}
 
 
 def test_reasons_become_one_printable_line() -> None:
     """A reason cannot move the cursor of a terminal, reverse text, break UTF-8 or go on for ever."""
     hostile = "a\x1b[2J\nb\u202e\ud800\x00 " + "c" * 1_000
-    (reason,) = read(reply({"ka": 50}, [{"id": "ka", "reason": hostile}]), IDS).reasons.values()
+    (reason,) = parse_reply(reply({"ka": 50}, [{"id": "ka", "reason": hostile}]), IDS).reasons.values()
     assert reason.startswith("a [2J b") and reason.endswith("…") and len(reason) == MAX_REASON_CHARS
     assert reason.isprintable() and reason.encode("utf-8")
 
@@ -77,33 +76,33 @@ def test_reasons_become_one_printable_line() -> None:
 )
 def test_a_wrapped_object_is_found(text: str) -> None:
     """Fences, prose and thinking around a JSON object do not cost the scores."""
-    found = read(text.replace("{{", "{").replace("}}", "}").replace("{}", json.dumps(GOOD)), IDS)
+    found = parse_reply(text.replace("{{", "{").replace("}}", "}").replace("{}", json.dumps(GOOD)), IDS)
     assert (dict(found.scores), found.mended) == (GOOD["scores"], True)
 
 
 def test_small_damage_is_mended() -> None:
     """Trailing commas, single quotes and a missing brace are seen through."""
-    assert read("{'scores': {'ka': 92, 'qe': 3,},", IDS).scores == {"ka": 92, "qe": 3}
-    assert read('{"scores": {"ka": 92, "qe": 3', IDS).scores == {"ka": 92}
+    assert parse_reply("{'scores': {'ka': 92, 'qe': 3,},", IDS).scores == {"ka": 92, "qe": 3}
+    assert parse_reply('{"scores": {"ka": 92, "qe": 3', IDS).scores == {"ka": 92}
 
 
 def test_a_score_cut_in_the_middle_is_void() -> None:
     """`92` cut to `9` would be a wrong low score; json-repair alone would take it."""
     text = json.dumps({"scores": GOOD["scores"]})
     for end in range(len(text)):
-        found = read(text[:end], IDS)
+        found = parse_reply(text[:end], IDS)
         assert all(GOOD["scores"][id_] == score for id_, score in found.scores.items())  # type: ignore[index]
 
 
 @pytest.mark.parametrize("text", ["", "no", "[]", "1", "null", '"x"', "[" * 100_000, "{" * 100_000, "9" * 5_000, "{}"])
 def test_what_is_no_reply_says_nothing(text: str) -> None:
     """Prose, other JSON and bottomless nesting give no score and raise nothing."""
-    assert read(text, IDS).scores == {}
+    assert parse_reply(text, IDS).scores == {}
 
 
 def test_an_endless_reply_is_void() -> None:
     """A flood is not searched for scores."""
-    assert read(json.dumps(GOOD) + " " * 200_000, IDS) is NOTHING
+    assert parse_reply(json.dumps(GOOD) + " " * 200_000, IDS) is EMPTY_REPLY
 
 
 def _mutated(rng: random.Random) -> str:
@@ -134,7 +133,7 @@ def test_ten_thousand_mutated_replies_lose_and_invent_nobody() -> None:
     rng = random.Random(7)
     judged = 0
     for _ in range(MUTATIONS):
-        found = read(_mutated(rng), IDS)
+        found = parse_reply(_mutated(rng), IDS)
         assert found.scores.keys() <= set(IDS)
         assert all(type(score) is int and 0 <= score / 100 <= 1 for score in found.scores.values())
         assert found.reasons.keys() <= found.scores.keys()
@@ -145,13 +144,13 @@ def test_ten_thousand_mutated_replies_lose_and_invent_nobody() -> None:
 @given(text=st.text() | st.text().map(lambda text: '{"scores": {"ka": ' + text))
 def test_any_text_is_read_without_an_error(text: str) -> None:
     """Reading never raises."""
-    assert set(read(text, IDS).scores) <= set(IDS)
+    assert set(parse_reply(text, IDS).scores) <= set(IDS)
 
 
 def test_a_reason_holds_no_secret() -> None:
     """P01: a key that a judge repeats or makes up is taken out of its reason before the reason is cut or kept."""
     key = "ghp_" + "a1B2c3D4e5F6" * 3
     near_the_cut = "x" * (MAX_REASON_CHARS - 10) + " " + key
-    found = read(reply({"ka": 50, "qe": 7}, {"ka": f"uses {key} here", "qe": near_the_cut}), IDS)
+    found = parse_reply(reply({"ka": 50, "qe": 7}, {"ka": f"uses {key} here", "qe": near_the_cut}), IDS)
     assert found.reasons["ka"] == "uses <SECRET:github_token> here"
     assert "ghp_" not in found.reasons["qe"]

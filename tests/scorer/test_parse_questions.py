@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscore.scorer.parse_questions import read_one, read_questions
+from xscore.extensions.batch.shared_prompts import read_one_question, read_questions
 
 QUESTIONS, IDS = ("q1", "q2", "q3"), ("ka", "qe", "bi")
 TRUE = {question: {id_: 10 * at + nth for nth, id_ in enumerate(IDS)} for at, question in enumerate(QUESTIONS, start=1)}
@@ -106,5 +106,5 @@ def test_any_text_is_read_without_error(text: str) -> None:
 
 def test_one_question_is_read_like_one_turn() -> None:
     """What is asked again alone comes in the same layout; a flat reply to it says nothing."""
-    assert dict(read_one('{"scores": {"q1": {"ka": 92}}, "reasons": []}', ("ka",)).scores) == {"ka": 92}
-    assert dict(read_one('{"scores": {"ka": 92}, "reasons": []}', ("ka",)).scores) == {}
+    assert dict(read_one_question('{"scores": {"q1": {"ka": 92}}, "reasons": []}', ("ka",)).scores) == {"ka": 92}
+    assert dict(read_one_question('{"scores": {"ka": 92}, "reasons": []}', ("ka",)).scores) == {}

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from xscore.prompts.judge import PROMPT_VERSION, PackEntry, judging_request, rubric, turn_block
-from xscore.providers.pack_reading import shown_memories
+from xscore.prompts.judge import PROMPT_VERSION, PackEntry, judge_rubric, judging_request, turn_block
 from xscore.providers.reply_schema import SCHEMA_NAME, reply_schema
+from xscore.providers.scripted import shown_memories
 from xscore.records import Kind, Turn
-from xscore.scorer.codebook import CODEBOOK
-from xscore.scorer.draft import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
-from xscore.scorer.packs import profile
-from xscore.scorer.parse import read
+from xscore.scorer.drafts import MOST_FRAME_TOKENS, PROMPT_IDS, REASON_TOKENS, SCORE_TOKENS
+from xscore.scorer.packs import choose_profile
+from xscore.scorer.replies import parse_reply
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text("utf-8")
 ENTRIES = (
@@ -35,21 +34,21 @@ def blocks() -> list[str]:
 def test_the_example_is_what_is_sent() -> None:
     """Rubric, pack and turn of the page are the prompt, to the byte."""
     request = judging_request(ENTRIES, turn_block(TURN), model="m", max_output_tokens=1)
-    assert blocks()[0] == request.system == rubric()
+    assert blocks()[0] == request.system == judge_rubric()
     assert tuple(blocks()[1:3]) == request.content
     assert tuple(memory.id for memory in shown_memories(blocks()[1])) == ("co", "qe", "ka", "bi")
 
 
 def test_the_example_reply_is_read() -> None:
     """The page's reply scores the page's pack, and its reasons are those asked for."""
-    found = read(blocks()[3], CODEBOOK[:4])
+    found = parse_reply(blocks()[3], PROMPT_IDS[:4])
     assert found.scores.keys() == {"ka", "qe", "bi", "co"} and not found.mended
     assert found.reasons.keys() == {id_ for id_, score in found.scores.items() if score >= 30}
 
 
 def test_the_schema_is_what_is_sent() -> None:
     """The schema of the page is that of the dialect, for the first two codes in order."""
-    assert json.loads(blocks()[4]) == reply_schema(tuple(sorted(CODEBOOK[:2])))
+    assert json.loads(blocks()[4]) == reply_schema(tuple(sorted(PROMPT_IDS[:2])))
     assert f"name `{SCHEMA_NAME}`" in PAGE
 
 
@@ -62,7 +61,7 @@ def test_every_kind_is_named(kind: Kind) -> None:
 def test_the_figures_are_those_of_the_code() -> None:
     """Version, codes, pack limits and output allowance."""
     assert f"now `{PROMPT_VERSION}`" in PAGE
-    assert ", ".join(f"`{code}`" for code in CODEBOOK[:5]) in PAGE
-    for limits in (profile(), profile(cache_floor=4_096)):
+    assert ", ".join(f"`{code}`" for code in PROMPT_IDS[:5]) in PAGE
+    for limits in (choose_profile(), choose_profile(cache_floor=4_096)):
         assert f"{limits.tokens:,}" in PAGE and str(limits.size) in PAGE
     assert (MOST_FRAME_TOKENS, SCORE_TOKENS, REASON_TOKENS) == (40, 8, 32)

@@ -3,79 +3,90 @@
 import pytest
 
 from tests.scorer.shapes import candidate
-from xscore.records import Cause
-from xscore.scorer.repair import CUT_SHORT, REFUSED, UNREADABLE, Ask, Rung, Trouble, next_rung, rejected, too_long
-from xscore.scorer.split import Piece, pieces
+from xscore.records import UnjudgedCause
+from xscore.scorer.repair import (
+    CUT_SHORT,
+    REFUSED,
+    UNREADABLE,
+    MemoryPart,
+    PackPrompt,
+    RepairReason,
+    RepairRung,
+    memory_parts,
+    next_prompts,
+    prompt_rejected,
+    prompt_too_long,
+)
 
-PIECES = tuple(pieces(candidate("a.py", f"f{i}", str(i)), str(i), max_tokens=100)[0] for i in range(20))
-TROUBLES = (UNREADABLE, CUT_SHORT, REFUSED, too_long("8k"), rejected("400"))
+PIECES = tuple(memory_parts(candidate("a.py", f"f{i}", str(i)), str(i), max_tokens=100)[0] for i in range(20))
+TROUBLES = (UNREADABLE, CUT_SHORT, REFUSED, prompt_too_long("8k"), prompt_rejected("400"))
 
 
-def shape(asks: list[Ask]) -> list[int]:
+def shape(asks: list[PackPrompt]) -> list[int]:
     """Pieces of each ask."""
     return [len(ask.pieces) for ask in asks]
 
 
-@pytest.mark.parametrize("trouble", [UNREADABLE, CUT_SHORT, too_long("8k")])
-def test_missing_memories_are_asked_in_half_a_pack_then_one_by_one(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", [UNREADABLE, CUT_SHORT, prompt_too_long("8k")])
+def test_missing_memories_are_asked_in_half_a_pack_then_one_by_one(trouble: RepairReason) -> None:
     """Pack, half pack, alone."""
-    halves, lost = next_rung(Ask("p", PIECES), PIECES[3:], trouble)
+    halves, lost = next_prompts(PackPrompt("p", PIECES), PIECES[3:], trouble)
     assert (shape(halves), lost) == ([10, 7], [])
-    assert {ask.rung for ask in halves} == {Rung.HALF}
-    alone, lost = next_rung(halves[0], halves[0].pieces[:4], trouble)
+    assert {ask.rung for ask in halves} == {RepairRung.HALF}
+    alone, lost = next_prompts(halves[0], halves[0].pieces[:4], trouble)
     assert (shape(alone), lost) == ([1, 1, 1, 1], [])
-    assert {ask.rung for ask in alone} == {Rung.ALONE}
+    assert {ask.rung for ask in alone} == {RepairRung.ALONE}
 
 
 def test_only_what_is_missing_is_asked_again() -> None:
     """A valid score is paid for once."""
-    (again,), _ = next_rung(Ask("p", PIECES), PIECES[5:7], UNREADABLE)
+    (again,), _ = next_prompts(PackPrompt("p", PIECES), PIECES[5:7], UNREADABLE)
     assert again.pieces == PIECES[5:7]
-    assert next_rung(Ask("p", PIECES), (), UNREADABLE) == ([], [])
+    assert next_prompts(PackPrompt("p", PIECES), (), UNREADABLE) == ([], [])
 
 
-@pytest.mark.parametrize("trouble", [REFUSED, rejected("400")])
-def test_a_refusal_goes_to_one_by_one(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", [REFUSED, prompt_rejected("400")])
+def test_a_refusal_goes_to_one_by_one(trouble: RepairReason) -> None:
     """One memory may have caused it, so all are asked alone."""
-    asks, _ = next_rung(Ask("p", PIECES), PIECES, trouble)
+    asks, _ = next_prompts(PackPrompt("p", PIECES), PIECES, trouble)
     assert shape(asks) == [1] * 20
-    assert {ask.rung for ask in asks} == {Rung.ALONE}
+    assert {ask.rung for ask in asks} == {RepairRung.ALONE}
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-def test_the_last_rung_names_the_cause(trouble: Trouble) -> None:
+def test_the_last_rung_names_the_cause(trouble: RepairReason) -> None:
     """What no rung could score is unjudged, with its cause."""
-    asks, lost = next_rung(Ask("p", PIECES[:1], Rung.ALONE), PIECES[:1], trouble)
+    asks, lost = next_prompts(PackPrompt("p", PIECES[:1], RepairRung.ALONE), PIECES[:1], trouble)
     assert asks == []
     assert [(piece, result.cause) for piece, result in lost] == [(PIECES[0], trouble.cause)]
 
 
 def test_a_lone_memory_is_asked_once_more_only_where_that_may_help() -> None:
     """An unreadable reply may be better the next time; a refusal, a length or a rejection will be the same."""
-    again, _ = next_rung(Ask("p", PIECES[:1]), PIECES[:1], UNREADABLE)
-    assert [ask.rung for ask in again] == [Rung.ALONE]
-    causes = [next_rung(Ask("p", PIECES[:1]), PIECES[:1], one)[1][0][1].cause for one in TROUBLES[2:]]
-    assert causes == [Cause.REFUSED, Cause.TOO_LONG, Cause.PROVIDER]
+    again, _ = next_prompts(PackPrompt("p", PIECES[:1]), PIECES[:1], UNREADABLE)
+    assert [ask.rung for ask in again] == [RepairRung.ALONE]
+    causes = [next_prompts(PackPrompt("p", PIECES[:1]), PIECES[:1], one)[1][0][1].cause for one in TROUBLES[2:]]
+    assert causes == [UnjudgedCause.REFUSED, UnjudgedCause.TOO_LONG, UnjudgedCause.PROVIDER]
 
 
 def test_every_ask_is_dealt_anew() -> None:
     """Asks have names of their own, so a reply misread once meets other ids."""
-    names = {ask.pack for ask in next_rung(Ask("p", PIECES), PIECES, UNREADABLE)[0]}
+    names = {ask.pack for ask in next_prompts(PackPrompt("p", PIECES), PIECES, UNREADABLE)[0]}
     assert len(names | {"p"}) == 3
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 20])
-def test_the_ladder_ends_and_loses_nobody(trouble: Trouble, count: int) -> None:
+def test_the_ladder_ends_and_loses_nobody(trouble: RepairReason, count: int) -> None:
     """However long the trouble lasts, each memory ends unjudged exactly once, after at most three asks."""
-    waiting, ended, asked = [Ask("p", PIECES[:count])], [], dict.fromkeys(PIECES, 0)
+    waiting, ended, asked = [PackPrompt("p", PIECES[:count])], [], dict.fromkeys(PIECES, 0)
     while waiting:
         ask = waiting.pop()
         for piece in ask.pieces:
             asked[piece] += 1
-        again, lost = next_rung(ask, ask.pieces, trouble)
+        again, lost = next_prompts(ask, ask.pieces, trouble)
         waiting += again
         ended += [piece for piece, _ in lost]
     assert sorted(ended, key=PIECES.index) == list(PIECES[:count])
     assert max(asked.values()) <= 3
-    assert isinstance(ended[0], Piece)
+    assert isinstance(ended[0], MemoryPart)

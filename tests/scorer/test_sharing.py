@@ -9,17 +9,15 @@ import pytest
 
 from tests.scorer.bench import TURN, Around, Bench, Code, by_length, causes, oversized, settle
 from tests.scorer.shapes import real_code
-from xscore.cache.claims import Claims
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.writer import JudgmentWriter
-from xscore.errors import BudgetExhausted, CallTimedOut
+from xscore.cache.judgment_store import JudgmentWriter, StoredClaims
+from xscore.platform.errors import BudgetExhausted, CallTimedOut
 from xscore.providers.provider import OnText
-from xscore.providers.script import Script
-from xscore.providers.scripted import ScriptedProvider
-from xscore.records import Cause, Completion, JudgeIdentity, Judgment, Request, Unjudged
+from xscore.providers.scripted import Script, ScriptedProvider
+from xscore.records import Completion, JudgeIdentity, Judgment, Request, Unjudged, UnjudgedCause
+from xscore.scorer.claiming import NoClaims, PackQueue
 from xscore.scorer.model_judge import ModelJudge
-from xscore.scorer.packs import Pack, profile
-from xscore.scorer.sharing import Alone, Waiting
+from xscore.scorer.packs import Pack, choose_profile
 
 JUDGE = JudgeIdentity("scripted", "-", "m", "", "1", "memory_first", True)
 Opened = list[GroupCommit]
@@ -42,7 +40,7 @@ async def stores(tmp_path: Path) -> AsyncIterator[Opened]:
 def sharing(bench: Bench, commits: GroupCommit, **changes: object) -> ModelJudge:
     """A judge that shares the store."""
     writer = JudgmentWriter(commits, turn_key="t", judge=JUDGE)
-    return bench.judge(claims=Claims(commits, turn_key="t", judge=JUDGE), write=writer.write, **changes)
+    return bench.judge(claims=StoredClaims(commits, turn_key="t", judge=JUDGE), write=writer.write, **changes)
 
 
 def paid(*providers: ScriptedProvider) -> int:
@@ -65,7 +63,7 @@ async def left(stores: Opened) -> int:
 @pytest.mark.parametrize("size", [None, 1])
 async def test_four_at_once_pay_for_each_candidate_once(code: Code, stores: Opened, size: int | None) -> None:
     """Together they send what one alone would send, all end with every judgment, and the work is shared."""
-    limits = profile(pack_size=size) if size else profile()
+    limits = choose_profile(pack_size=size) if size else choose_profile()
     alone = ScriptedProvider(score=by_length)
     await Bench(code, alone, profile=limits).run()
     providers = [ScriptedProvider(Script(latency_s=0.03), score=by_length) for _ in stores]
@@ -86,14 +84,14 @@ async def test_four_at_once_pay_for_each_candidate_once(code: Code, stores: Open
 def test_fewer_are_claimed_the_fewer_are_left() -> None:
     """No more is claimed ahead than a moment's work, and towards the end one pack at a time."""
     packs = [Pack(f"p{number}", ()) for number in range(400)]
-    waiting = Waiting(packs, Alone(), workers=20)
+    waiting = PackQueue(packs, NoClaims(), workers=20)
     sizes = []
     while taken := waiting.take():
         sizes.append(len(taken))
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] == 10 and sizes[-4:] == [1, 1, 1, 1]
     assert sum(sizes) == len(packs)
-    assert len(Waiting(packs, Alone(), workers=1).take()) == 1
+    assert len(PackQueue(packs, NoClaims(), workers=1).take()) == 1
 
 
 async def test_packs_are_not_split_to_share_them(code: Code, stores: Opened) -> None:
@@ -142,11 +140,11 @@ async def test_what_one_gives_up_another_judges(code: Code, stores: Opened, arou
 
 async def test_one_who_waits_for_others_can_be_stopped(code: Code, stores: Opened) -> None:
     """A stop ends the wait for what others pay for, within a moment and with nobody lost."""
-    held = Claims(stores[0], turn_key="t", judge=JUDGE)
+    held = StoredClaims(stores[0], turn_key="t", judge=JUDGE)
     candidates = Bench(code, ScriptedProvider()).candidates
     await held.claim([[one.content_hash for one in candidates]], at_most=1)
     judge = sharing(Bench(code, ScriptedProvider()), stores[1])
-    asyncio.get_running_loop().call_later(0.3, judge.stop, Cause.DEADLINE)
+    asyncio.get_running_loop().call_later(0.3, judge.stop, UnjudgedCause.DEADLINE)
     async with asyncio.timeout(30):
         found = await settle(judge, candidates)
     assert causes(found) == {"deadline": len(code)}

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from xscore.errors import StoreError
-from xscore.records import Candidate, Cause, Judgment, Kind, Layer, Turn, Unjudged
-from xscore.scorer.lexical import IDENTITY
-from xscore.scorer.side_by_side import SideBySide
+from xscore.platform.errors import StoreError
+from xscore.records import Candidate, Judgment, Kind, Layer, Turn, Unjudged, UnjudgedCause
+from xscore.scorer.claiming import TwoStoreJudge
+from xscore.scorer.lexical import LEXICAL_IDENTITY
 
 TURN = Turn(task="x")
 
@@ -21,7 +21,7 @@ def candidate(number: int, layer: Layer) -> Candidate:
 class Paced:
     """A judge that takes some time for each candidate, and may fail at the end."""
 
-    identity, is_model = IDENTITY, True
+    identity, is_model = LEXICAL_IDENTITY, True
     elsewhere: frozenset[str] = frozenset()
 
     def __init__(self, seconds: float, *, failure: StoreError | None = None) -> None:
@@ -41,7 +41,7 @@ class Paced:
         """Say nothing."""
         return ()
 
-    def stop(self, cause: Cause) -> None:
+    def stop(self, cause: UnjudgedCause) -> None:
         """Note it."""
         self.stopped = True
 
@@ -51,13 +51,13 @@ MANY = [candidate(number, Layer.USER if number % 5 == 0 else Layer.GRAPH) for nu
 
 async def test_every_candidate_settles_once() -> None:
     """X03: whichever judge it goes to."""
-    found = [result.content_hash async for result in SideBySide(Paced(0), Paced(0)).judge(TURN, MANY)]
+    found = [result.content_hash async for result in TwoStoreJudge(Paced(0), Paced(0)).judge(TURN, MANY)]
     assert sorted(found) == sorted(one.content_hash for one in MANY)
 
 
 async def test_nothing_settled_waits_for_the_slower_judge() -> None:
     """What the user's judge has paid for is handed out at once, so a deadline cannot make it unjudged."""
-    both = SideBySide(Paced(60), Paced(0))
+    both = TwoStoreJudge(Paced(60), Paced(0))
     results = both.judge(TURN, MANY)
     async with asyncio.timeout(30):
         found = [(await anext(results)).content_hash for _ in range(4)]
@@ -68,7 +68,7 @@ async def test_nothing_settled_waits_for_the_slower_judge() -> None:
 async def test_a_failure_of_one_ends_both() -> None:
     """A judge that cannot keep what it pays for stops the other from paying."""
     repository = Paced(0.05)
-    both = SideBySide(repository, Paced(0, failure=StoreError("full", hint="Free some.")))
+    both = TwoStoreJudge(repository, Paced(0, failure=StoreError("full", hint="Free some.")))
     with pytest.raises(StoreError):
         async for _ in both.judge(TURN, MANY):
             pass
@@ -78,5 +78,5 @@ async def test_a_failure_of_one_ends_both() -> None:
 def test_both_are_stopped() -> None:
     """A stop reaches both."""
     one, other = Paced(0), Paced(0)
-    SideBySide(one, other).stop(Cause.INTERRUPTED)
+    TwoStoreJudge(one, other).stop(UnjudgedCause.INTERRUPTED)
     assert one.stopped and other.stopped

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scorer.shapes import candidate
-from xscore.hashing import content_hash
-from xscore.records import Cause, Judgment, Unjudged
-from xscore.scorer.split import PartTally, pieces, split
+from xscore.platform.hashing import content_hash
+from xscore.records import Judgment, Unjudged, UnjudgedCause
+from xscore.scorer.repair import PartTally, memory_parts, split_text
 
 METHOD = (
     "    def m{0}(self):\n        first = {0}\n        if first:\n            return first\n\n        return None\n\n"
@@ -17,14 +17,14 @@ CLASS = "class Large:\n" + "".join(METHOD.format(number) for number in range(60)
 @given(text=st.text(alphabet=st.sampled_from("ab \n\t語"), max_size=400), max_chars=st.integers(1, 60))
 def test_nothing_is_cut_off(text: str, max_chars: int) -> None:
     """The parts, joined, are the text, and none is longer than allowed or empty."""
-    parts = split(text, max_chars=max_chars)
+    parts = split_text(text, max_chars=max_chars)
     assert "".join(parts) == text
     assert all(0 < len(part) <= max_chars for part in parts) or text == ""
 
 
 def test_cuts_fall_between_methods() -> None:
     """A class is cut at blank lines before its methods, not inside them."""
-    parts = split(CLASS, max_chars=1_500)
+    parts = split_text(CLASS, max_chars=1_500)
     assert len(parts) > 3
     assert all(part.startswith("    def m") for part in parts[1:])
     assert min(map(len, parts)) > 700
@@ -33,25 +33,25 @@ def test_cuts_fall_between_methods() -> None:
 def test_a_dedent_serves_where_no_blank_line_does() -> None:
     """Dense code is cut where a block ends."""
     dense = "".join(f"if a{number}:\n    b()\n    c()\n" for number in range(50))
-    assert all(part.startswith("if a") for part in split(dense, max_chars=400))
+    assert all(part.startswith("if a") for part in split_text(dense, max_chars=400))
 
 
 def test_parts_have_hashes_of_their_own() -> None:
     """A part is keyed by path, name with its number, and text; a whole memory by its own hash."""
     large = candidate("a.py", "Large", CLASS)
-    found = pieces(large, CLASS, max_tokens=400)
+    found = memory_parts(large, CLASS, max_tokens=400)
     count = len(found)
     assert count >= 3
     assert {piece.memory for piece in found} == {large.content_hash}
     for number, piece in enumerate(found, start=1):
         assert piece.content_hash == content_hash("a.py", f"Large part {number}/{count}", piece.text)
-    (whole,) = pieces(large, CLASS, max_tokens=10_000)
+    (whole,) = memory_parts(large, CLASS, max_tokens=10_000)
     assert (whole.content_hash, whole.is_part) == (large.content_hash, False)
 
 
 def test_a_memory_scores_as_its_best_part_once_all_are_judged() -> None:
     """Score and reason are those of the best part; before the last part there is nothing."""
-    found = pieces(candidate("a.py", "Large", CLASS), CLASS, max_tokens=400)
+    found = memory_parts(candidate("a.py", "Large", CLASS), CLASS, max_tokens=400)
     tally = PartTally()
     scores = [0.1, 0.9] + [0.2] * (len(found) - 2)
     results = [
@@ -64,10 +64,12 @@ def test_a_memory_scores_as_its_best_part_once_all_are_judged() -> None:
 
 def test_a_lost_part_leaves_the_memory_unjudged() -> None:
     """A memory of which a part has no score has none, and says so once."""
-    found = pieces(candidate("a.py", "Large", CLASS), CLASS, max_tokens=400)
+    found = memory_parts(candidate("a.py", "Large", CLASS), CLASS, max_tokens=400)
     tally = PartTally()
-    lost = Unjudged(found[0].content_hash, Cause.REFUSED, "the model declined")
+    lost = Unjudged(found[0].content_hash, UnjudgedCause.REFUSED, "the model declined")
     results = [tally.settle(found[0], lost)]
     results += [tally.settle(piece, Judgment(piece.content_hash, 1.0)) for piece in found[1:]]
     assert results[:-1] == [None] * (len(found) - 1)
-    assert results[-1] == Unjudged(found[0].memory, Cause.REFUSED, f"1 of {len(found)} parts: the model declined")
+    assert results[-1] == Unjudged(
+        found[0].memory, UnjudgedCause.REFUSED, f"1 of {len(found)} parts: the model declined"
+    )

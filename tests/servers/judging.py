@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.servers.scoring import ScoringFunction
-from xscore.hashing import content_hash
-from xscore.providers.pack_reading import Shown, around_memories, shown_memories, shown_questions
+from xscore.platform.hashing import content_hash
+from xscore.providers.scripted import ShownMemory, shown_memories, shown_questions, text_around_memories
 
 _SCORED = re.compile(r"<(memory|code)\b[^>]*\bscore=")
 """Memories that carry a score are shown for answering, not for judging."""
@@ -65,7 +65,7 @@ def judged(prompt: str, ids: tuple[str, ...], *, score: ScoringFunction, reasons
     shown = {memory.id: memory for memory in shown_memories(prompt)}
     questions = shown_questions(prompt)
     if not questions:
-        scores, reasons = _scored(shown, ids, around_memories(prompt), score, reasons_from)
+        scores, reasons = _scored(shown, ids, text_around_memories(prompt), score, reasons_from)
         return json.dumps({"scores": scores, "reasons": reasons})
     each = {code: _scored(shown, ids, asked, score, reasons_from) for code, asked in questions.items()}
     explained = [{"q": code, **reason} for code, (_, said) in each.items() for reason in said]
@@ -73,7 +73,7 @@ def judged(prompt: str, ids: tuple[str, ...], *, score: ScoringFunction, reasons
 
 
 def _scored(
-    shown: Mapping[str, Shown], ids: tuple[str, ...], turn: str, score: ScoringFunction, reasons_from: int
+    shown: Mapping[str, ShownMemory], ids: tuple[str, ...], turn: str, score: ScoringFunction, reasons_from: int
 ) -> tuple[dict[str, int], list[dict[str, str]]]:
     scores: dict[str, int] = {}
     reasons: list[dict[str, str]] = []

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable, Mapping
 
-from xscore.providers.pack_reading import Shown
+from xscore.providers.scripted import ShownMemory
 
-ScoringFunction = Callable[[Shown, str], int | tuple[int, str]]
+ScoringFunction = Callable[[ShownMemory, str], int | tuple[int, str]]
 """Memory and what stands around the memories -> score 0..100, with a reason or without."""
 
 _WORD = re.compile(r"[a-z]{3,}")
@@ -16,7 +16,7 @@ def words(text: str) -> set[str]:
     return set(_WORD.findall(re.sub(r"([a-z])([A-Z])", r"\1 \2", text).lower()))
 
 
-def by_words(memory: Shown, turn: str) -> tuple[int, str]:
+def by_words(memory: ShownMemory, turn: str) -> tuple[int, str]:
     """Score by the share of the memory's name and path words, then text words, that the turn has."""
     asked = words(turn)
     named = words(f"{memory.path} {memory.entity}")
@@ -29,7 +29,7 @@ def by_words(memory: Shown, turn: str) -> tuple[int, str]:
 def table(scores: Mapping[str, int], *, default: int = 3) -> ScoringFunction:
     """Score by the first key that is part of `path::entity` or of the text."""
 
-    def score(memory: Shown, turn: str) -> tuple[int, str]:
+    def score(memory: ShownMemory, turn: str) -> tuple[int, str]:
         place = f"{memory.path}::{memory.entity}\n{memory.text}"
         key = next((key for key in scores if key in place), None)
         return (default, "not listed") if key is None else (scores[key], f"listed as {key}")

@@ -9,17 +9,17 @@ import pytest
 from tests.servers import Fault, OpenAIServer, by_words, table
 from tests.servers.prefix_cache import PrefixCache
 from xscore.prompts.judge import PackEntry, judging_request
-from xscore.providers.openai_request import Taken, body
-from xscore.providers.pack_reading import Shown
+from xscore.providers.openai import AcceptedFields, openai_body
+from xscore.providers.scripted import ShownMemory
 
-OFFICIAL = Taken(official=True)
+OFFICIAL = AcceptedFields(official=True)
 ENTRIES = [PackEntry(f"k{n}", "function", "a.py", f"f{n}", f"def f{n}(): {'x' * 600}") for n in range(10)]
 
 
 def _body(task: str, *, model: str = "judge-2", key: str = "p1") -> dict[str, object]:
     turn = f"<turn>\n{task}\n</turn>"
     request = judging_request(ENTRIES, turn, model=model, max_output_tokens=900, cache_key=key, prefix_ttl_s=1_800)
-    return body(request, OFFICIAL, stream=False)
+    return openai_body(request, OFFICIAL, stream=False)
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ async def test_nothing_but_loopback_can_be_reached() -> None:
 
 def test_scores_come_from_words_or_a_table() -> None:
     """Shared words raise a score; a table gives what it lists."""
-    memory = Shown("k", "function", "a/cache.py", "Store.write", "def write(): commit")
+    memory = ShownMemory("k", "function", "a/cache.py", "Store.write", "def write(): commit")
     assert by_words(memory, "where does the store write its cache?")[0] > 70
     assert by_words(memory, "unrelated question")[0] < 10
     assert table({"Store.write": 88})(memory, "") == (88, "listed as Store.write")

@@ -7,12 +7,11 @@ import pytest
 
 from tests.conftest import MakeRepo
 from tests.sessions.session_writers import Import, Past
-from xscore.memory.store import Store
-from xscore.paths import find_root
+from xscore.extensions.sessions.importing import import_sessions
+from xscore.extensions.sessions.session_format import AgentFolders, SessionImportReport
+from xscore.platform.paths import find_root
 from xscore.records import Memory
-from xscore.sessions.importing import import_sessions
-from xscore.sessions.report import ImportReport
-from xscore.sessions.session_format import Places
+from xscore.store.store import Store
 
 NOW = 1_796_000_000.0
 """Later than every time in the synthetic files."""
@@ -35,10 +34,10 @@ def store(root: Path, own_home: Path) -> Iterator[Store]:
 def run(store: Store, own_home: Path) -> Import:
     """Import what the home holds."""
 
-    def importing(**given: object) -> ImportReport:
+    def importing(**given: object) -> SessionImportReport:
         environ = given.pop("environ", {})
         assert isinstance(environ, dict)
-        places = Places(own_home, environ, store.root.path)
+        places = AgentFolders(own_home, environ, store.root.path)
         return import_sessions(store, places, **{"now": NOW, **given})  # type: ignore[arg-type]  # as a test gives it
 
     return importing
@@ -49,9 +48,9 @@ def past(store: Store) -> Past:
     """The exchanges in the store, oldest first."""
 
     def exchanges() -> list[Memory]:
-        from xscore.memory import rows
+        from xscore.store import memory_rows
 
-        found = rows.memories(store.connection, "kind = 'exchange' AND source = 'import'", ())
+        found = memory_rows.select_memories(store.connection, "kind = 'exchange' AND source = 'import'", ())
         return sorted(found, key=lambda memory: (memory.created_at, memory.text))
 
     return exchanges

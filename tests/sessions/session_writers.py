@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from xscore.extensions.sessions.claude_code import slug
+from xscore.extensions.sessions.session_format import SessionImportReport
 from xscore.records import Memory
-from xscore.sessions.claude_code import slug
-from xscore.sessions.report import ImportReport
 
 Record = dict[str, Any]
-Import = Callable[..., ImportReport]
+Import = Callable[..., SessionImportReport]
 Past = Callable[[], list[Memory]]
 
 

@@ -3,21 +3,20 @@
 from pathlib import Path
 
 from tests.sessions.session_writers import ClaudeLog
-from xscore.memory import rows, trust
-from xscore.memory.store import Store
-from xscore.paths import find_root
-from xscore.sessions.importing import import_sessions
-from xscore.sessions.report import ImportReport
-from xscore.sessions.session_format import Places
+from xscore.extensions.sessions.importing import import_sessions
+from xscore.extensions.sessions.session_format import AgentFolders, SessionImportReport
+from xscore.platform.paths import find_root
+from xscore.store import memory_rows, opening
+from xscore.store.store import Store
 
 NOW = 1_796_000_000.0
 
 
-def imported(root: Path, home: Path, *, lose: str = "") -> tuple[ImportReport, dict[str, int]]:
+def imported(root: Path, home: Path, *, lose: str = "") -> tuple[SessionImportReport, dict[str, int]]:
     """Import; return the report, and what is remembered with its count. lose: then drop the exchange of a session."""
     with Store.open(find_root(root), user_data_dir=home / "data") as store:
-        report = import_sessions(store, Places(home, {}, root), now=NOW)
-        found = rows.memories(store.connection, "source = 'import'", ())
+        report = import_sessions(store, AgentFolders(home, {}, root), now=NOW)
+        found = memory_rows.select_memories(store.connection, "source = 'import'", ())
         gone = [memory.id for memory in found if lose and memory.particulars.session == lose]
         store.connection.executemany("DELETE FROM memory WHERE id = ?", [(name,) for name in gone])
         return report, {memory.id: memory.particulars.occurrences for memory in found}
@@ -31,7 +30,7 @@ def test_exchanges_and_failures_do_not_double_after_a_rebuild(root: Path, own_ho
     ClaudeLog(root, "two").user("what is a pack?").says("Candidates of one prompt.").write(own_home)
     first, before = imported(root, own_home, lose="two")
     assert (first.added, first.failures) == (2, 1)
-    assert trust.rebuild(root / ".xscore", user_data_dir=own_home / "data").aside
+    assert opening.rebuild_store(root / ".xscore", user_data_dir=own_home / "data").aside
     again, after = imported(root, own_home)
     assert (again.added, again.known, again.unchanged) == (1, 1, 0)
     assert after == before

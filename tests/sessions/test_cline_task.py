@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.sessions.session_writers import Import, Past, cline_task, say, words_of
-from xscore.sessions import lines
-from xscore.sessions.cline import EXTENSION
+from xscore.extensions.sessions import session_lines
+from xscore.extensions.sessions.cline import EXTENSION
 
 MESSAGES = [
     say("text", "add a cache", ts=0),
@@ -92,4 +92,7 @@ def test_a_task_too_large_to_hold_is_refused(
     path = cline_task(storage, "1", MESSAGES, cwd=root)
     with path.open("r+b") as file:
         file.truncate(725 << 20)
-    assert run().refused[0].reason == f"725 MiB are more than the {lines.MAX_WHOLE_BYTES >> 20} MiB of one document"
+    assert (
+        run().refused[0].reason
+        == f"725 MiB are more than the {session_lines.MAX_WHOLE_BYTES >> 20} MiB of one document"
+    )

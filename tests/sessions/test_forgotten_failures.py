@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 from tests.sessions.session_writers import ClaudeLog, Import
-from xscore.memory import rows
-from xscore.memory.erasure import erase, preview
-from xscore.memory.store import Store
+from xscore.extensions.privacy.erasure import erase_memories, preview_erasure
+from xscore.extensions.sessions.imported_sessions import imported_ids
 from xscore.records import Kind, Memory
-from xscore.sessions.past import to_forget
+from xscore.store import memory_rows
+from xscore.store.store import Store
 
 NOW = 1_796_000_001.0
 
@@ -24,14 +24,14 @@ def told(root: Path, home: Path, session: str, error: str) -> None:
 
 def of(store: Store, kind: Kind) -> list[Memory]:
     """Memories of a kind."""
-    return rows.memories(store.connection, "kind = ?", (kind,))
+    return memory_rows.select_memories(store.connection, "kind = ?", (kind,))
 
 
 def forget(store: Store, session: str) -> None:
     """As `sessions forget` of the exchange alone."""
     (exchange,) = [memory.id for memory in of(store, Kind.EXCHANGE) if memory.particulars.session == session]
-    chosen = to_forget(store.connection, names=[exchange])
-    assert preview(store, chosen).ids == erase(store, chosen, now=NOW, forget=True).ids
+    chosen = imported_ids(store.connection, names=[exchange])
+    assert preview_erasure(store, chosen).ids == erase_memories(store, chosen, now=NOW, forget=True).ids
 
 
 def test_a_failure_met_there_alone_goes_too(root: Path, own_home: Path, store: Store, run: Import) -> None:

@@ -7,10 +7,10 @@ import pytest
 
 from tests.conftest import git
 from tests.sessions.session_writers import AIDER, Import, Past
-from xscore.memory.store import Store
-from xscore.paths import find_root
-from xscore.sessions.importing import import_sessions
-from xscore.sessions.session_format import Places
+from xscore.extensions.sessions.importing import import_sessions
+from xscore.extensions.sessions.session_format import AgentFolders
+from xscore.platform.paths import find_root
+from xscore.store.store import Store
 
 HISTORY = ".aider.chat.history.md"
 NOT_YOURS = "left out, tracked by git: not yours to import"
@@ -43,7 +43,7 @@ def test_a_way_through_a_link_changes_nothing(root: Path, tmp_path: Path, own_ho
     (root / HISTORY).write_text(AIDER)
     git(root, "add", "-f", HISTORY)
     (tmp_path / "linked").symlink_to(root)
-    report = import_sessions(store, Places(own_home, {}, tmp_path / "linked"), now=1_796_000_000.0)
+    report = import_sessions(store, AgentFolders(own_home, {}, tmp_path / "linked"), now=1_796_000_000.0)
     assert report.notes[0].endswith(NOT_YOURS)
     assert report.added == 0
 
@@ -70,5 +70,5 @@ def test_a_plain_folder_has_a_history(tmp_path: Path, own_home: Path) -> None:
     folder.mkdir()
     (folder / HISTORY).write_text(AIDER)
     with Store.open(find_root(folder), user_data_dir=own_home / "data") as store:
-        places = Places(own_home, {}, store.root.path)
+        places = AgentFolders(own_home, {}, store.root.path)
         assert import_sessions(store, places, now=1_796_000_000.0).added == 2

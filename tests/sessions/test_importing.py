@@ -10,8 +10,8 @@ import pytest
 
 from tests.conftest import git
 from tests.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, append, words_of
-from xscore.memory.erasure import erase
-from xscore.memory.store import Store
+from xscore.extensions.privacy.erasure import erase_memories
+from xscore.store.store import Store
 
 NOW = 1_796_000_000.0
 
@@ -80,7 +80,7 @@ def test_what_was_erased_never_comes_back(root: Path, own_home: Path, store: Sto
     log.write(own_home)
     run()
     gone = past()[0]
-    erase(store, [gone.id], now=NOW)
+    erase_memories(store, [gone.id], now=NOW)
     log.user("three").says("x").write(own_home, "resumed")
     report = run()
     assert report.forgotten == 1
@@ -205,9 +205,9 @@ def test_large_files_are_committed_in_steps(
     root: Path, own_home: Path, store: Store, run: Import, past: Past, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file with more exchanges than a batch is resumed after a crash where its last batch ended; none twice."""
-    from xscore.sessions import shelving
+    from xscore.extensions.sessions import exchange_writer
 
-    monkeypatch.setattr(shelving, "BATCH_EXCHANGES", 4)
+    monkeypatch.setattr(exchange_writer, "BATCH_EXCHANGES", 4)
     log = ClaudeLog(root)
     for number in range(11):
         log.user(f"question {number}").says(f"answer {number}")

@@ -8,22 +8,23 @@ from hypothesis import strategies as some
 
 from tests.cpu_time import assert_growth
 from tests.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, words_of
-from xscore.memory import door
-from xscore.memory.store import Store
-from xscore.prompts.answer import answer_request
-from xscore.prompts.bundle import render
-from xscore.prompts.bundle_entry import Bundle, BundleEntry
-from xscore.prompts.conversation import Conversation
+from xscore.extensions.sessions.exchange_builder import spoken_text, without_recall
+from xscore.prompts.answer import SessionContext, answer_request
+from xscore.prompts.bundle import render_bundle
+from xscore.prompts.bundle_parts import Bundle, BundleEntry
 from xscore.records import Candidate, Judgment, Kind, Layer, Memory, Origin, Ranked, Turn
-from xscore.sessions.injected import said, without_recall
 from xscore.settings import BundleSettings
+from xscore.store import memory_writer
+from xscore.store.store import Store
 
 TASK = "why does the parser drop the last line?\n\nIt worked on Monday."
 
 
 def remembered(kind: Kind, layer: Layer, text: str, path: str = "", entity: str = "") -> Memory:
     """A memory of the store."""
-    return door.make(layer=layer, kind=kind, title="RECALLED title", text=text, path=path, entity=entity)[0]
+    return memory_writer.make_memory(
+        layer=layer, kind=kind, title="RECALLED title", text=text, path=path, entity=entity
+    )[0]
 
 
 MEMORIES = (
@@ -43,7 +44,7 @@ def bundle(form: str, *, max_tokens: int = 10_000) -> str:
         )
         ranked = Ranked(candidate, Judgment(candidate.content_hash, 0.9), Origin.JUDGED, (), 0.9)
         entries.append(BundleEntry(memory=memory, ranked=ranked, header="import RECALLED_header"))
-    return render(entries, form=form, max_tokens=max_tokens, settings=BundleSettings(), now=1.0).text
+    return render_bundle(entries, form=form, max_tokens=max_tokens, settings=BundleSettings(), now=1.0).text
 
 
 def whole_prompt() -> str:
@@ -55,7 +56,7 @@ def whole_prompt() -> str:
     request = answer_request(
         turn,
         Bundle(entries, (), (), 1),
-        conversation=Conversation(
+        conversation=SessionContext(
             exchanges=[MEMORIES[2]], summary="RECALLED summary", checkpoint="RECALLED checkpoint"
         ),
         model="m",
@@ -67,7 +68,7 @@ def whole_prompt() -> str:
 def test_of_our_whole_prompt_the_task_alone_stays() -> None:
     """An exchange that holds our whole answering prompt leaves only what the person said: recall never re-enters."""
     assert "RECALLED" in whole_prompt()
-    assert said(whole_prompt()) == TASK
+    assert spoken_text(whole_prompt()) == TASK
 
 
 @pytest.mark.parametrize("form", ["xml", "markdown", "json", "memory"])
@@ -75,7 +76,7 @@ def test_of_our_whole_prompt_the_task_alone_stays() -> None:
 def test_a_pasted_bundle_goes_in_every_form(form: str, max_tokens: int) -> None:
     """What `xscore context` printed and a person pasted is not their words, nor is what it names as left out."""
     pasted = f"please look\n\n{bundle(form, max_tokens=max_tokens)}\n\nand tell me why"
-    left = said(pasted)
+    left = spoken_text(pasted)
     assert "RECALLED" not in left and "m_" not in left
     assert left.startswith("please look") and left.endswith("and tell me why")
 
@@ -125,7 +126,7 @@ def test_injected_output_of_a_failed_command_goes(root: Path, own_home: Path, st
 )
 def test_words_of_people_stay(text: str, left: str) -> None:
     """Tags that agents add go with what they hold, wrappers leave what they hold, other people's tags stay."""
-    assert said(text) == left
+    assert spoken_text(text) == left
 
 
 @given(some.text(alphabet=some.sampled_from('ab \n<>/`[]{}:"#=mx_0'), max_size=300))
@@ -139,4 +140,4 @@ def test_it_is_stable(text: str) -> None:
 )
 def test_it_takes_linear_time(unit: str) -> None:
     """Text that opens again and again takes time by its length: eight times the CPU for eight times the text."""
-    assert_growth(lambda count: said(unit * count), small=4_000, large=32_000, at_most=24)
+    assert_growth(lambda count: spoken_text(unit * count), small=4_000, large=32_000, at_most=24)

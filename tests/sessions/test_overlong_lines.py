@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from tests.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, cline_task, say, words_of
-from xscore.sessions.cline import EXTENSION
+from xscore.extensions.sessions.cline import EXTENSION
 
 HUGE = "HUGE " + "x" * 9_000_000
 FIRST, THIRD = "Task: first Answer: answer one", "Task: third Answer: answer three"

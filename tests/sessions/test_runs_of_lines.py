@@ -8,24 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sessions.session_writers import Import, Past
-from xscore.sessions import lines
-from xscore.sessions.session_format import Line
+from xscore.extensions.sessions import session_lines
+from xscore.extensions.sessions.session_format import SessionLine
 
 HEAD = "# aider chat started at 2026-11-20 09:00:00\n\n"
 
 
-def read(data: bytes, *, speaking: bytes = b"", offset: int = 0, number: int = 1) -> list[Line]:
+def read(data: bytes, *, speaking: bytes = b"", offset: int = 0, number: int = 1) -> list[SessionLine]:
     """Read a file from a line on: line by line, or in runs."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "history.md"
         path.write_bytes(data)
-        with lines.opened(path) as file:
+        with session_lines.open_session_file(path) as file:
             if speaking:
-                return list(lines.runs_of(path, file, speaking, offset=offset, number=number))
-            return list(lines.lines_of(path, file, offset=offset, number=number))
+                return list(session_lines.read_runs(path, file, speaking, offset=offset, number=number))
+            return list(session_lines.read_lines(path, file, offset=offset, number=number))
 
 
-def apart(runs: list[Line]) -> list[tuple[int, bytes]]:
+def apart(runs: list[SessionLine]) -> list[tuple[int, bytes]]:
     """Number and data of each line."""
     return [(run.number + n, data) for run in runs for n, data in enumerate(run.data.split(b"\n"))]
 
@@ -47,7 +47,7 @@ def test_runs_are_the_lines(given_lines: list[bytes], ended: bool) -> None:
 
 def test_very_long_lines_are_cut_within_runs_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line longer than the limit is handed over as its beginning, and what stands around it is whole."""
-    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 2 << 20)
+    monkeypatch.setattr(session_lines, "MAX_LINE_BYTES", 2 << 20)
     data = b"one\ntwo\n" + b"x" * (3 << 20) + b"\nthree\nfour\n"
     found = read(data, speaking=b"#")
     assert apart(found) == [(n, line.data) for n, line in enumerate(read(data), 1)]

@@ -8,10 +8,10 @@ import pytest
 from pydantic import SecretStr
 
 from tests.shared.servers_of_tests import KINDS, ServerOfTests
-from xscore.settings.offline import SharedSettings
-from xscore.shared.connect import opener
-from xscore.shared.link import Link
-from xscore.shared.server import SharedServer
+from xscore.extensions.shared.connect import server_factory
+from xscore.extensions.shared.link import ServerLink
+from xscore.extensions.shared.server import SharedServer
+from xscore.settings.model import SharedSettings
 
 
 @pytest.fixture(scope="session", params=sorted(KINDS))
@@ -37,12 +37,12 @@ def shared(running: ServerOfTests, tenant: str) -> SharedSettings:
 @pytest.fixture
 async def server(shared: SharedSettings) -> AsyncIterator[SharedServer]:
     """A connection to the server."""
-    opened = opener(shared)()
+    opened = server_factory(shared)()
     yield opened
     await opened.aclose()
 
 
-NewLink = Callable[..., Link]
+NewLink = Callable[..., ServerLink]
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ async def link_to(shared: SharedSettings) -> AsyncIterator[NewLink]:
     """Make links to the server, each as of a process of its own; options as of `Link`."""
     async with AsyncExitStack() as stack:
 
-        def make(settings: SharedSettings = shared, **options: object) -> Link:
+        def make(settings: SharedSettings = shared, **options: object) -> ServerLink:
             wanted = {"require": settings.require, "timeout_s": settings.timeout_s, **options}
-            made = Link(opener(settings), **wanted)  # type: ignore[arg-type]  # options of a test's choice
+            made = ServerLink(server_factory(settings), **wanted)  # type: ignore[arg-type]  # options of a test's choice
             stack.push_async_callback(made.aclose)
             return made
 

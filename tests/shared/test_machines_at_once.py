@@ -13,7 +13,7 @@ import pytest
 from tests.servers.openai_server import OpenAIServer
 from tests.shared.server_programs import until
 from tests.shared.servers_of_tests import ServerOfTests
-from xscore.settings.offline import SharedSettings
+from xscore.settings.model import SharedSettings
 
 MACHINES = 4
 

@@ -12,8 +12,8 @@ import pytest
 
 from tests.shared.servers_of_tests import ServerOfTests
 from tests.shared.test_postgres_server import TURN, claim, do, refused, reserve
+from xscore.extensions.shared.postgres_server import PostgresServer
 from xscore.records import Judgment
-from xscore.shared.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.parametrize("running", ["postgres"], indirect=True, scope="session")
 

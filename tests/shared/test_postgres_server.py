@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from tests.shared.servers_of_tests import ServerOfTests
-from xscore.errors import SharedUnavailable, UsageError
-from xscore.records import Judgment, Share
-from xscore.shared.postgres_server import PostgresServer
+from xscore.extensions.shared.postgres_server import PostgresServer
+from xscore.platform.errors import SharedUnavailable, UsageError
+from xscore.records import ClaimState, Judgment
 
 pytestmark = pytest.mark.parametrize("running", ["postgres"], indirect=True, scope="session")
 TURN = ("turn", "judge", 0)
@@ -213,7 +213,7 @@ async def test_claimers_of_the_same_contents_do_not_lock_each_other_out(machine:
         for _ in range(12):
             contents = order.sample([str(content) for content in range(40)], 10)
             found = await server.claim(TURN, [[one] for one in contents], at_most=9, runner=runner, lease_s=30)
-            mine = [c for c, one in zip(contents, found, strict=True) if one.share is Share.OURS and not one.known]
+            mine = [c for c, one in zip(contents, found, strict=True) if one.share is ClaimState.OURS and not one.known]
             for content in mine:
                 assert owners.setdefault(content, runner) == runner
             await server.show_life(runner, lease_s=30)

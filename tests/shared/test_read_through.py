@@ -18,14 +18,14 @@ from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import Claims, StoredJudgments
 from xscore.cache.judgments import Judgments
 from xscore.cache.keys import judge_key
-from xscore.database import connect
-from xscore.errors import SharedUnavailable
-from xscore.records import JudgeIdentity, Judgment, Share
-from xscore.settings.offline import SharedSettings
-from xscore.shared.connect import opener
-from xscore.shared.link import Link
-from xscore.shared.read_through import ReadThrough
-from xscore.shared.server import SharedServer
+from xscore.extensions.shared.connect import server_factory
+from xscore.extensions.shared.judgments import SharedJudgmentStore
+from xscore.extensions.shared.link import ServerLink
+from xscore.extensions.shared.server import SharedServer
+from xscore.platform.database import connect
+from xscore.platform.errors import SharedUnavailable
+from xscore.records import ClaimState, JudgeIdentity, Judgment
+from xscore.settings.model import SharedSettings
 
 JUDGE = JudgeIdentity("openai", "host", "m", "", "1", "memory_first", True)
 TURN = "the turn"
@@ -37,8 +37,8 @@ class Place:
     """A store of its own, as on a machine of its own, with the server behind it."""
 
     path: Path
-    link: Link
-    through: ReadThrough
+    link: ServerLink
+    through: SharedJudgmentStore
 
     def claims(self) -> Claims:
         """The claims of the turn."""
@@ -71,7 +71,7 @@ async def place(tmp_path: Path, link_to: NewLink) -> AsyncIterator[MakePlace]:
             link = link_to(**options)
             path = tmp_path / f"{name}.db"
             commits = await stack.enter_async_context(GroupCommit(path))
-            through = ReadThrough(StoredJudgments(commits), link, lease_s=lease_s)
+            through = SharedJudgmentStore(StoredJudgments(commits), link, lease_s=lease_s)
             stack.push_async_callback(through.aclose)
             return Place(path, link, through)
 
@@ -90,11 +90,11 @@ async def test_what_one_was_paid_for_the_other_finds(place: MakePlace) -> None:
     here, there = await place("here"), await place("there")
     async with here.claims() as claims:
         (ours,) = await claims.claim([["a", "b"]], at_most=1)
-        assert ours.share is Share.OURS
+        assert ours.share is ClaimState.OURS
         await here.judge("a", "b")
     async with there.claims() as claims:
         (found, other) = await claims.claim([["a", "b"], ["c"]], at_most=2)
-        assert found.share is Share.OURS
+        assert found.share is ClaimState.OURS
         assert {content: one.score for content, one in found.known.items()} == {"a": 0.5, "b": 0.5}
         assert other == (await claims.claim([["c"]], at_most=2))[0]
     assert there.stored() == {"a": "why a", "b": "why b"} == here.stored()
@@ -106,13 +106,16 @@ async def test_nobody_pays_for_what_another_pays_for(place: MakePlace) -> None:
     async with there.claims() as others:
         async with here.claims() as claims:
             await claims.claim([["a"], ["b"]], at_most=2)
-            assert [one.share for one in await others.claim([["a"], ["b"]], at_most=2)] == [Share.THEIRS] * 2
+            assert [one.share for one in await others.claim([["a"], ["b"]], at_most=2)] == [ClaimState.THEIRS] * 2
             with closing(sqlite3.connect(there.path)) as connection:
                 await until(lambda: connection.execute("SELECT count(*) FROM claim").fetchone() == (0,))
             claims.release(["a"])
             await here.through.aclose()
-            assert [one.share for one in await others.claim([["a"], ["b"]], at_most=2)] == [Share.OURS, Share.THEIRS]
-        assert [one.share for one in await others.claim([["b"]], at_most=2)] == [Share.OURS]
+            assert [one.share for one in await others.claim([["a"], ["b"]], at_most=2)] == [
+                ClaimState.OURS,
+                ClaimState.THEIRS,
+            ]
+        assert [one.share for one in await others.claim([["b"]], at_most=2)] == [ClaimState.OURS]
 
 
 async def test_the_claims_of_a_dead_machine_are_taken_over(place: MakePlace) -> None:
@@ -121,7 +124,7 @@ async def test_the_claims_of_a_dead_machine_are_taken_over(place: MakePlace) -> 
     claims = here.claims()
     await claims.claim([["a"]], at_most=1)  # it is never entered, so it shows no life: as after a SIGKILL
     async with there.claims() as others, asyncio.timeout(PATIENCE_S):
-        while (await others.claim([["a"]], at_most=1))[0].share is not Share.OURS:  # noqa: ASYNC110  a lease has no event
+        while (await others.claim([["a"]], at_most=1))[0].share is not ClaimState.OURS:  # noqa: ASYNC110  a lease has no event
             await asyncio.sleep(0.05)
 
 
@@ -145,9 +148,9 @@ class Deaf:
 async def test_a_cancelled_claim_is_not_left_behind(tmp_path: Path, place: MakePlace, server: SharedServer) -> None:
     """The server may have heard it although its answer was not waited for: in the end the runner leaves it."""
     there, deaf = await place("there"), Deaf(server)
-    link = Link(lambda: deaf, require=False, timeout_s=60)  # type: ignore[arg-type,return-value]  # passes all on
+    link = ServerLink(lambda: deaf, require=False, timeout_s=60)  # type: ignore[arg-type,return-value]  # passes all on
     async with GroupCommit(tmp_path / "memory.db") as commits:
-        through = ReadThrough(StoredJudgments(commits), link)
+        through = SharedJudgmentStore(StoredJudgments(commits), link)
         async with through.claims(TURN, JUDGE) as claims:
             asked = asyncio.create_task(claims.claim([["a"]], at_most=1))
             await asyncio.wait_for(deaf.heard.wait(), PATIENCE_S)
@@ -155,7 +158,7 @@ async def test_a_cancelled_claim_is_not_left_behind(tmp_path: Path, place: MakeP
             await asyncio.gather(asked, return_exceptions=True)
         await through.aclose()
     async with there.claims() as others:
-        assert [one.share for one in await others.claim([["a"]], at_most=1)] == [Share.OURS]
+        assert [one.share for one in await others.claim([["a"]], at_most=1)] == [ClaimState.OURS]
 
 
 async def test_claims_hold_while_their_runner_shows_life(place: MakePlace) -> None:
@@ -165,7 +168,7 @@ async def test_claims_hold_while_their_runner_shows_life(place: MakePlace) -> No
         await claims.claim([["a"]], at_most=1)
         for _ in range(10):
             await asyncio.sleep(0.1)
-            assert (await others.claim([["a"]], at_most=1))[0].share is Share.THEIRS
+            assert (await others.claim([["a"]], at_most=1))[0].share is ClaimState.THEIRS
 
 
 @dataclass
@@ -187,9 +190,9 @@ class Counted:
 async def test_judgments_go_to_the_server_in_groups(tmp_path: Path, server: SharedServer) -> None:
     """Packs that are judged at about the same time are one round trip, and nobody waits for it."""
     counted = Counted(server)
-    link = Link(lambda: counted, require=False, timeout_s=5)  # type: ignore[arg-type,return-value]  # passes all on
+    link = ServerLink(lambda: counted, require=False, timeout_s=5)  # type: ignore[arg-type,return-value]  # passes all on
     async with GroupCommit(tmp_path / "memory.db") as commits:
-        through = ReadThrough(StoredJudgments(commits), link)
+        through = SharedJudgmentStore(StoredJudgments(commits), link)
         write = through.writer(TURN, JUDGE)
         await asyncio.gather(*(write([Judgment(f"{number}", 0.5)]) for number in range(40)))
         await through.aclose()
@@ -229,17 +232,17 @@ async def no_server(request: pytest.FixtureRequest) -> AsyncIterator[SharedSetti
 
 
 async def test_without_the_server_the_local_store_goes_on(
-    tmp_path: Path, no_server: SharedSettings, link_of: Callable[..., Link]
+    tmp_path: Path, no_server: SharedSettings, link_of: Callable[..., ServerLink]
 ) -> None:
     """It is said once, nothing waits for it a second time, and the receipt tells what is here alone."""
     said: list[str] = []
     link = link_of(no_server, note=said.append, timeout_s=0.3)
     async with GroupCommit(tmp_path / "memory.db") as commits:
-        place = Place(tmp_path / "memory.db", link, ReadThrough(StoredJudgments(commits), link))
+        place = Place(tmp_path / "memory.db", link, SharedJudgmentStore(StoredJudgments(commits), link))
         async with place.claims() as claims:
             for content in "abc":
                 (found,) = await claims.claim([[content]], at_most=1)
-                assert found.share is Share.OURS
+                assert found.share is ClaimState.OURS
                 await place.judge(content)
         await place.through.aclose()
         assert place.stored() == {"a": "why a", "b": "why b", "c": "why c"}
@@ -250,12 +253,12 @@ async def test_without_the_server_the_local_store_goes_on(
 
 
 async def test_a_required_server_stops_the_run(
-    tmp_path: Path, no_server: SharedSettings, link_of: Callable[..., Link]
+    tmp_path: Path, no_server: SharedSettings, link_of: Callable[..., ServerLink]
 ) -> None:
     """Nothing is claimed, so nothing is paid for; the error says how to go on."""
     link = link_of(no_server, require=True, timeout_s=0.3)
     async with GroupCommit(tmp_path / "memory.db") as commits:
-        through = ReadThrough(StoredJudgments(commits), link)
+        through = SharedJudgmentStore(StoredJudgments(commits), link)
         async with through.claims(TURN, JUDGE) as claims:
             with pytest.raises(SharedUnavailable) as caught:
                 await claims.claim([["a"]], at_most=1)
@@ -264,12 +267,12 @@ async def test_a_required_server_stops_the_run(
 
 
 @pytest.fixture
-async def link_of() -> AsyncIterator[Callable[..., Link]]:
+async def link_of() -> AsyncIterator[Callable[..., ServerLink]]:
     """Make links of any settings."""
     async with AsyncExitStack() as stack:
 
-        def make(settings: SharedSettings, **options: object) -> Link:
-            made = Link(opener(settings), **{"require": False, **options})  # type: ignore[arg-type]  # of a test's choice
+        def make(settings: SharedSettings, **options: object) -> ServerLink:
+            made = ServerLink(server_factory(settings), **{"require": False, **options})  # type: ignore[arg-type]  # of a test's choice
             stack.push_async_callback(made.aclose)
             return made
 
@@ -309,6 +312,6 @@ async def test_a_short_restart_is_not_noticed(place: MakePlace, running: ServerO
         asked = asyncio.create_task(claims.claim([["b"]], at_most=1))
         await asyncio.sleep(0.05)
         await asyncio.to_thread(running.start)
-        assert [one.share for one in await asked] == [Share.OURS]
-        assert [one.share for one in await claims.claim([["a"]], at_most=1)] == [Share.OURS]
+        assert [one.share for one in await asked] == [ClaimState.OURS]
+        assert [one.share for one in await claims.claim([["a"]], at_most=1)] == [ClaimState.OURS]
     assert said == []

@@ -10,14 +10,14 @@ import pytest
 
 from tests.shared.conftest import NewLink
 from xscore.cache.group_commit import GroupCommit
-from xscore.cost_reports.budget import TurnBudget
-from xscore.cost_reports.caps import Caps
-from xscore.errors import BudgetExhausted
-from xscore.settings.offline import SharedSettings
-from xscore.shared.connect import opener
-from xscore.shared.dollars import SharedDollars
-from xscore.shared.link import Link
-from xscore.shared.server import SharedServer
+from xscore.costs.caps import Caps
+from xscore.costs.reservation import ReservationLedger
+from xscore.extensions.shared.connect import server_factory
+from xscore.extensions.shared.limits import SharedBudget
+from xscore.extensions.shared.link import ServerLink
+from xscore.extensions.shared.server import SharedServer
+from xscore.platform.errors import BudgetExhausted
+from xscore.settings.model import SharedSettings
 
 NOON = 1_795_348_800.0
 """2026-11-22 12:00 UTC."""
@@ -49,10 +49,10 @@ class Counted:
 
 
 @pytest.fixture
-async def own(tmp_path: Path) -> AsyncIterator[TurnBudget]:
+async def own(tmp_path: Path) -> AsyncIterator[ReservationLedger]:
     """The caps of a store: none."""
     async with GroupCommit(tmp_path / "memory.db") as commits:
-        yield TurnBudget(commits, turn_id="t", caps=Caps(), clock=Clock())
+        yield ReservationLedger(commits, turn_id="t", caps=Caps(), clock=Clock())
 
 
 async def left(server: SharedServer, cap: str, *, day: str = DAY) -> Decimal:
@@ -60,15 +60,17 @@ async def left(server: SharedServer, cap: str, *, day: str = DAY) -> Decimal:
     return await server.reserve("look", Decimal(0), spent=Decimal(0), day=day, cap_usd=Decimal(cap), lease_s=1)
 
 
-async def test_four_processes_never_pass_the_cap(own: TurnBudget, shared: SharedSettings, server: SharedServer) -> None:
+async def test_four_processes_never_pass_the_cap(
+    own: ReservationLedger, shared: SharedSettings, server: SharedServer
+) -> None:
     """All of it can be spent, no call more, and the server is asked far less than once a call."""
-    counted = [Counted(opener(shared)()) for _ in range(4)]
+    counted = [Counted(server_factory(shared)()) for _ in range(4)]
     bound, actual = Decimal("0.01"), Decimal("0.004")
     spent: list[Decimal] = []
 
     async def process(server: Counted) -> None:
-        link = Link(lambda: server, require=True, timeout_s=30)  # type: ignore[arg-type,return-value]  # passes all on
-        dollars = SharedDollars(own, link, cap_usd=Decimal(1), clock=Clock())
+        link = ServerLink(lambda: server, require=True, timeout_s=30)  # type: ignore[arg-type,return-value]  # passes all on
+        dollars = SharedBudget(own, link, cap_usd=Decimal(1), clock=Clock())
 
         async def worker() -> None:
             while True:
@@ -92,10 +94,10 @@ async def test_four_processes_never_pass_the_cap(own: TurnBudget, shared: Shared
 
 
 async def test_a_call_that_does_not_tell_stays_charged_at_its_bound(
-    own: TurnBudget, link_to: NewLink, server: SharedServer
+    own: ReservationLedger, link_to: NewLink, server: SharedServer
 ) -> None:
     """What it may have cost is spent; what one cost less is free again, and more counts too."""
-    dollars = SharedDollars(own, link_to(), cap_usd=Decimal(1), clock=Clock())
+    dollars = SharedBudget(own, link_to(), cap_usd=Decimal(1), clock=Clock())
     for actual in (None, Decimal("0.05"), Decimal("0.15")):
         await dollars.settle(await dollars.reserve(Decimal("0.1")), actual)
     await dollars.aclose()
@@ -103,10 +105,10 @@ async def test_a_call_that_does_not_tell_stays_charged_at_its_bound(
 
 
 async def test_what_a_killed_process_held_is_free_after_its_lease(
-    own: TurnBudget, link_to: NewLink, server: SharedServer
+    own: ReservationLedger, link_to: NewLink, server: SharedServer
 ) -> None:
     """What it had told of stays spent."""
-    dead = SharedDollars(own, link_to(), cap_usd=Decimal(1), clock=Clock(), lease_s=0.2)
+    dead = SharedBudget(own, link_to(), cap_usd=Decimal(1), clock=Clock(), lease_s=0.2)
     await dead.settle(await dead.reserve(Decimal("0.1")), Decimal("0.1"))
     await dead.reserve(Decimal("0.8"))  # it is never settled: as after a SIGKILL
     async with asyncio.timeout(20):
@@ -115,10 +117,10 @@ async def test_what_a_killed_process_held_is_free_after_its_lease(
     assert await left(server, "1") == Decimal("0.9")
 
 
-async def test_each_day_has_its_own(own: TurnBudget, link_to: NewLink, server: SharedServer) -> None:
+async def test_each_day_has_its_own(own: ReservationLedger, link_to: NewLink, server: SharedServer) -> None:
     """A call is charged on the day on which its dollars were set aside; at midnight the whole cap is there again."""
     clock = Clock()
-    dollars = SharedDollars(own, link_to(), cap_usd=Decimal(1), clock=clock)
+    dollars = SharedBudget(own, link_to(), cap_usd=Decimal(1), clock=clock)
     late = await dollars.reserve(Decimal("0.9"))
     clock.now += 86_400
     early = await dollars.reserve(Decimal("0.9"))
@@ -129,9 +131,11 @@ async def test_each_day_has_its_own(own: TurnBudget, link_to: NewLink, server: S
     assert await left(server, "1", day="2026-11-23") == Decimal("0.7")
 
 
-async def test_a_refused_call_has_nothing_set_aside(own: TurnBudget, link_to: NewLink, server: SharedServer) -> None:
+async def test_a_refused_call_has_nothing_set_aside(
+    own: ReservationLedger, link_to: NewLink, server: SharedServer
+) -> None:
     """Neither here nor at the server, and the refusal says what is left."""
-    dollars = SharedDollars(own, link_to(), cap_usd=Decimal("0.5"), clock=Clock())
+    dollars = SharedBudget(own, link_to(), cap_usd=Decimal("0.5"), clock=Clock())
     await dollars.settle(await dollars.reserve(Decimal("0.2")), Decimal("0.2"))
     with pytest.raises(BudgetExhausted, match=r"may cost \$0\.4, and \$0\.3 is left of the \$0\.5"):
         await dollars.reserve(Decimal("0.4"))
@@ -158,12 +162,12 @@ class Slow:
 
 
 async def test_what_settles_while_it_is_told_is_told_too(
-    own: TurnBudget, shared: SharedSettings, server: SharedServer
+    own: ReservationLedger, shared: SharedSettings, server: SharedServer
 ) -> None:
     """No call has to follow for it to be told."""
     slow = Slow(server)
-    link = Link(lambda: slow, require=True, timeout_s=30)  # type: ignore[arg-type,return-value]  # passes all on
-    dollars = SharedDollars(own, link, cap_usd=Decimal(1), clock=Clock())
+    link = ServerLink(lambda: slow, require=True, timeout_s=30)  # type: ignore[arg-type,return-value]  # passes all on
+    dollars = SharedBudget(own, link, cap_usd=Decimal(1), clock=Clock())
     one, other = await dollars.reserve(Decimal("0.1")), await dollars.reserve(Decimal("0.1"))
     await dollars.settle(one, Decimal("0.05"))
     await slow.heard.wait()

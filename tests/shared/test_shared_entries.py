@@ -11,11 +11,10 @@ from tests.shared.servers_of_tests import ServerOfTests
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import StoredJudgments
 from xscore.cache.keys import judge_key
-from xscore.errors import StoreDamaged
-from xscore.records import JudgeIdentity, Judgment, Share
-from xscore.shared.entries import sealed, unsealed
-from xscore.shared.read_through import ReadThrough
-from xscore.shared.server import SharedServer
+from xscore.extensions.shared.judgments import SharedJudgmentStore
+from xscore.extensions.shared.server import SharedServer, decode_judgments, encode_judgments
+from xscore.platform.errors import StoreDamaged
+from xscore.records import ClaimState, JudgeIdentity, Judgment
 
 TURN = ("turn", "judge", 0)
 JUDGE = JudgeIdentity("openai", "host", "m", "", "1", "memory_first", True)
@@ -24,7 +23,7 @@ ONE = Judgment("a" * 32, 0.7, "because – 見 \udce9", "p1", 3, 0.25)
 
 def test_what_was_sealed_comes_back() -> None:
     """Every field, also of a reason that is not UTF-8."""
-    assert unsealed(TURN, sealed(TURN, [ONE, ONE._replace(content_hash="b", reason="")])) == {
+    assert decode_judgments(TURN, encode_judgments(TURN, [ONE, ONE._replace(content_hash="b", reason="")])) == {
         ONE.content_hash: ONE,
         "b": ONE._replace(content_hash="b", reason=""),
     }
@@ -35,28 +34,28 @@ def test_what_was_sealed_comes_back() -> None:
 )
 def test_a_changed_field_is_damage(changed: tuple[int, object]) -> None:
     """Score, prior, pack, position, reason and seal belong together."""
-    ((content, text),) = sealed(TURN, [ONE])
+    ((content, text),) = encode_judgments(TURN, [ONE])
     fields = json.loads(text)
     fields[changed[0]] = changed[1]
     with pytest.raises(StoreDamaged):
-        unsealed(TURN, [(content, json.dumps(fields))])
+        decode_judgments(TURN, [(content, json.dumps(fields))])
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "[1]", "null", "[" * 9_000, '["a","b","c","d","e","f"]', b"\xff"])
 def test_what_is_no_judgment_is_damage(text: str | bytes) -> None:
     """Nothing of it gets out but the one error."""
     with pytest.raises(StoreDamaged):
-        unsealed(TURN, [("a", text)])
+        decode_judgments(TURN, [("a", text)])
 
 
 def test_a_judgment_of_another_turn_is_damage() -> None:
     """A row that slipped to another turn, judge, sample or content does not fit."""
-    ((content, text),) = sealed(TURN, [ONE])
+    ((content, text),) = encode_judgments(TURN, [ONE])
     for names, named in [(("t", "judge", 0), content), (("turn", "j", 0), content), (("turn", "judge", 1), content)]:
         with pytest.raises(StoreDamaged):
-            unsealed(names, [(named, text)])
+            decode_judgments(names, [(named, text)])
     with pytest.raises(StoreDamaged):
-        unsealed(TURN, [("b", text)])
+        decode_judgments(TURN, [("b", text)])
 
 
 @pytest.mark.parametrize("running", ["redis"], indirect=True)
@@ -74,10 +73,10 @@ async def test_damage_at_the_server_is_not_believed(
     await meddler.aclose()
     said: list[str] = []
     async with GroupCommit(tmp_path / "memory.db") as commits:
-        through = ReadThrough(StoredJudgments(commits), link_to(note=said.append, look_again_s=0.01))
+        through = SharedJudgmentStore(StoredJudgments(commits), link_to(note=said.append, look_again_s=0.01))
         async with through.claims("turn", JUDGE) as claims:
             for content in ("a", "b"):
                 (found,) = await claims.claim([[content]], at_most=1)
-                assert (found.share, dict(found.known)) == (Share.OURS, {})
+                assert (found.share, dict(found.known)) == (ClaimState.OURS, {})
     (once,) = said
     assert "does not fit its seal" in once

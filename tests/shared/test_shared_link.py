@@ -8,13 +8,13 @@ import pytest
 
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import StoredJudgments
-from xscore.errors import SharedUnavailable
+from xscore.extensions.shared.connect import server_factory
+from xscore.extensions.shared.judgments import SharedJudgmentStore
+from xscore.extensions.shared.link import ServerLink
+from xscore.extensions.shared.server import SharedServer
+from xscore.platform.errors import SharedUnavailable
 from xscore.records import JudgeIdentity, Judgment
-from xscore.settings.offline import SharedSettings
-from xscore.shared.connect import opener
-from xscore.shared.link import Link
-from xscore.shared.read_through import ReadThrough
-from xscore.shared.server import SharedServer
+from xscore.settings.model import SharedSettings
 
 JUDGE = JudgeIdentity("openai", "host", "m", "", "1", "memory_first", True)
 
@@ -41,7 +41,7 @@ async def life(server: SharedServer) -> bool:
 async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None:
     """By pairs, so that the latest line tells how it is; many requests of one outage say it once."""
     flapping, said = Flapping(server), list[str]()
-    link = Link(lambda: flapping, require=False, timeout_s=0.2, note=said.append, look_again_s=0.01)  # type: ignore[arg-type,return-value]  # passes all on
+    link = ServerLink(lambda: flapping, require=False, timeout_s=0.2, note=said.append, look_again_s=0.01)  # type: ignore[arg-type,return-value]  # passes all on
     for outage in (1, 2):
         flapping.is_away = True
         assert await asyncio.gather(*(link.ask(life, otherwise=False) for _ in range(3))) == [False] * 3
@@ -58,9 +58,9 @@ async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None
 async def test_a_required_server_that_dies_at_the_end_ends_the_run(server: SharedServer, tmp_path: Path) -> None:
     """What it was not told of is in the local store, and the run does not pass for one that shared all."""
     flapping = Flapping(server)
-    link = Link(lambda: flapping, require=True, timeout_s=0.2)  # type: ignore[arg-type,return-value]  # passes all on
+    link = ServerLink(lambda: flapping, require=True, timeout_s=0.2)  # type: ignore[arg-type,return-value]  # passes all on
     async with GroupCommit(tmp_path / "memory.db") as commits:
-        through = ReadThrough(StoredJudgments(commits), link)
+        through = SharedJudgmentStore(StoredJudgments(commits), link)
         with pytest.raises(SharedUnavailable):
             async with through.claims("turn", JUDGE) as claims:
                 await claims.claim([["a"]], at_most=1)
@@ -76,8 +76,8 @@ async def test_a_required_server_that_dies_at_the_end_ends_the_run(server: Share
 async def test_an_address_that_nobody_listens_at_reads_well() -> None:
     """The driver's own words end where ours go on."""
     said: list[str] = []
-    link = Link(
-        opener(SharedSettings.model_validate({"url": "redis://127.0.0.1:1/0"})),
+    link = ServerLink(
+        server_factory(SharedSettings.model_validate({"url": "redis://127.0.0.1:1/0"})),
         require=False,
         timeout_s=0.2,
         note=said.append,

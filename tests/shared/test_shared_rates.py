@@ -7,17 +7,16 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.shared.conftest import NewLink
-from xscore.errors import SharedUnavailable
-from xscore.providers.rates import UNSENT, Rates, Share
-from xscore.providers.token_bucket import BURST_SHARE
+from xscore.extensions.shared.connect import server_factory
+from xscore.extensions.shared.limits import SharedRates
+from xscore.extensions.shared.link import ServerLink
+from xscore.extensions.shared.server import SharedServer
+from xscore.platform.errors import SharedUnavailable
+from xscore.providers.rate_limits import BURST_SHARE, UNSENT_SHARE, LocalRates, RateShare
 from xscore.records import RateLimits
-from xscore.settings.offline import SharedSettings
-from xscore.shared.connect import opener
-from xscore.shared.link import Link
-from xscore.shared.rates import SharedRates
-from xscore.shared.server import SharedServer
+from xscore.settings.model import SharedSettings
 
-CALL = Share(1, 100, 80, 20)
+CALL = RateShare(1, 100, 80, 20)
 
 
 @dataclass
@@ -62,12 +61,12 @@ def most_in_a_second(grants: Sequence[Grant]) -> float:
 async def test_a_set_rate_is_held_over_all(shared: SharedSettings) -> None:
     """Once the burst is spent, no second has more than 1.05 times the rate, whoever asks, and nobody is left out."""
     rpm, processes, calls = 12_000, 4, 250
-    watched = [Watched(opener(shared)()) for _ in range(processes)]
+    watched = [Watched(server_factory(shared)()) for _ in range(processes)]
     began = asyncio.get_running_loop().time()
 
     async def process(server: Watched) -> None:
-        link = Link(lambda: server, require=True, timeout_s=30)  # type: ignore[arg-type,return-value]  # passes all on
-        rates = SharedRates(Rates(rpm=rpm), link, bucket="host model")
+        link = ServerLink(lambda: server, require=True, timeout_s=30)  # type: ignore[arg-type,return-value]  # passes all on
+        rates = SharedRates(LocalRates(rpm=rpm), link, bucket="host model")
         for _ in range(calls):
             await rates.take(CALL)
         await link.aclose()
@@ -83,26 +82,26 @@ async def test_a_set_rate_is_held_over_all(shared: SharedSettings) -> None:
 
 async def test_what_calls_did_not_use_goes_back(link_to: NewLink, server: SharedServer) -> None:
     """Tokens are taken at the upper bound; the rest serves whoever asks next, of this process or another."""
-    one = SharedRates(Rates(tpm=60_000), link_to(), bucket="h")
+    one = SharedRates(LocalRates(tpm=60_000), link_to(), bucket="h")
     for _ in range(30):  # the burst is of 3,000 tokens
         await one.take(CALL)
-        one.settle(CALL, UNSENT)
+        one.settle(CALL, UNSENT_SHARE)
     await one.aclose()
     assert await server.take("h", {"tokens": 2_900}, {"tokens": 60_000}) == 0
 
 
 async def test_what_is_used_beyond_the_bound_is_owed(link_to: NewLink, server: SharedServer) -> None:
     """A reply that was longer than its bound is paid off by those after it."""
-    rates = SharedRates(Rates(tpm=60_000), link_to(), bucket="h")
+    rates = SharedRates(LocalRates(tpm=60_000), link_to(), bucket="h")
     await rates.take(CALL)
-    rates.settle(CALL, Share(1, 4_000, 0, 0))
+    rates.settle(CALL, RateShare(1, 4_000, 0, 0))
     await rates.aclose()
     assert await server.take("h", {"tokens": 1_000}, {"tokens": 60_000}) == pytest.approx(2, abs=0.8)
 
 
 async def test_a_call_that_is_given_up_leaves_its_share(link_to: NewLink, server: SharedServer) -> None:
     """Who is cancelled while it waits for its share gives it to the next."""
-    rates = SharedRates(Rates(rpm=60), link_to(), bucket="h")
+    rates = SharedRates(LocalRates(rpm=60), link_to(), bucket="h")
     for _ in range(3):
         await rates.take(CALL)
     waiting = asyncio.create_task(rates.take(CALL))
@@ -119,7 +118,7 @@ async def test_no_limit_asks_nobody(shared: SharedSettings) -> None:
     def never() -> SharedServer:
         raise AssertionError("opened")
 
-    rates = SharedRates(Rates(), Link(never, require=True, timeout_s=1), bucket="h")
+    rates = SharedRates(LocalRates(), ServerLink(never, require=True, timeout_s=1), bucket="h")
     await rates.take(CALL)
     rates.settle(CALL, CALL)
     await rates.aclose()
@@ -128,8 +127,8 @@ async def test_no_limit_asks_nobody(shared: SharedSettings) -> None:
 async def test_without_the_server_this_process_keeps_to_the_limits() -> None:
     """They are then its own; where the server is required, nothing is sent."""
     nobody = SharedSettings.model_validate({"url": "redis://127.0.0.1:1/0"})
-    link = Link(opener(nobody), require=False, timeout_s=0.1)
-    rates = SharedRates(Rates(rpm=60), link, bucket="h")
+    link = ServerLink(server_factory(nobody), require=False, timeout_s=0.1)
+    rates = SharedRates(LocalRates(rpm=60), link, bucket="h")
     for _ in range(3):
         await rates.take(CALL)
     waiting = asyncio.create_task(rates.take(CALL))
@@ -138,22 +137,24 @@ async def test_without_the_server_this_process_keeps_to_the_limits() -> None:
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     await link.aclose()
-    strict = SharedRates(Rates(rpm=60), Link(opener(nobody), require=True, timeout_s=0.1), bucket="h")
+    strict = SharedRates(
+        LocalRates(rpm=60), ServerLink(server_factory(nobody), require=True, timeout_s=0.1), bucket="h"
+    )
     with pytest.raises(SharedUnavailable):
         await strict.take(CALL)
 
 
 async def test_what_was_never_taken_does_not_come_back(link_to: NewLink, server: SharedServer) -> None:
     """Calls before the host stated its limit took nothing of it: what they spent is a debt, and no more is lent."""
-    rates, limits = SharedRates(Rates(), link_to(), bucket="h"), {"tokens": 600_000.0}  # the burst is of 30,000
-    call = Share(1, 7_000, 6_000, 1_000)
+    rates, limits = SharedRates(LocalRates(), link_to(), bucket="h"), {"tokens": 600_000.0}  # the burst is of 30,000
+    call = RateShare(1, 7_000, 6_000, 1_000)
     for _ in range(64):
         await rates.take(call)
     rates.learn(RateLimits(tokens_per_minute=600_000))
     for _ in range(60):
-        rates.settle(call, Share(1, 1_000, 900, 100))
+        rates.settle(call, RateShare(1, 1_000, 900, 100))
     for _ in range(4):
-        rates.settle(call, UNSENT)
+        rates.settle(call, UNSENT_SHARE)
     await rates.aclose()
     assert await server.take("h", {"tokens": 1}, limits) == pytest.approx(
         3, abs=2
@@ -162,11 +163,14 @@ async def test_what_was_never_taken_does_not_come_back(link_to: NewLink, server:
 
 async def test_calls_of_before_and_after_a_limit_was_known(link_to: NewLink, server: SharedServer) -> None:
     """What either did not use goes back, once."""
-    rates, limits = SharedRates(Rates(rpm=6_000), link_to(), bucket="h"), {"tokens": 60_000.0}  # the burst is of 3,000
+    rates, limits = (
+        SharedRates(LocalRates(rpm=6_000), link_to(), bucket="h"),
+        {"tokens": 60_000.0},
+    )  # the burst is of 3,000
     await rates.take(CALL)
     rates.learn(RateLimits(tokens_per_minute=60_000))
     await rates.take(CALL)
-    for spent in (UNSENT, UNSENT):
+    for spent in (UNSENT_SHARE, UNSENT_SHARE):
         rates.settle(CALL, spent)
     await rates.aclose()
     assert await server.take("h", {"tokens": 3_000}, limits) == pytest.approx(0, abs=0.05)
@@ -192,10 +196,10 @@ class Lossy:
 async def test_what_is_given_back_is_told_once(shared: SharedSettings, server: SharedServer) -> None:
     """Where its answer is lost it is not said again: twice it would lend out what nobody gave back."""
     lossy = Lossy(server, "give_back")
-    link = Link(lambda: lossy, require=True, timeout_s=1)  # type: ignore[arg-type,return-value]  # passes all on
-    rates = SharedRates(Rates(tpm=60_000), link, bucket="h")
+    link = ServerLink(lambda: lossy, require=True, timeout_s=1)  # type: ignore[arg-type,return-value]  # passes all on
+    rates = SharedRates(LocalRates(tpm=60_000), link, bucket="h")
     await rates.take(CALL)
-    rates.settle(CALL, UNSENT)
+    rates.settle(CALL, UNSENT_SHARE)
     await rates.aclose()
     assert lossy.heard == 1
     assert not link.is_away

@@ -6,10 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from xscore.records import Claimed, Judgment, Share
-from xscore.settings.offline import SharedSettings
-from xscore.shared.connect import opener
-from xscore.shared.server import SharedServer
+from xscore.extensions.shared.connect import server_factory
+from xscore.extensions.shared.server import SharedServer
+from xscore.records import ClaimResult, ClaimState, Judgment
+from xscore.settings.model import SharedSettings
 
 TURN = ("turn", "judge", 0)
 OTHER = ("turn", "judge", 1)
@@ -20,12 +20,12 @@ SECOND = Judgment("b" * 32, 0.0)
 
 async def claim(
     server: SharedServer, runner: str, *packs: Sequence[str], at_most: int = 9, lease_s: float = 30.0
-) -> list[Claimed]:
+) -> list[ClaimResult]:
     """Claim some packs of `TURN`."""
     return await server.claim(TURN, packs, at_most=at_most, runner=runner, lease_s=lease_s)
 
 
-def shares(found: Sequence[Claimed]) -> str:
+def shares(found: Sequence[ClaimResult]) -> str:
     """Whose the packs are, by first letter."""
     return "".join(one.share.value[0] for one in found)
 
@@ -57,7 +57,7 @@ async def test_what_is_kept_comes_back_whole(server: SharedServer) -> None:
     await claim(server, "one", [FIRST.content_hash, SECOND.content_hash])
     await server.keep(TURN, [FIRST, SECOND])
     (found,) = await claim(server, "two", [FIRST.content_hash, SECOND.content_hash, "c"])
-    assert found == Claimed(Share.OURS, {FIRST.content_hash: FIRST, SECOND.content_hash: SECOND})
+    assert found == ClaimResult(ClaimState.OURS, {FIRST.content_hash: FIRST, SECOND.content_hash: SECOND})
 
 
 async def test_the_first_judgment_wins(server: SharedServer) -> None:
@@ -73,7 +73,7 @@ async def test_turns_do_not_meet(server: SharedServer) -> None:
     await server.keep(TURN, [FIRST])
     await claim(server, "one", ["c"])
     found = await server.claim(OTHER, [[FIRST.content_hash], ["c"]], at_most=9, runner="two", lease_s=30)
-    assert found == [Claimed(Share.OURS, {}), Claimed(Share.OURS, {})]
+    assert found == [ClaimResult(ClaimState.OURS, {}), ClaimResult(ClaimState.OURS, {})]
 
 
 async def test_only_the_claimant_releases(server: SharedServer) -> None:
@@ -162,9 +162,9 @@ HOSTILE = ["default", "default:judged", "a}:{b", "a%", "*", "A", "a", "x'; --", 
 async def test_tenants_see_nothing_of_each_other(shared: SharedSettings, tenant: str) -> None:
     """Judgments, claims, buckets and dollars of one tenant are nothing to another, however they are named."""
     for name in HOSTILE:
-        mine = opener(shared.model_copy(update={"tenant": f"{tenant}{name}"}))()
+        mine = server_factory(shared.model_copy(update={"tenant": f"{tenant}{name}"}))()
         try:
-            assert await claim(mine, "one", [FIRST.content_hash], ["c"]) == [Claimed(Share.OURS, {})] * 2
+            assert await claim(mine, "one", [FIRST.content_hash], ["c"]) == [ClaimResult(ClaimState.OURS, {})] * 2
             await mine.keep(TURN, [FIRST])
             assert await mine.take("h", {"requests": 30}, {"requests": 600}) == 0
             assert await reserve(mine, "purse", "1") == 0

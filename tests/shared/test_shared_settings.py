@@ -11,19 +11,18 @@ from tests.conftest import MakeRepo
 from tests.pipeline.conftest import FILES, settings_for
 from tests.servers.openai_server import OpenAIServer
 from tests.shared.servers_of_tests import ServerOfTests
-from xscore.cli.config import effective
-from xscore.errors import SharedUnavailable, UsageError
+from xscore.cli.config import effective_settings
+from xscore.extensions.shared import connect as checks
+from xscore.extensions.shared.connect import server_factory
+from xscore.extensions.shared.redis_server import RedisServer
+from xscore.extensions.shared.server import SharedServer, displayed_url
 from xscore.pipeline.build import Pipeline
-from xscore.providers.rate_budget import bucket_of
-from xscore.providers.spec import Spec, connect
+from xscore.platform.errors import SharedUnavailable, UsageError
+from xscore.providers.rate_limits import bucket_name
+from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.records import Judgment, Turn
-from xscore.settings import Settings, load
-from xscore.settings.offline import SharedSettings
-from xscore.shared import checks
-from xscore.shared.address import shown
-from xscore.shared.connect import opener
-from xscore.shared.redis_server import RedisServer
-from xscore.shared.server import SharedServer
+from xscore.settings import Settings, load_settings
+from xscore.settings.model import SharedSettings
 
 TURN = Turn(task="where is the discount taken?")
 ACL = next(
@@ -53,14 +52,14 @@ def settings(url: str, **more: object) -> SharedSettings:
 )
 def test_a_url_is_shown_without_what_it_keeps_secret(url: str, name: str) -> None:
     """Scheme, host, port and database are all that a message may have of it."""
-    assert shown(url) == name
+    assert displayed_url(url) == name
 
 
 @pytest.mark.parametrize("url", ["secret", "http://secret@host", "redis://", "redis://u:se/cret@host", "redis://h:0"])
 def test_a_url_that_names_no_server_is_refused(url: str) -> None:
     """The error says how one is written and holds nothing of it."""
     with pytest.raises(UsageError, match="names no server") as caught:
-        opener(settings(url))
+        server_factory(settings(url))
     assert "secret" not in str(caught.value) + caught.value.hint
 
 
@@ -78,17 +77,17 @@ def test_a_url_that_names_no_server_is_refused(url: str) -> None:
 async def test_options_that_a_driver_does_not_take_are_refused(url: str) -> None:
     """Before anything is connected, and without a word of the URL that may be secret."""
     with pytest.raises(UsageError, match="cannot be read") as caught:
-        opener(settings(url))()
+        server_factory(settings(url))()
     assert caught.value.hint
     assert "hunter2" not in str(caught.value) + caught.value.hint
-    (found,) = await checks.look(settings(url))
+    (found,) = await checks.check_shared_server(settings(url))
     assert not found.ok and "hunter2" not in found.detail + found.hint
 
 
 async def test_options_that_clash_with_ours_are_ours(shared: SharedSettings) -> None:
     """What we rely on, such as the encoding, is so whatever the URL says."""
     options = "client_encoding=latin1" if shared.url.get_secret_value().startswith("p") else "decode_responses=1"
-    server = opener(settings(f"{shared.url.get_secret_value()}?{options}"))()
+    server = server_factory(settings(f"{shared.url.get_secret_value()}?{options}"))()
     judgment = Judgment("a", 0.5, "größer – 見")
     await server.keep((shared.tenant, "j", 0), [judgment])
     (found,) = await server.claim((shared.tenant, "j", 0), [["a"]], at_most=1, runner="one", lease_s=30)
@@ -99,7 +98,7 @@ async def test_options_that_clash_with_ours_are_ours(shared: SharedSettings) -> 
 def test_a_missing_extra_says_what_to_install() -> None:
     """Before anything is sent."""
     hidden = "import sys; sys.modules['redis'] = None\n"
-    imports = "from xscore.settings.offline import SharedSettings\nfrom xscore.shared.connect import opener\n"
+    imports = "from xscore.settings.model import SharedSettings\nfrom xscore.extensions.shared.connect import opener\n"
     program = f"{hidden}{imports}opener(SharedSettings.model_validate({{'url': 'redis://h'}}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stderr.rstrip().endswith("UsageError: shared.url needs the extra `redis`")
@@ -108,7 +107,7 @@ def test_a_missing_extra_says_what_to_install() -> None:
 def test_a_repository_cannot_name_a_server(tmp_path: Path) -> None:
     """A clone that names one is not believed, and that is said."""
     (tmp_path / ".xscore.toml").write_text('[shared]\nurl = "redis://evil.example"\nrequire = true\n')
-    loaded = load(repo_root=tmp_path, user_file=None, environ={})
+    loaded = load_settings(repo_root=tmp_path, user_file=None, environ={})
     assert loaded.settings.shared == SharedSettings()
     assert len([warning for warning in loaded.warnings if "shared." in warning]) == 2
 
@@ -116,7 +115,7 @@ def test_a_repository_cannot_name_a_server(tmp_path: Path) -> None:
 def test_config_show_has_no_password() -> None:
     """The setting is shown as messages show it."""
     environ = {"XSCORE_SHARED_URL": "redis://user:hunter2@host:6379/0?password=hunter2"}
-    found = effective(load(repo_root=None, user_file=None, environ=environ))
+    found = effective_settings(load_settings(repo_root=None, user_file=None, environ=environ))
     assert [one.value for one in found if one.name == "shared.url"] == ["redis://host:6379/0"]
     assert "hunter2" not in str(found)
 
@@ -168,23 +167,23 @@ async def test_limits_are_those_of_the_model_at_work(
         judge = wanted.judge.model_copy(update={"rpm": 60})
         async with Pipeline.open(root, wanted.model_copy(update={"judge": judge})) as pipeline:
             await pipeline.ask(TURN, answer=False)
-        provider = connect(Spec("openai", "judge-2"), wanted)
+        provider = connect_provider(ModelSpec("openai", "judge-2"), wanted)
         assert host.counts.requests
-        assert await server.take(bucket_of(provider, model="judge-2"), {"requests": 3}, limits) > 0
-        assert await server.take(bucket_of(provider, model="another"), {"requests": 3}, limits) == 0
+        assert await server.take(bucket_name(provider, model="judge-2"), {"requests": 3}, limits) > 0
+        assert await server.take(bucket_name(provider, model="another"), {"requests": 3}, limits) == 0
         await provider.aclose()
 
 
 async def test_the_doctor_says_whether_it_answers(shared: SharedSettings, running: ServerOfTests) -> None:
     """What it is, the tenant, and what becomes of a run without it; nothing where nothing is shared."""
-    assert await checks.look(SharedSettings()) == []
-    (found,) = await checks.look(shared)
+    assert await checks.check_shared_server(SharedSettings()) == []
+    (found,) = await checks.check_shared_server(shared)
     assert found.ok and shared.tenant in found.detail and "goes on without it" in found.detail
-    (away,) = await checks.look(settings("redis://:hunter2@127.0.0.1:1/0", timeout_s=0.3))
+    (away,) = await checks.check_shared_server(settings("redis://:hunter2@127.0.0.1:1/0", timeout_s=0.3))
     assert not away.ok and away.hint and "hunter2" not in away.detail
     running.hang()
     try:
-        (hung,) = await checks.look(shared.model_copy(update={"timeout_s": 0.3}))
+        (hung,) = await checks.check_shared_server(shared.model_copy(update={"timeout_s": 0.3}))
     finally:
         running.go_on()
     assert not hung.ok and "0.3 s" in hung.detail

@@ -11,12 +11,18 @@ from opentelemetry.semconv._incubating import attributes as in_development
 from opentelemetry.semconv.attributes import error_attributes, server_attributes
 from opentelemetry.semconv.schemas import Schemas
 
+from xscore.extensions.telemetry.attributes import (
+    CALL_ATTRIBUTES,
+    OPERATIONS,
+    SCHEMA_URL,
+    STAGE_ATTRIBUTES,
+    TURN_ATTRIBUTES,
+)
 from xscore.records import Stage, Usage
-from xscore.telemetry.conventions import CALL, OPERATIONS, SCHEMA_URL, STAGE, TURN
 
 MOVED = "Moved to the [OpenTelemetry GenAI semantic conventions repository]"
 """Said of every GenAI name since 1.42: they are kept elsewhere, under the same name."""
-NAMES = {*CALL.values(), *TURN.values(), *STAGE.values()}
+NAMES = {*CALL_ATTRIBUTES.values(), *TURN_ATTRIBUTES.values(), *STAGE_ATTRIBUTES.values()}
 
 
 def conventional() -> dict[str, str]:
@@ -43,9 +49,11 @@ def test_every_name_is_theirs_or_says_that_it_is_ours() -> None:
 def test_no_name_of_ours_is_one_of_theirs() -> None:
     """What we call `xscore.…` has no name there; the stable ones among theirs are stable."""
     assert not {name for name in conventional() if name.startswith("xscore.")}
-    assert error_attributes.ERROR_TYPE == TURN["error"] == CALL["error"] == STAGE["error"]
-    assert CALL["address"] == server_attributes.SERVER_ADDRESS
-    assert CALL["port"] == server_attributes.SERVER_PORT
+    assert (
+        error_attributes.ERROR_TYPE == TURN_ATTRIBUTES["error"] == CALL_ATTRIBUTES["error"] == STAGE_ATTRIBUTES["error"]
+    )
+    assert CALL_ATTRIBUTES["address"] == server_attributes.SERVER_ADDRESS
+    assert CALL_ATTRIBUTES["port"] == server_attributes.SERVER_PORT
 
 
 def test_the_version_is_one_that_is_published() -> None:
@@ -55,7 +63,7 @@ def test_the_version_is_one_that_is_published() -> None:
 
 def test_no_two_figures_share_a_name() -> None:
     """Within one sort of span each name stands for one figure."""
-    for names in (CALL, TURN, STAGE):
+    for names in (CALL_ATTRIBUTES, TURN_ATTRIBUTES, STAGE_ATTRIBUTES):
         assert len(set(names.values())) == len(names)
 
 
@@ -70,4 +78,4 @@ def test_every_stage_of_a_call_is_an_operation_of_theirs(stage: Stage) -> None:
 def test_every_kind_of_token_is_told() -> None:
     """A kind of token that is added to `Usage` is named here, or left out on purpose."""
     left_out = {"cache_write_1h_tokens"}  # a part of the cache writes, for which there is no name
-    assert {field.name for field in fields(Usage)} - left_out <= set(CALL)
+    assert {field.name for field in fields(Usage)} - left_out <= set(CALL_ATTRIBUTES)

@@ -12,10 +12,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from xscore import database
+from xscore.platform import database
 from xscore.records import Capability, RateLimits, ReplyForm
 
-VERSION = 1
+CAPABILITY_VERSION = 1
 """Of what is found out and how: with another one, hosts are asked again."""
 
 _READ = "SELECT body FROM capability WHERE provider = ? AND host = ? AND model = ?"
@@ -51,7 +51,7 @@ class _Body(_Strict):
     limits: _Limits
 
 
-def remembered(connection: sqlite3.Connection, *, provider: str, host: str, model: str) -> Capability | None:
+def read_capability(connection: sqlite3.Connection, *, provider: str, host: str, model: str) -> Capability | None:
     """Return what is known of this host and model; None where nothing is, or nothing that makes sense."""
     row = connection.execute(_READ, (provider, host, model)).fetchone()
     if row is None:
@@ -75,11 +75,11 @@ def remembered(connection: sqlite3.Connection, *, provider: str, host: str, mode
     )
 
 
-def remember(connection: sqlite3.Connection, capability: Capability, *, at: float) -> None:
+def write_capability(connection: sqlite3.Connection, capability: Capability, *, at: float) -> None:
     """Keep this in place of what was known. at: unix seconds of now."""
     limits = capability.limits
     body = {
-        "version": VERSION,
+        "version": CAPABILITY_VERSION,
         "probed_at": capability.probed_at,
         "reply_form": capability.reply_form,
         "without": capability.without,
@@ -94,17 +94,17 @@ def remember(connection: sqlite3.Connection, capability: Capability, *, at: floa
         connection.execute(_WRITE, (*names, json.dumps(body), at))
 
 
-def forget(connection: sqlite3.Connection, *, provider: str, host: str, model: str) -> None:
+def delete_capability(connection: sqlite3.Connection, *, provider: str, host: str, model: str) -> None:
     """Know nothing of this host and model any more."""
     with database.transaction(connection):
         connection.execute(_FORGET, (provider, host, model))
 
 
-def remember_limits(
+def write_host_limits(
     connection: sqlite3.Connection, *, provider: str, host: str, model: str, limits: RateLimits, at: float
 ) -> None:
     """Keep the limits that a host stated in ordinary replies; the rest of what is known stays. at: unix seconds."""
-    known = remembered(connection, provider=provider, host=host, model=model)
+    known = read_capability(connection, provider=provider, host=host, model=model)
     before = known or Capability(provider=provider, host=host, model=model, probed_at=0.0)
     if before.limits != limits:
-        remember(connection, replace(before, limits=limits), at=at)
+        write_capability(connection, replace(before, limits=limits), at=at)

@@ -20,9 +20,9 @@ from sqlite3 import Connection
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from xscore import database
-from xscore.errors import StoreError, XscoreError
-from xscore.sealing import KeySource
+from xscore.platform import database
+from xscore.platform.errors import StoreError, XscoreError
+from xscore.platform.sqlite_drivers import KeySource
 
 T = TypeVar("T")
 Job = Callable[[Connection], Any]

@@ -1,4 +1,11 @@
-"""Judgments in the store, clustered by turn: what is known of a turn comes in one range scan.
+"""Scores from an import that nobody vouches for: in quarantine, where they order work and never count as judgments.
+
+A turn that has nothing better sends what they praise first; whoever reads judgments never looks here, so they reach no
+score, no cached status and no sum of a receipt. One goes as soon as the content is judged for this turn by this judge,
+with a sweep of the cache, and with the erasure of its content. Trade-off: of two strangers who say different things of
+one content the first is kept, since neither is believed.
+
+Judgments in the store, clustered by turn: what is known of a turn comes in one range scan.
 
 It reads and writes on a connection it is given and decides nothing about staleness: an edited memory has another
 content hash and is simply not found. A judgment once committed is never changed; of two processes that judged the same
@@ -10,27 +17,63 @@ import json
 import sqlite3
 import struct
 from collections.abc import Iterable, Sequence
+from sqlite3 import Connection
 from typing import Any, NamedTuple
 
-from xscore import database
-from xscore.cache import hearsay
-from xscore.cache.keys import Names, judge_key
-from xscore.errors import StoreDamaged
-from xscore.hashing import judgment_seals, turn_seal
+from xscore.cache.keys import JudgmentKey, judge_key
+from xscore.platform import database
+from xscore.platform.errors import StoreDamaged
+from xscore.platform.hashing import judgment_checksums, turn_checksum
 from xscore.records import JudgeIdentity, Judgment
 
-_KNOWN = """
+_UNTRUSTED_OF_TURN = "turn_key = ? AND judge = ? AND sample = ?"
+_ANY_UNTRUSTED = f"SELECT 1 FROM hearsay WHERE {_UNTRUSTED_OF_TURN} LIMIT 1"
+_KEEP_UNTRUSTED = """
+    INSERT INTO hearsay (turn_key, judge, sample, hash, score) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (turn_key, judge, sample, hash) DO NOTHING
+"""
+_SETTLE_UNTRUSTED = f"DELETE FROM hearsay WHERE {_UNTRUSTED_OF_TURN} AND hash IN (SELECT value FROM json_each(?))"
+
+
+def untrusted_scores(connection: Connection, names: JudgmentKey) -> dict[str, float]:
+    """Return what is said of contents for this turn by this judge: content hash -> 0..1."""
+    found = connection.execute(f"SELECT hash, score FROM hearsay WHERE {_UNTRUSTED_OF_TURN}", names)
+    return dict(found.fetchall())
+
+
+def keep_untrusted(connection: Connection, names: JudgmentKey, said: Sequence[tuple[str, float]]) -> int:
+    """Take content hashes with scores 0..1 into quarantine; return how many were new. Within an open transaction."""
+    return connection.executemany(_KEEP_UNTRUSTED, [(*names, *one) for one in said]).rowcount
+
+
+def settle_untrusted(connection: Connection, names: JudgmentKey, hashes: str) -> None:
+    """Drop what was said of contents (a JSON array) that are judged now. Within an open transaction."""
+    if connection.execute(_ANY_UNTRUSTED, names).fetchone():  # hardly ever, and every judging comes by here
+        connection.execute(_SETTLE_UNTRUSTED, (*names, hashes))
+
+
+def count_untrusted(connection: Connection) -> int:
+    """Count the rows in quarantine."""
+    return int(connection.execute("SELECT count(*) FROM hearsay").fetchone()[0])
+
+
+def drop_untrusted(connection: Connection) -> int:
+    """Empty the quarantine; return how many rows went. Within an open transaction."""
+    return connection.execute("DELETE FROM hearsay").rowcount
+
+
+_KNOWN_OF_TURN = """
     SELECT hash, score, prior, pack, position, seal
     FROM judgment CROSS JOIN content ON content.id = content_id
     WHERE query_id = ?
 """
-_AMONG = """
+_KNOWN_AMONG = """
     SELECT hash, score, prior, pack, position, seal
     FROM json_each(?) CROSS JOIN content ON hash = value
     CROSS JOIN judgment ON query_id = ? AND content_id = content.id
 """
 _ENTER = "INSERT INTO content (hash) SELECT value FROM json_each(?) WHERE true ON CONFLICT (hash) DO NOTHING"
-_WRITE = """
+_WRITE_JUDGMENT = """
     INSERT INTO judgment (query_id, content_id, score, prior, pack, position, seal)
     SELECT ?, id, ?, ?, ?, ?, ? FROM content WHERE hash = ?
     ON CONFLICT (query_id, content_id) DO NOTHING
@@ -46,7 +89,7 @@ _REASONS = """
 """
 
 
-class Kept(NamedTuple):
+class WrittenJudgments(NamedTuple):
     """Judgments that were kept just now."""
 
     query: int
@@ -71,14 +114,14 @@ class Judgments:
     def known_under(self, turn_key: str, judge: str, *, sample: int = 0) -> dict[str, Judgment]:
         """Return the same for a judge that is known by its key alone, as a past turn remembers it."""
         names = (turn_key, judge, sample)
-        query = query_id(self.connection, names)
+        query = find_query(self.connection, names)
         if query is None:
             return {}
-        return _unsealed(self.connection.execute(_KNOWN, (query,)).fetchall(), names)
+        return _checked_judgments(self.connection.execute(_KNOWN_OF_TURN, (query,)).fetchall(), names)
 
     def reasons(self, turn_key: str, judge: str, hashes: Iterable[str], *, sample: int = 0) -> dict[str, str]:
         """Return the reasons kept for these contents, by content hash, where there are any. judge: its key."""
-        query = query_id(self.connection, (turn_key, judge, sample))
+        query = find_query(self.connection, (turn_key, judge, sample))
         if query is None:
             return {}
         return dict(self.connection.execute(_REASONS, (json.dumps(list(hashes)), query)).fetchall())
@@ -86,61 +129,67 @@ class Judgments:
     def write(self, turn_key: str, judge: JudgeIdentity, judgments: Sequence[Judgment], *, sample: int = 0) -> None:
         """Keep judgments, in one transaction of their own."""
         with database.transaction(self.connection):
-            insert(self.connection, judgments, turn_key=turn_key, judge=judge, sample=sample)
+            insert_judgments(self.connection, judgments, turn_key=turn_key, judge=judge, sample=sample)
 
 
-def known_among(connection: sqlite3.Connection, names: Names, query: int, hashes: Iterable[str]) -> dict[str, Judgment]:
+def known_judgments(
+    connection: sqlite3.Connection, names: JudgmentKey, query: int, hashes: Iterable[str]
+) -> dict[str, Judgment]:
     """Return the judgments that exist for these contents, without reasons. Raises StoreDamaged."""
-    return _unsealed(connection.execute(_AMONG, (json.dumps(list(hashes)), query)).fetchall(), names)
+    return _checked_judgments(connection.execute(_KNOWN_AMONG, (json.dumps(list(hashes)), query)).fetchall(), names)
 
 
-def query_id(connection: sqlite3.Connection, names: Names) -> int | None:
+def find_query(connection: sqlite3.Connection, names: JudgmentKey) -> int | None:
     """Return the number of a turn by a judge; None: nothing is filed under it yet."""
     row = connection.execute("SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?", names).fetchone()
     return int(row[0]) if row else None
 
 
-def enter_query(connection: sqlite3.Connection, names: Names) -> int:
+def find_or_add_query(connection: sqlite3.Connection, names: JudgmentKey) -> int:
     """Return the number of a turn by a judge, dealing it at the first call. Within an open transaction."""
-    known = query_id(connection, names)
+    known = find_query(connection, names)
     if known is not None:
         return known
     connection.execute("INSERT INTO query (turn_key, judge, sample) VALUES (?, ?, ?)", names)
-    with database.making_sense("the index of turns"):
-        return int(query_id(connection, names))  # type: ignore[arg-type]  # None is damage
+    with database.damage_if_invalid("the index of turns"):
+        return int(find_query(connection, names))  # type: ignore[arg-type]  # None is damage
 
 
-def insert(
+def insert_judgments(
     connection: sqlite3.Connection,
     judgments: Sequence[Judgment],
     *,
     turn_key: str,
     judge: JudgeIdentity,
     sample: int = 0,
-) -> Kept:
+) -> WrittenJudgments:
     """Keep judgments within a transaction that is already open."""
-    return insert_under(connection, judgments, (turn_key, judge_key(judge), sample))
+    return insert_judgments_under(connection, judgments, (turn_key, judge_key(judge), sample))
 
 
-def insert_under(connection: sqlite3.Connection, judgments: Sequence[Judgment], names: Names) -> Kept:
+def insert_judgments_under(
+    connection: sqlite3.Connection, judgments: Sequence[Judgment], names: JudgmentKey
+) -> WrittenJudgments:
     """Do the same for a judge that is known by its key alone; what strangers said of these contents goes."""
-    query, turn = enter_query(connection, names), turn_seal(*names)
+    query, turn = find_or_add_query(connection, names), turn_checksum(*names)
     hashes = json.dumps([judgment.content_hash for judgment in judgments])
     connection.execute(_ENTER, (hashes,))
     rows = [  # + 0.0: SQLite keeps -0.0 as 0.0, and so must the seal
         (j.content_hash, j.score + 0.0, j.prior + 0.0, j.pack, j.position) for j in judgments
     ]
-    seals = judgment_seals(turn, rows)
-    connection.executemany(_WRITE, [(query, *row[1:], seal, row[0]) for row, seal in zip(rows, seals, strict=True)])
+    seals = judgment_checksums(turn, rows)
+    connection.executemany(
+        _WRITE_JUDGMENT, [(query, *row[1:], seal, row[0]) for row, seal in zip(rows, seals, strict=True)]
+    )
     connection.executemany(_WRITE_REASON, [(query, j.reason, j.content_hash) for j in judgments if j.reason])
-    hearsay.settle(connection, names, hashes)
-    return Kept(query, hashes)
+    settle_untrusted(connection, names, hashes)
+    return WrittenJudgments(query, hashes)
 
 
-def _unsealed(rows: list[tuple[Any, ...]], names: Names) -> dict[str, Judgment]:
+def _checked_judgments(rows: list[tuple[Any, ...]], names: JudgmentKey) -> dict[str, Judgment]:
     """Turn rows into judgments by content hash. Raises StoreDamaged where a seal does not fit."""
     try:
-        seals = judgment_seals(turn_seal(*names), rows)
+        seals = judgment_checksums(turn_checksum(*names), rows)
         if seals != [row[5] for row in rows]:
             raise ValueError("a judgment does not fit its seal")
         judgments = Judgment.many(
@@ -148,4 +197,4 @@ def _unsealed(rows: list[tuple[Any, ...]], names: Names) -> dict[str, Judgment]:
         )
         return dict(zip([row[0] for row in rows], judgments, strict=True))
     except (ValueError, TypeError, AttributeError, struct.error) as error:
-        raise StoreDamaged(f"the store is damaged: {error}", hint=database.REBUILD) from error
+        raise StoreDamaged(f"the store is damaged: {error}", hint=database.REBUILD_HINT) from error

@@ -9,10 +9,10 @@ judgments (`in 0.31s`, `0x7f3c12345678`, a frame's line). A number a person chos
 import re
 from dataclasses import fields
 
-from xscore.hashing import digest
+from xscore.platform.hashing import digest
 from xscore.records import JudgeIdentity
 
-Names = tuple[str, str, int]
+JudgmentKey = tuple[str, str, int]
 """Turn key, judge key and sample: what judgments are filed under."""
 
 _UNIT = r"(?:s|ms|us|µs|μs|ns|secs?|seconds?|mins?|minutes?|m\d+(?:\.\d+)?s)"
@@ -49,7 +49,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
 
 def turn_key(rendered_turn_block: str) -> str:
     """Name a turn by what the judge is shown of it, in 32 hex characters."""
-    return digest("turn", normalise(rendered_turn_block))
+    return digest("turn", normalise_turn_text(rendered_turn_block))
 
 
 def judge_key(judge: JudgeIdentity) -> str:
@@ -57,7 +57,7 @@ def judge_key(judge: JudgeIdentity) -> str:
     return digest("judge", *(f"{field.name}={getattr(judge, field.name)}" for field in fields(judge)))
 
 
-def normalise(text: str) -> str:
+def normalise_turn_text(text: str) -> str:
     """Replace what differs between two runs of one command by a word for its kind; doing it twice changes nothing."""
     text, before = text.replace("\r\n", "\n"), ""
     while text != before:  # a replacement can uncover a neighbour; each pass leaves fewer digits, so it ends

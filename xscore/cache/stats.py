@@ -10,14 +10,19 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
 
-from xscore.cache.reach import COUNTS, is_indexed
-from xscore.cache.usage import JudgedTurn, judge_names, judged_turns
-from xscore.errors import StoreError
-from xscore.utc_days import DAY_S
+from xscore.cache.prune import JUDGMENT_COUNTS, JudgedTurn, is_indexed, judge_names, judged_turns
+from xscore.platform.clock import DAY_S
+from xscore.platform.errors import StoreError
 
-STRETCHES = (None, 7, 30)
+HIT_RATE_DAYS = (None, 7, 30)
 """Days back; None: all time."""
-_PARTS = {"judgment": "judgments", "reason": "reasons", "content": "contents", "query": "turns", "hearsay": "hearsay"}
+_TABLE_NAMES = {
+    "judgment": "judgments",
+    "reason": "reasons",
+    "content": "contents",
+    "query": "turns",
+    "hearsay": "hearsay",
+}
 _SIZES = (
     "SELECT tbl_name, sum(pgsize) FROM dbstat JOIN sqlite_master USING (name) WHERE dbstat.aggregate = TRUE GROUP BY 1"
 )
@@ -99,8 +104,8 @@ class CacheStats:
 
 def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: float) -> CacheStats:
     """Look at the cache in this store. path: of its file. judge: the configured judge's key. now: Unix seconds."""
-    looks = _Looks(connection)
-    counts = {row[0]: row[1:] for row in looks.rows("judgments", COUNTS)}
+    looks = _TolerantReader(connection)
+    counts = {row[0]: row[1:] for row in looks.rows("judgments", JUDGMENT_COUNTS)}
     judgments, parts = sum(row[0] for row in counts.values()), sum(int(row[2]) for row in counts.values())
     needed = sum(int(parts) for _, _, parts, is_needed in counts.values() if is_needed)
     shown, indexed = sum(int(row[1]) for row in counts.values()), looks.is_indexed()
@@ -123,7 +128,7 @@ def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: f
     )
 
 
-class _Looks:
+class _TolerantReader:
     """Reads part by part, and remembers which could not be read."""
 
     def __init__(self, connection: Connection) -> None:
@@ -139,7 +144,7 @@ class _Looks:
             return []
 
     def count(self, table: str) -> int:
-        found = self.rows(_PARTS[table], f"SELECT count(*) FROM {table}")  # noqa: S608  names are ours
+        found = self.rows(_TABLE_NAMES[table], f"SELECT count(*) FROM {table}")
         return int(found[0][0]) if found else 0
 
     def is_indexed(self) -> bool:
@@ -160,7 +165,7 @@ class _Looks:
             return [], {}
 
 
-def _judges(looks: _Looks, counts: dict[int, int], configured: str | None) -> list[JudgeShare]:
+def _judges(looks: _TolerantReader, counts: dict[int, int], configured: str | None) -> list[JudgeShare]:
     turns, names = looks.turns()
     by_judge: dict[str, list[JudgedTurn]] = {}
     for turn in turns:
@@ -179,19 +184,19 @@ def _judges(looks: _Looks, counts: dict[int, int], configured: str | None) -> li
     return sorted(found, key=lambda one: (-one.judgments, one.judge))
 
 
-def _parts(looks: _Looks) -> dict[str, int] | None:
+def _parts(looks: _TolerantReader) -> dict[str, int] | None:
     """Add up the pages of each part; None where SQLite cannot tell."""
     if not looks.rows("sizes", "SELECT 1 FROM pragma_module_list WHERE name = 'dbstat'"):
         return None
-    found = dict.fromkeys((*_PARTS.values(), "other"), 0)
+    found = dict.fromkeys((*_TABLE_NAMES.values(), "other"), 0)
     for table, size in looks.rows("sizes", _SIZES):
-        found[_PARTS.get(table, "other")] += int(size)
+        found[_TABLE_NAMES.get(table, "other")] += int(size)
     return found
 
 
-def _hit_rates(looks: _Looks, *, now: float) -> Iterator[HitRate]:
+def _hit_rates(looks: _TolerantReader, *, now: float) -> Iterator[HitRate]:
     for of, sql in _HITS.items():
-        for days in STRETCHES:
+        for days in HIT_RATE_DAYS:
             rows = looks.rows(f"figures of {of}", sql, 0.0 if days is None else now - days * DAY_S)
             asked, candidates, hits = rows[0] if rows else (0, 0, 0)
             yield HitRate(of=of, days=days, asked=int(asked), candidates=int(candidates), hits=int(hits))

@@ -10,7 +10,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from xscore.cli.judging_words import best_so_far, standing
+from xscore.cli.phrases import render_leaders, render_progress
 from xscore.records import Progress
 
 FRAMES_PER_SECOND = 8
@@ -64,8 +64,8 @@ class Board:
             completed=progress.judged + progress.cached + progress.unjudged,
             width=BAR_WIDTH,
         )
-        row.add_row(self._spinner, bar, Text(standing(progress), no_wrap=True, overflow="ellipsis"))
+        row.add_row(self._spinner, bar, Text(render_progress(progress), no_wrap=True, overflow="ellipsis"))
         room = max(0, self._live.console.size.height - LINES_LEFT)
-        shown = best_so_far(progress)[:room]
+        shown = render_leaders(progress)[:room]
         best = [Text(f"  {line}", style="dim", no_wrap=True, overflow="ellipsis") for line in shown]
         return Group(row, *best)

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import click
 
-from xscore.cli.terminal import let_go, print_json, tell_people
-from xscore.errors import UsageError, XscoreError
-from xscore.safe_text import visible
+from xscore.cli.terminal import discard_stream, print_json, write_stderr
+from xscore.platform.errors import UsageError, XscoreError
+from xscore.platform.text import escape_controls
 
 EXIT_CODES: dict[int, str] = {
     0: "done",
@@ -37,24 +37,24 @@ EXIT_CODES: dict[int, str] = {
 }
 INTERRUPTED = 130
 INTERNAL = 70
-GO_ON = "Judgments already paid for are kept; run the same command again to go on."
+RUN_AGAIN = "Judgments already paid for are kept; run the same command again to go on."
 
 
-def exit_code_of(work: Callable[[], object], arguments: Sequence[str]) -> int:
+def run_and_report(work: Callable[[], object], arguments: Sequence[str]) -> int:
     """Run the command and return what the process ends with; prints the error where there is one."""
-    report = _Report(arguments)
-    _open_what_is_closed()
+    report = _FailureReport(arguments)
+    _reopen_closed_streams()
     try:
-        _never_fail_to_encode()
+        _escape_unencodable()
         code = work()
         sys.stdout.flush()
     except BrokenPipeError:
-        let_go(sys.stdout)
+        discard_stream(sys.stdout)
         return 0
     except click.exceptions.Exit as end:  # --help, --version
         return end.exit_code
     except (click.exceptions.Abort, KeyboardInterrupt):
-        return report.tell(INTERRUPTED, "interrupted", "interrupted", GO_ON)
+        return report.tell(INTERRUPTED, "interrupted", "interrupted", RUN_AGAIN)
     except click.ClickException as error:
         return report.click(error)
     except Exception as error:  # the edge of the program
@@ -62,7 +62,7 @@ def exit_code_of(work: Callable[[], object], arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-class _Report:
+class _FailureReport:
     """Says what went wrong, in the form the arguments ask for (they may be what is wrong, so click is not asked)."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
@@ -73,13 +73,13 @@ class _Report:
 
     def error(self, error: Exception) -> int:
         """Report an error of ours by its own words, any other as a bug."""
-        known = _ours(error)
+        known = _find_xscore_error(error)
         if known is not None:
             return self.tell(known.exit_code, known.kind, known.message, known.hint)
         if self.verbose:
             import traceback
 
-            tell_people(visible("".join(traceback.format_exception(error))))
+            write_stderr(escape_controls("".join(traceback.format_exception(error))))
         again = "Please report it with the lines above." if self.verbose else "Run again with --verbose and report it."
         text = f"internal error: {type(error).__name__}: {error}"
         return self.tell(INTERNAL, "internal", text, f"This is a bug of xscore. {again}")
@@ -88,11 +88,11 @@ class _Report:
         """Report a command line that click refused."""
         context = error.ctx if isinstance(error, click.UsageError) else None
         if not self.as_json:
-            from xscore.memory.secrets.redact import redact
+            from xscore.store.redaction import redact
 
             words = io.StringIO()
             error.show(words)  # it repeats what was typed, be it a key
-            tell_people(visible(redact(words.getvalue()).text).rstrip())
+            write_stderr(escape_controls(redact(words.getvalue()).text).rstrip())
             return error.exit_code
         return self.tell(
             error.exit_code, "usage", error.format_message(), f"See `{context.command_path} --help`." if context else ""
@@ -100,8 +100,8 @@ class _Report:
 
     def tell(self, code: int, kind: str, message: str, hint: str) -> int:
         """Write the error to stdout as JSON, or to stderr as words; return the code. Secrets in it are taken out."""
-        from xscore.memory.secrets.redact import redact
-        from xscore.pipeline.receipt import SCHEMA
+        from xscore.pipeline.json_form import SCHEMA
+        from xscore.store.redaction import redact
 
         message = redact(message).text
         if self.as_json:
@@ -109,23 +109,23 @@ class _Report:
             try:
                 print_json({"schema": SCHEMA, "error": body})
             except (UsageError, BrokenPipeError):  # stdout takes nothing: a full disk, a reader who left
-                let_go(sys.stdout)
+                discard_stream(sys.stdout)
             else:
                 return code
-        tell_people(f"xscore: {visible(message)}" + (f"\n  {visible(hint)}" if hint else ""))
+        write_stderr(f"xscore: {escape_controls(message)}" + (f"\n  {escape_controls(hint)}" if hint else ""))
         return code
 
 
-def _ours(error: BaseException) -> XscoreError | None:
+def _find_xscore_error(error: BaseException) -> XscoreError | None:
     """Find our own error, also inside a group that a task group raised."""
     if isinstance(error, XscoreError):
         return error if type(error) is not XscoreError else None
     if isinstance(error, BaseExceptionGroup):
-        return next((known for known in map(_ours, error.exceptions) if known is not None), None)
+        return next((known for known in map(_find_xscore_error, error.exceptions) if known is not None), None)
     return None
 
 
-def _open_what_is_closed() -> None:
+def _reopen_closed_streams() -> None:
     """Give a process that was started without one of its streams (`>&-`) one that leads nowhere.
 
     Without it, Python has None there, and the next file to be opened takes the number of the stream.
@@ -135,7 +135,7 @@ def _open_what_is_closed() -> None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  for as long as we run
 
 
-def _never_fail_to_encode() -> None:
+def _escape_unencodable() -> None:
     """Let a character that the terminal's encoding lacks appear as an escape instead of raising."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

@@ -14,17 +14,19 @@ from typing import Any, TypeVar
 
 from xscore.cli.failures import INTERRUPTED
 
-T = TypeVar("T")
+InterruptibleResult = TypeVar("InterruptibleResult")
 
-FIRST = "Stopping: nothing more is sent, what was paid for is kept. Once more ends at once."
+STOPPING = "Stopping: nothing more is sent, what was paid for is kept. Once more ends at once."
 
 
-def run_interruptible(work: Coroutine[Any, Any, T], *, say: Callable[[str], None], leave: Callable[[], None]) -> T:
+def run_interruptible(
+    work: Coroutine[Any, Any, InterruptibleResult], *, say: Callable[[str], None], leave: Callable[[], None]
+) -> InterruptibleResult:
     """Run `work` to its end; a first SIGINT or SIGTERM cancels it, a second calls `leave` and ends with 130.
 
     Raises KeyboardInterrupt where the work was cancelled and gave nothing back.
     """
-    presses = _Presses(say, leave)
+    presses = _InterruptCounter(say, leave)
     before = {taken: signal.signal(taken, presses.pressed) for taken in (signal.SIGINT, signal.SIGTERM)}
     try:
         return asyncio.run(presses.attended(work))
@@ -35,7 +37,7 @@ def run_interruptible(work: Coroutine[Any, Any, T], *, say: Callable[[str], None
             signal.signal(taken, handler)
 
 
-class _Presses:
+class _InterruptCounter:
     """Counts presses of Ctrl-C for one run."""
 
     def __init__(self, say: Callable[[str], None], leave: Callable[[], None]) -> None:
@@ -44,7 +46,7 @@ class _Presses:
         self._count = 0
         self._cancel: Callable[[], object] | None = None
 
-    async def attended(self, work: Coroutine[Any, Any, T]) -> T:
+    async def attended(self, work: Coroutine[Any, Any, InterruptibleResult]) -> InterruptibleResult:
         task = asyncio.current_task()
         loop = asyncio.get_running_loop()
         assert task is not None
@@ -55,7 +57,7 @@ class _Presses:
         self._count += 1
         if self._count == 1 and self._cancel is not None:
             self._cancel()
-            self._speak(lambda: self._say(FIRST))
+            self._speak(lambda: self._say(STOPPING))
             return
         self._speak(self._leave)
         os._exit(INTERRUPTED)

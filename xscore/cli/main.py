@@ -1,6 +1,11 @@
 """The front door: finds the command, imports only it, and turns whatever happens into an exit code.
 
 It knows no command's options and prints no result. Commands return their exit code; None is 0.
+
+The moment the command began, from which `--deadline` counts.
+
+Python cannot ask when its process began, but it has done little else than compute since, so the processor time so far
+is taken back. Trade-off: what start-up waited for the disk is not counted.
 """
 
 import gc
@@ -8,17 +13,20 @@ import os
 import signal
 import sys
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
-from xscore.cli import moment  # noqa: F401  imported early: it notes when the command began
-from xscore.cli.catalogue import COMMANDS
-from xscore.cli.failures import exit_code_of
-from xscore.cli.lazy_group import LazyGroup
-from xscore.errors import UsageError
+from xscore.cli.catalogue import COMMANDS, LazyGroup
+from xscore.cli.failures import run_and_report
+from xscore.platform.errors import UsageError
+
+STARTED_AT = time.monotonic() - time.process_time()
+"""On the clock of `time.monotonic`."""
+
 
 COMPLETE_VARIABLE = "_XSCORE_COMPLETE"
 COLLECT_AFTER = 200_000
@@ -51,7 +59,7 @@ def show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) 
     help="Run as if started in this folder.",
 )
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="Show version.")
-def xscore(directory: str | None) -> None:
+def xscore_command(directory: str | None) -> None:
     """Judge every memory of a repository against a task; keep exactly what matters.
 
     A small model scores each function, class, test, section and setting from 0 to 1. What reaches the threshold goes,
@@ -70,12 +78,12 @@ def xscore(directory: str | None) -> None:
         raise UsageError("the current folder is gone", hint="Go to one that is there.") from error
 
 
-def run() -> NoReturn:
+def run_command_line() -> NoReturn:
     """Run the command line and end the process with the exit code."""
     gc.set_threshold(COLLECT_AFTER)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, from the first moment on
     arguments = sys.argv[1:]
-    code = exit_code_of(lambda: _invoke(arguments), arguments)
+    code = run_and_report(lambda: _invoke(arguments), arguments)
     if any(thread.daemon for thread in threading.enumerate()):
         _leave_at_once(code)
     sys.exit(code)
@@ -98,6 +106,6 @@ def _invoke(arguments: list[str]) -> object:
     if asked:
         from click.shell_completion import shell_complete
 
-        return shell_complete(xscore, {}, "xscore", COMPLETE_VARIABLE, asked)
-    with xscore.make_context("xscore", list(arguments)) as context:
-        return xscore.invoke(context)
+        return shell_complete(xscore_command, {}, "xscore", COMPLETE_VARIABLE, asked)
+    with xscore_command.make_context("xscore", list(arguments)) as context:
+        return xscore_command.invoke(context)

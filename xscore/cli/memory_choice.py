@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.options import Flags, Option
-from xscore.errors import UsageError
-from xscore.records import LAYERS_OF, Kind, Layer, MemoryScope, Status
+from xscore.platform.errors import UsageError
+from xscore.records import LAYERS_BY_KIND, Kind, Layer, MemoryScope, MemoryStatus
 
 if TYPE_CHECKING:
-    from xscore.memory.lookup import Choice
-    from xscore.memory.store import Store
     from xscore.records import Citation
+    from xscore.store.lookup import MemoryFilter
+    from xscore.store.store import Store
+
 
 SCOPES = tuple(map(str, (*MemoryScope, "user", "project")))
-_ROOMS = {"user": Layer.USER, "project": Layer.PROJECT}
+_LAYER_OF_SCOPE = {"user": Layer.USER, "project": Layer.PROJECT}
 _MOST_BYTES = 4_000_000
 """Of a text on standard input; more is no statement, and is refused before it is read to its end."""
 
@@ -37,26 +38,26 @@ CHOICE: dict[str, Option] = {
     **NARROWING,
     "everything": click.option("--all", "everything", is_flag=True, help="Superseded and archived ones too."),
 }
-SAID_KIND = click.Choice([str(kind) for kind in LAYERS_OF if kind is not Kind.FAILURE])
+STATED_KIND = click.Choice([str(kind) for kind in LAYERS_BY_KIND if kind is not Kind.FAILURE])
 """Failures are counted rather than said: `xscore failure add`."""
-SHARE = click.FloatRange(0, 1)
+UNIT_INTERVAL = click.FloatRange(0, 1)
 
 
-def choice_of(flags: Flags) -> "Choice":
+def choice_of(flags: Flags) -> "MemoryFilter":
     """Return what the options mean; several sorts narrow it down. A command that does not offer `--all` means all."""
-    from xscore.memory.lookup import LIVE, Choice
+    from xscore.store.lookup import LIVE_STATUSES, MemoryFilter
 
     given = flags.given
     words = set(given["scope"])
-    rooms = {_ROOMS[word] for word in words if word in _ROOMS}
+    rooms = {_LAYER_OF_SCOPE[word] for word in words if word in _LAYER_OF_SCOPE}
     named = set(map(Layer, given["layer"]))
     if named and rooms and not named & rooms:
         raise UsageError("--layer and --scope name different layers", hint="Give one of them.")
-    return Choice(
+    return MemoryFilter(
         layers=tuple(named & rooms if named and rooms else named | rooms),
-        scopes=tuple(MemoryScope(word) for word in words if word not in _ROOMS),
+        scopes=tuple(MemoryScope(word) for word in words if word not in _LAYER_OF_SCOPE),
         kinds=tuple(map(Kind, given["kind"])),
-        statuses=tuple(Status) if given.get("everything", True) else LIVE,
+        statuses=tuple(MemoryStatus) if given.get("everything", True) else LIVE_STATUSES,
     )
 
 
@@ -65,7 +66,7 @@ def is_narrow(flags: Flags) -> bool:
     return any(flags.given[name] for name in NARROWING)
 
 
-def text_of(given: str) -> str:
+def read_text_argument(given: str) -> str:
     """Return a text of the command line; `-` is standard input."""
     if given != "-":
         return given.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
@@ -75,8 +76,8 @@ def text_of(given: str) -> str:
     return data.decode("utf-8", "replace")
 
 
-def cited(store: "Store", spans: tuple[str, ...]) -> "tuple[Citation, ...]":
+def read_citations(store: "Store", spans: tuple[str, ...]) -> "tuple[Citation, ...]":
     """Read what `--cite` names, as it stands now."""
-    from xscore.memory.citing import cite
+    from xscore.store.citations import parse_citation
 
-    return tuple(cite(store.root, span, connection=store.connection, base=Path.cwd()) for span in spans)
+    return tuple(parse_citation(store.root, span, connection=store.connection, base=Path.cwd()) for span in spans)

@@ -10,26 +10,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from xscore.cli.options import Flags
-from xscore.cli.progress import Watch
-from xscore.errors import UsageError
+from xscore.cli.progress import TurnObserver
+from xscore.platform.errors import UsageError
 
 if TYPE_CHECKING:
-    from xscore.memory.store import Store
     from xscore.pipeline.build import Pipeline
-    from xscore.settings import Loaded, Settings
+    from xscore.settings import LoadedSettings, Settings
+    from xscore.store.store import Store
+
 
 T = TypeVar("T")
 
 
-def read_settings(flags: Flags, *, start: Path = Path()) -> "Loaded":
+def read_settings(flags: Flags, *, start: Path = Path()) -> "LoadedSettings":
     """Layer the settings for the repository around `start`; what the flags override is theirs.
 
     Raises UsageError for a value that cannot be, and where --require-shared has no server to require.
     """
-    from xscore.paths import find_root, user_config_file
-    from xscore.settings import load
+    from xscore.platform.paths import find_root, user_config_file
+    from xscore.settings import load_settings
 
-    found = load(
+    found = load_settings(
         repo_root=find_root(start.resolve()).path,
         user_file=user_config_file(),
         environ=os.environ,
@@ -42,8 +43,8 @@ def read_settings(flags: Flags, *, start: Path = Path()) -> "Loaded":
 
 def in_pipeline(
     work: "Callable[[Pipeline], Awaitable[T]]",
-    settings: "Loaded",
-    watch: Watch,
+    settings: "LoadedSettings",
+    watch: TurnObserver,
     *,
     start: Path = Path(),
     make: bool = True,
@@ -82,8 +83,8 @@ def in_store(
     make: false, for a command that only reads, makes no store; that there is none is said. settings: as they were read;
     None: they are read here. The settings that rule what is remembered are the store's own: `store.settings`.
     """
-    from xscore.memory.store import Store
-    from xscore.paths import find_root, user_data_dir
+    from xscore.platform.paths import find_root, user_data_dir
+    from xscore.store.store import Store
 
     chosen = settings or read_settings(flags, start=start).settings
     if not make:
@@ -99,8 +100,8 @@ def in_store(
 
 
 def _say_where_none_is(start: Path, say: Callable[[str], None]) -> None:
-    from xscore.memory.trust import has_store
-    from xscore.paths import find_root
+    from xscore.platform.paths import find_root
+    from xscore.store.opening import has_store
 
     root = find_root(start.resolve())
     if not has_store(root.store_dir):

@@ -2,6 +2,8 @@
 
 A flag that overrides a setting says so in one table (`OVERRIDES`); precedence and bounds stay with the settings. No
 option is read anywhere but here.
+
+Spans of time as a person writes them on the command line; what they mean is for the options that take one.
 """
 
 import functools
@@ -14,10 +16,41 @@ from typing import Any
 
 import click
 
-from xscore.cli.spans import Time
 from xscore.cli.terminal import Terminal
-from xscore.errors import UsageError
+from xscore.platform.errors import UsageError
 from xscore.records import Kind, Layer, Scope, TaskType, Turn
+
+
+class PeriodType(click.ParamType[float]):
+    """How far back from now, in seconds: `30s`, `90m`, `24h`, `7d`, `2w`."""
+
+    name = "stretch"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        found = _PERIOD.fullmatch(str(value).strip())
+        if found is None or not int(found[1]):
+            self.fail(f"{value!r} is no stretch of time. Write 30s, 90m, 24h, 7d or 2w.", param, ctx)
+        return float(int(found[1]) * _UNIT_SECONDS[found[2]])
+
+
+class DurationType(click.ParamType[float]):
+    """Seconds, as `30`, `30s`, `1.5m` or `2h`."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        found = _DURATION.fullmatch(str(value).strip())
+        if found is None or not float(found[1]):
+            self.fail(f"{value!r} is no time. Write 30s, 2m or 1h.", param, ctx)
+        return float(found[1]) * _UNIT_SECONDS[found[2] or "s"]
+
+
+_DURATION = re.compile(r"(\d{1,7}(?:\.\d{1,3})?) ?(s|m|min|h)?")
+_PERIOD = re.compile(r"([0-9]{1,6}) ?(s|m|min|h|d|w)")
+_UNIT_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
 
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
@@ -58,7 +91,7 @@ OUTPUT: dict[str, Option] = {
         "--no-user-learning", is_flag=True, help="Leave your own store shut: nothing is learned of you, nothing read."
     ),
 }
-MOMENT: dict[str, Option] = {
+WORKING_FILE: dict[str, Option] = {
     "file": click.option(
         "--file", "file", metavar="F[:LINE]", type=click.Path(), help="The file you are in, and the line."
     ),
@@ -102,7 +135,7 @@ SCOPE: dict[str, Option] = {
         help=f"Only this layer: {', '.join(Layer)}. Repeatable.",
     ),
 }
-KEEPING: dict[str, Option] = {
+SELECTION: dict[str, Option] = {
     "threshold": click.option(
         "--threshold", metavar="SCORE", type=click.FloatRange(0, 1), help="Lowest final score that is kept."
     ),
@@ -161,7 +194,7 @@ LIMITS: dict[str, Option] = {
     "deadline": click.option(
         "--deadline",
         metavar="TIME",
-        type=Time(),
+        type=DurationType(),
         help="Be done in 30s, 2m or so, start-up included; what is not judged by then is left for `xscore continue`.",
     ),
 }
@@ -206,7 +239,9 @@ class Flags:
     @property
     def scope(self) -> Scope:
         """What the pool is narrowed to."""
-        return Scope(tuple(map(as_listed, self.given["path"])), tuple(self.given["kind"]), tuple(self.given["layer"]))
+        return Scope(
+            tuple(map(decode_path_argument, self.given["path"])), tuple(self.given["kind"]), tuple(self.given["layer"])
+        )
 
     def turn(self, task: str) -> Turn:
         """Build the turn; reads the task and the errors from files or stdin where asked to."""
@@ -265,11 +300,11 @@ def _from_file(path: Path) -> str:
         ) from error
 
 
-def as_listed(name: str) -> str:
+def decode_path_argument(name: str) -> str:
     """Write bytes of the command line that are not UTF-8 as listings write them in paths; other text stays."""
-    from xscore.paths import portable
+    from xscore.platform.paths import portable_name
 
-    return name if name.isascii() or name == _readable(name) else portable(name)
+    return name if name.isascii() or name == _readable(name) else portable_name(name)
 
 
 def _readable(text: str) -> str:

@@ -10,15 +10,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.judging_words import best_so_far, binding, standing, total
-from xscore.cli.session_words import taken_up
-from xscore.cli.terminal import Terminal, tell_people
+from xscore.cli.phrases import (
+    describe_binding_limit,
+    describe_resumed_session,
+    format_total,
+    render_leaders,
+    render_progress,
+)
+from xscore.cli.terminal import Terminal, write_stderr
+from xscore.platform.text import counted, format_seconds, one_line
 from xscore.records import Estimate, JudgeEstimate, Progress, SessionInfo
-from xscore.safe_text import one_line
-from xscore.wording import counted, seconds
 
 if TYPE_CHECKING:
     from xscore.cli.board import Board
+
 
 SECONDS_BETWEEN_LINES = 10.0
 STAGES = {
@@ -30,7 +35,7 @@ STAGES = {
 }
 
 
-class Watch:
+class TurnObserver:
     """The observer of one command; `close` is called before anything else is printed."""
 
     def __init__(
@@ -68,8 +73,8 @@ class Watch:
     def forecast(self, forecast: JudgeEstimate) -> None:
         """Judging is about to begin, and will take long."""
         self.note(
-            f"judging {counted(forecast.to_judge, 'memory', 'memories')} takes about {seconds(forecast.seconds)}"
-            f" in {counted(forecast.calls, 'call')}, {binding(forecast)}; the most promising come first"
+            f"judging {counted(forecast.to_judge, 'memory', 'memories')} takes about {format_seconds(forecast.seconds)}"
+            f" in {counted(forecast.calls, 'call')}, {describe_binding_limit(forecast)}; the most promising come first"
         )
 
     def progress(self, progress: Progress) -> None:
@@ -78,8 +83,8 @@ class Watch:
             self._drawn().progress(progress)
         elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
-            best = best_so_far(progress) if self._tells_best else []
-            self._terminal.lines("\n".join([standing(progress), *(f"  {line}" for line in best)]))
+            best = render_leaders(progress) if self._tells_best else []
+            self._terminal.lines("\n".join([render_progress(progress), *(f"  {line}" for line in best)]))
 
     def note(self, message: str) -> None:
         """Something the user should know."""
@@ -88,7 +93,7 @@ class Watch:
     def session(self, session: SessionInfo) -> None:
         """Tell what was worked on before the break; under --json the receipt tells it."""
         if session.resumed and not self._terminal.as_json:
-            self.note(taken_up(session, now=time.time()))
+            self.note(describe_resumed_session(session, now=time.time()))
 
     def answer_text(self, piece: str) -> None:
         """A piece of the answer arrived; a reader who left does not stop a call that is being paid for."""
@@ -111,7 +116,7 @@ class Watch:
         if not self.can_confirm:
             return True
         self.close()
-        return _asked(estimate, self._called)
+        return _confirm_estimate(estimate, self._called)
 
     def close(self) -> None:
         """Take the board away and give the terminal back."""
@@ -127,7 +132,7 @@ class Watch:
         return self._board
 
 
-def _asked(estimate: Estimate, called: str) -> bool:
+def _confirm_estimate(estimate: Estimate, called: str) -> bool:
     """Put calls, dollars, minutes and host before the user; an empty answer is a no. Raises KeyboardInterrupt."""
     import signal
 
@@ -137,19 +142,19 @@ def _asked(estimate: Estimate, called: str) -> bool:
     )
     sent = counted(judge.to_judge, "memory", "memories") if judge.calls else "the chosen memories"
     calls = judge.calls + (1 if estimate.primary else 0)
-    took = f" {seconds(judge.seconds)}," if judge.calls else ""
-    tell_people(
-        f"{called} takes about {counted(calls, 'call')}, {total(estimate)},{took}"
+    took = f" {format_seconds(judge.seconds)}," if judge.calls else ""
+    write_stderr(
+        f"{called} takes about {counted(calls, 'call')}, {format_total(estimate)},{took}"
         f" and sends {sent} to {one_line(', '.join(hosts))}."
     )
     if estimate.cost_usd is None and estimate.caps:
-        tell_people("A model has no known price: no cap on dollars holds its calls.")
+        write_stderr("A model has no known price: no cap on dollars holds its calls.")
     if estimate.binding:
-        from xscore.cost_reports.cap_words import about_left_of
+        from xscore.costs.budget_messages import cap_left_rounded
 
     for cap in estimate.binding:
         will = "will" if judge.cost_usd is not None and judge.cost_usd > cap.left_usd else "may"
-        tell_people(f"It {will} not be finished: {about_left_of(cap)}.")
+        write_stderr(f"It {will} not be finished: {cap_left_rounded(cap)}.")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return click.confirm("Go on?", default=False, err=True)

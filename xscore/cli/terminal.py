@@ -14,8 +14,8 @@ from typing import TextIO
 
 import click
 
-from xscore.errors import UsageError
-from xscore.safe_text import json_text, one_line, visible
+from xscore.platform.errors import UsageError
+from xscore.platform.text import escape_controls, one_line, safe_json
 
 _LABEL = re.compile(r" *\S+ {2,}| +")
 """What stands before the words of a line: a label and its gap, or an indent."""
@@ -24,7 +24,7 @@ _LABEL = re.compile(r" *\S+ {2,}| +")
 def print_json(value: object) -> None:
     """Write one JSON object to stdout; in ASCII where stdout is not UTF-8."""
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-    _write(json_text(value, ascii_only=encoding != "utf8") + "\n")
+    _write(safe_json(value, ascii_only=encoding != "utf8") + "\n")
 
 
 @dataclass(slots=True)
@@ -58,36 +58,36 @@ class Terminal:
     def lines(self, text: str) -> None:
         """Write a block made for people to stderr."""
         if not self.quiet and text:
-            tell_people(text, color=None if _may_colour() else False)
+            write_stderr(text, color=None if _colour_allowed() else False)
 
     def note(self, message: str, *, say: Callable[[str], None] | None = None) -> None:
         """Say something the user should know, once, on one line of stderr; by `say` where a board is drawn there."""
         if not self.quiet and message not in self.said:
             self.said.add(message)
-            (say or tell_people)(one_line(message))
+            (say or write_stderr)(one_line(message))
 
 
 def bold(text: str) -> str:
     """Mark a heading or score; click removes the mark where the stream is no terminal."""
-    return click.style(text, bold=True) if _may_colour() else text
+    return click.style(text, bold=True) if _colour_allowed() else text
 
 
 def faint(text: str) -> str:
     """Mark what is secondary."""
-    return click.style(text, dim=True) if _may_colour() else text
+    return click.style(text, dim=True) if _colour_allowed() else text
 
 
-def columns() -> int:
+def terminal_columns() -> int:
     """Columns that a page may have: those of the terminal, or of `COLUMNS`."""
     return shutil.get_terminal_size().columns
 
 
-def columns_of_reader() -> int | None:
+def stdout_columns() -> int | None:
     """Columns of the terminal that reads stdout; None where it is a pipe or file, which gets whole lines."""
-    return columns() if sys.stdout.isatty() else None
+    return terminal_columns() if sys.stdout.isatty() else None
 
 
-def width_of(line: str) -> int:
+def display_width(line: str) -> int:
     """Return the columns that a line takes; wide characters take two."""
     if line.isascii():
         return len(line)
@@ -101,49 +101,49 @@ def wrapped(text: str, width: int | None) -> str:
 
     What goes on stands below the words after a label, or two columns in. None: nothing is broken; nor is a word.
     """
-    return text if width is None else "\n".join(_broken(line, width) for line in text.split("\n"))
+    return text if width is None else "\n".join(_wrap_line(line, width) for line in text.split("\n"))
 
 
-def _broken(line: str, width: int) -> str:
+def _wrap_line(line: str, width: int) -> str:
     plain = click.unstyle(line)
-    if width_of(plain) <= width:
+    if display_width(plain) <= width:
         return line
     label = _LABEL.match(plain)
     indent = " " * (len(label[0]) if label and len(label[0]) <= width // 3 else 2)
     start = len(line) - len(line.lstrip(" "))
-    first, *others = _pieces(line[start:], width - len(indent))
+    first, *others = _unbreakable_parts(line[start:], width - len(indent))
     lines = [line[:start] + first]
     for piece in others:
         longer = f"{lines[-1]} {piece}"
-        if width_of(click.unstyle(longer)) <= width:
+        if display_width(click.unstyle(longer)) <= width:
             lines[-1] = longer
         elif piece:
             lines.append(indent + piece)
     return "\n".join(lines)
 
 
-def _pieces(line: str, room: int) -> Iterator[str]:
+def _unbreakable_parts(line: str, room: int) -> Iterator[str]:
     """Yield what is not to be torn apart: a figure with its point, or each word where it is wider than the room."""
     *figures, last = line.split(" · ")
     for figure in [*(f"{figure} ·" for figure in figures), last]:
-        if figures and width_of(click.unstyle(figure)) <= room:
+        if figures and display_width(click.unstyle(figure)) <= room:
             yield figure
         else:
             yield from figure.split(" ")
 
 
-def cut(line: str, width: int | None) -> str:
+def truncate_line(line: str, width: int | None) -> str:
     """Cut the end off a line that takes more columns. None: it is not cut."""
-    if width is None or width_of(line) <= width:
+    if width is None or display_width(line) <= width:
         return line
     from rich.cells import set_cell_size
 
     return set_cell_size(line, max(width - 1, 0)).rstrip() + "…"
 
 
-def cut_middle(line: str, width: int) -> str:
+def truncate_middle(line: str, width: int) -> str:
     """Cut the middle out of a line that takes more columns: names differ at both ends."""
-    if width_of(line) <= width:
+    if display_width(line) <= width:
         return line
     from rich.cells import set_cell_size
 
@@ -153,41 +153,41 @@ def cut_middle(line: str, width: int) -> str:
 
 def text_for_stdout(text: str) -> str:
     """Escape control characters where a terminal would obey them."""
-    return visible(text) if sys.stdout.isatty() else text
+    return escape_controls(text) if sys.stdout.isatty() else text
 
 
-def _columns_of(stream: TextIO) -> int | None:
+def _stream_columns(stream: TextIO) -> int | None:
     """Columns of the terminal behind a stream, or of `COLUMNS`; None: it is none."""
     if not stream.isatty():
         return None
     try:
-        return int(os.environ.get("COLUMNS", "")) or columns()
+        return int(os.environ.get("COLUMNS", "")) or terminal_columns()
     except ValueError:
-        return os.get_terminal_size(stream.fileno()).columns or columns()
+        return os.get_terminal_size(stream.fileno()).columns or terminal_columns()
 
 
-def echo(text: str) -> None:
+def write_stdout(text: str) -> None:
     """Write a block made for people to stdout; colours go when stdout is no terminal."""
-    text = wrapped(text, _columns_of(sys.stdout))
-    _write(text + "\n" if sys.stdout.isatty() and _may_colour() else click.unstyle(text) + "\n")
+    text = wrapped(text, _stream_columns(sys.stdout))
+    _write(text + "\n" if sys.stdout.isatty() and _colour_allowed() else click.unstyle(text) + "\n")
 
 
-def tell_people(text: str, *, color: bool | None = None) -> None:
+def write_stderr(text: str, *, color: bool | None = None) -> None:
     """Write to stderr; a reader who left, or a full disk there, changes nothing of the work or its result."""
     try:
-        click.echo(wrapped(text, _columns_of(sys.stderr)), err=True, color=color)
+        click.echo(wrapped(text, _stream_columns(sys.stderr)), err=True, color=color)
     except OSError:
-        let_go(sys.stderr)
+        discard_stream(sys.stderr)
 
 
-def let_go(stream: TextIO) -> None:
+def discard_stream(stream: TextIO) -> None:
     """Send what else is written to a stream nowhere, so that Python does not complain of it at exit either."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
-def _may_colour() -> bool:
+def _colour_allowed() -> bool:
     return not os.environ.get("NO_COLOR")
 
 

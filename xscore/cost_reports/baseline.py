@@ -14,12 +14,12 @@ from typing import Annotated, Literal
 import pydantic_core
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from xscore.errors import BrokenReceipt, UsageError
-from xscore.files import Refused, read_named
-from xscore.money import dollars, picodollars
+from xscore.platform.errors import BrokenReceipt, UsageError
+from xscore.platform.files import FileRefused, read_named_file
+from xscore.platform.json_lines import refuse_repeated_keys
+from xscore.platform.money import dollars_of_picodollars, picodollars
 from xscore.records import Coverage, Usage
-from xscore.records.gate import Measured, Recalled, Sampled
-from xscore.unique_keys import refuse_repeated_keys
+from xscore.records.cost_report import EvaluationRecall, GateFigures, StageP95
 
 SCHEMA = 1
 MAX_BYTES = 1_000_000
@@ -87,7 +87,7 @@ class _Baseline(_Part):
     timings: Annotated[list[_Sampled], Field(max_length=1_000)]
 
 
-def read(path: Path) -> Measured:
+def read_baseline(path: Path) -> GateFigures:
     """Read a baseline. Raises UsageError for whatever is not one."""
     data = _bytes_of(path)
     if data is None:
@@ -95,21 +95,21 @@ def read(path: Path) -> Measured:
     return _parsed(data, path)
 
 
-def read_if_there(path: Path) -> Measured | None:
+def read_baseline_if_present(path: Path) -> GateFigures | None:
     """Read a baseline; None where no file is. Raises UsageError for a file that is not one."""
     data = _bytes_of(path)
     return None if data is None else _parsed(data, path)
 
 
-def write(path: Path, measured: Measured) -> None:
+def write_baseline(path: Path, measured: GateFigures) -> None:
     """Put a baseline into place whole. Raises UsageError where it cannot be written, or another file stands there."""
-    read_if_there(path)
+    read_baseline_if_present(path)
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with aside.open("x", encoding="utf-8", newline="\n") as file:
-                file.write(text_of(measured))
+                file.write(baseline_json(measured))
             aside.replace(path)
         finally:
             aside.unlink(missing_ok=True)
@@ -119,7 +119,7 @@ def write(path: Path, measured: Measured) -> None:
         ) from error
 
 
-def text_of(measured: Measured) -> str:
+def baseline_json(measured: GateFigures) -> str:
     """Return a baseline as it stands in its file."""
     recall, coverage, usage = measured.recall, measured.coverage, measured.usage
     body = {
@@ -129,7 +129,7 @@ def text_of(measured: Measured) -> str:
         "calls": measured.calls,
         "attempts": measured.attempts,
         "usage": {name: getattr(usage, name) for name in _Usage.model_fields},
-        "cost_usd": f"{dollars(picodollars(measured.cost_usd)):f}",
+        "cost_usd": f"{dollars_of_picodollars(picodollars(measured.cost_usd)):f}",
         "unpriced": measured.unpriced,
         "recall": recall and {name: getattr(recall, name) for name in _Recalled.model_fields},
         "timings": [
@@ -144,10 +144,10 @@ def text_of(measured: Measured) -> str:
 def _bytes_of(path: Path) -> bytes | None:
     """Read a regular file, whatever stands at its name; None where nothing does."""
     try:
-        return read_named(path, max_bytes=MAX_BYTES, follow=False)
+        return read_named_file(path, max_bytes=MAX_BYTES, follow=False)
     except FileNotFoundError:
         return None
-    except Refused as error:
+    except FileRefused as error:
         what, hint = _NO_BASELINE[str(error)]
         raise UsageError(f"the baseline {path} {what}", hint=hint) from error
     except OSError as error:
@@ -155,7 +155,7 @@ def _bytes_of(path: Path) -> bytes | None:
         raise UsageError(f"the baseline {path} {what}", hint=NAME_IT) from error
 
 
-def _parsed(data: bytes, path: Path) -> Measured:
+def _parsed(data: bytes, path: Path) -> GateFigures:
     try:
         value = pydantic_core.from_json(data, allow_inf_nan=False)
     except ValueError as error:
@@ -178,8 +178,8 @@ def _parsed(data: bytes, path: Path) -> Measured:
         raise UsageError(f"the baseline {path} does not add up: {error}", hint=NAME_ANOTHER) from error
 
 
-def _measured(found: _Baseline) -> Measured:
-    return Measured(
+def _measured(found: _Baseline) -> GateFigures:
+    return GateFigures(
         turns=found.turns,
         coverage=Coverage(**found.coverage.model_dump()),
         calls=found.calls,
@@ -187,6 +187,6 @@ def _measured(found: _Baseline) -> Measured:
         usage=Usage(**found.usage.model_dump()),
         cost_usd=Decimal(found.cost_usd),
         unpriced=found.unpriced,
-        recall=Recalled(**found.recall.model_dump()) if found.recall else None,
-        timings=tuple(Sampled(**timing.model_dump()) for timing in found.timings),
+        recall=EvaluationRecall(**found.recall.model_dump()) if found.recall else None,
+        timings=tuple(StageP95(**timing.model_dump()) for timing in found.timings),
     )

@@ -11,14 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from xscore import money
 from xscore.cost_reports.ledger_sums import MOST_COST_BITS
-from xscore.cost_reports.tables import Key, Placed
-from xscore.records import Expected, Otherwise, Stage
+from xscore.cost_reports.tables import LedgerTurn, TurnKey
+from xscore.platform import money
+from xscore.records import CounterfactualCost, Expected, Stage
 from xscore.records.cost_report import Accuracy, Comparison, Spent
 
-if TYPE_CHECKING:  # 0.2 s of CPU that no other command pays
+if TYPE_CHECKING:
     import polars as pl
+
 
 _IS_AMOUNT = f"typeof(cost) = 'integer' AND cost >> {MOST_COST_BITS} = 0"
 _JUDGED_AND_PAID = f"""
@@ -30,14 +31,14 @@ _JUDGED_AND_PAID = f"""
     )
     SELECT coalesce(sum(judged), 0), coalesce(sum(paid), 0), coalesce(sum(unpriced), 0)
     FROM judging JOIN turn_figures USING (turn_id) WHERE judged BETWEEN 1 AND 1000000000
-"""  # noqa: S608  words are ours
+"""
 """Of turns whose calls can all be believed: a turn without them would make judging look free."""
 
 
-def comparison(
-    judging: Mapping[Key, Spent],
+def compare_costs(
+    judging: Mapping[TurnKey, Spent],
     stages: Mapping[str, Spent],
-    turns: Sequence[Placed],
+    turns: Sequence[LedgerTurn],
     ledgers: Sequence[sqlite3.Connection],
 ) -> Comparison:
     """Compare what was paid with other ways. judging: by turn, of its own judge; stages: all calls, by stage."""
@@ -45,13 +46,13 @@ def comparison(
     return Comparison(
         actual_usd=actual,
         without_cache_usd=_without_cache(actual, judging, turns, ledgers),
-        without_packs_usd=_otherwise(stages, lambda way: way.without_packs),
-        without_prefix_cache_usd=_otherwise(stages, lambda way: way.without_prefix_cache),
-        by_batch_usd=_otherwise(stages, lambda way: way.by_batch, only=Stage.JUDGE),
+        without_packs_usd=_counterfactual_cost(stages, lambda way: way.without_packs),
+        without_prefix_cache_usd=_counterfactual_cost(stages, lambda way: way.without_prefix_cache),
+        by_batch_usd=_counterfactual_cost(stages, lambda way: way.by_batch, only=Stage.JUDGE),
     )
 
 
-def accuracy(judging: Mapping[Key, Spent], turns: Sequence[Placed]) -> Accuracy | None:
+def estimate_accuracy(judging: Mapping[TurnKey, Spent], turns: Sequence[LedgerTurn]) -> Accuracy | None:
     """Set the expectations of turns that were judged to their end, by calls, beside what judging them took.
 
     No expectation assumes a discount of the host's prefix cache, so dollars are those without it.
@@ -93,8 +94,8 @@ def _both_priced(pairs: Sequence[tuple[Expected, Spent]]) -> tuple[Decimal | Non
     return expected_usd, actual_usd
 
 
-def _otherwise(
-    stages: Mapping[str, Spent], way: Callable[[Otherwise], Decimal | None], *, only: Stage | None = None
+def _counterfactual_cost(
+    stages: Mapping[str, Spent], way: Callable[[CounterfactualCost], Decimal | None], *, only: Stage | None = None
 ) -> Decimal | None:
     """Add up what calls would have cost; those that do not know it, or are of another stage, count as they were."""
     whole, is_known = Decimal(0), not any(one.attempts for one in stages.values())
@@ -106,7 +107,10 @@ def _otherwise(
 
 
 def _without_cache(
-    actual: Decimal, judging: Mapping[Key, Spent], turns: Sequence[Placed], ledgers: Sequence[sqlite3.Connection]
+    actual: Decimal,
+    judging: Mapping[TurnKey, Spent],
+    turns: Sequence[LedgerTurn],
+    ledgers: Sequence[sqlite3.Connection],
 ) -> Decimal | None:
     saved: Counter[str] = Counter()
     judged: Counter[str] = Counter()
@@ -141,10 +145,10 @@ def _of_the_whole_ledger(judge: str, ledgers: Sequence[sqlite3.Connection]) -> D
         if unpriced:
             return None
         judged, paid = judged + count, paid + amount
-    return money.dollars(paid) / judged if judged else None
+    return money.dollars_of_picodollars(paid) / judged if judged else None
 
 
-def judging_of(calls: "pl.DataFrame", turns: Sequence[Placed]) -> "pl.DataFrame":
+def judging_of(calls: "pl.DataFrame", turns: Sequence[LedgerTurn]) -> "pl.DataFrame":
     """Return the judging calls that a turn made to its own judge."""
     import polars as pl
 

@@ -12,9 +12,18 @@ from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal
 from typing import NamedTuple
 
-from xscore.errors import UsageError
-from xscore.records.cost_report import CostReport, EvaluationLine
-from xscore.records.gate import Figure, GateLine, GateReport, Measured, Recalled, Sampled, Verdict
+from xscore.platform.errors import UsageError
+from xscore.records.cost_report import (
+    CostReport,
+    EvaluationLine,
+    EvaluationRecall,
+    Figure,
+    GateFigures,
+    GateLine,
+    GateReport,
+    GateVerdict,
+    StageP95,
+)
 from xscore.settings import GateSettings
 
 LEAST_RISE_S = 0.01
@@ -26,36 +35,38 @@ ANOTHER_WORKLOAD = (
 DAMAGED = "left out of every figure, since they make no sense: nothing of the ledger can be compared"
 
 
-class _Sum(NamedTuple):
+class _CountGate(NamedTuple):
     """A figure that grows with the workload."""
 
     what: str
-    of: Callable[[Measured], int]
+    of: Callable[[GateFigures], int]
     tolerance: Callable[[GateSettings], float]
 
 
-SUMS = (
-    _Sum("attempts without a price", lambda found: found.unpriced, lambda gates: gates.cost),
-    _Sum("calls", lambda found: found.calls, lambda gates: gates.calls),
-    _Sum("attempts", lambda found: found.attempts, lambda gates: gates.calls),
-    _Sum("tokens in", lambda found: found.usage.input_tokens, lambda gates: gates.tokens),
-    _Sum(
+COUNT_GATES = (
+    _CountGate("attempts without a price", lambda found: found.unpriced, lambda gates: gates.cost),
+    _CountGate("calls", lambda found: found.calls, lambda gates: gates.calls),
+    _CountGate("attempts", lambda found: found.attempts, lambda gates: gates.calls),
+    _CountGate("tokens in", lambda found: found.usage.input_tokens, lambda gates: gates.tokens),
+    _CountGate(
         "tokens in, not from a prefix cache",
         lambda found: max(0, found.usage.input_tokens - found.usage.cached_input_tokens),
         lambda gates: gates.tokens,
     ),
-    _Sum("tokens written to a prefix cache", lambda found: found.usage.cache_write_tokens, lambda gates: gates.tokens),
-    _Sum("tokens out", lambda found: found.usage.output_tokens, lambda gates: gates.tokens),
-    _Sum("tokens of reasoning", lambda found: found.usage.reasoning_tokens, lambda gates: gates.tokens),
+    _CountGate(
+        "tokens written to a prefix cache", lambda found: found.usage.cache_write_tokens, lambda gates: gates.tokens
+    ),
+    _CountGate("tokens out", lambda found: found.usage.output_tokens, lambda gates: gates.tokens),
+    _CountGate("tokens of reasoning", lambda found: found.usage.reasoning_tokens, lambda gates: gates.tokens),
 )
 
 
-def measure(report: CostReport) -> Measured:
+def measure_report(report: CostReport) -> GateFigures:
     """Return the figures of a report that can be held. Raises UsageError where one is no number."""
     spent = report.spent
     newest, passed_over = _newest_whole(report)
     try:
-        return Measured(
+        return GateFigures(
             turns=sum(count for state, count in report.turns_by_state.items() if state != "running"),
             coverage=report.coverage,
             calls=spent.calls,
@@ -67,7 +78,7 @@ def measure(report: CostReport) -> Measured:
             evaluations_passed_over=passed_over,
             left_out=report.left_out,
             timings=tuple(
-                Sampled(of=timing.of, stage=timing.stage, kind=timing.kind, count=timing.count, p95_s=timing.p95_s)
+                StageP95(of=timing.of, stage=timing.stage, kind=timing.kind, count=timing.count, p95_s=timing.p95_s)
                 for timing in report.timings
             ),
         )
@@ -86,22 +97,24 @@ def _newest_whole(report: CostReport) -> tuple[EvaluationLine | None, int]:
     return None, len(report.evaluations)
 
 
-def _recalled(found: EvaluationLine) -> Recalled:
-    return Recalled(questions=found.questions, judge=found.judge, cases=found.cases, k=found.k, recall=found.recall)
+def _recalled(found: EvaluationLine) -> EvaluationRecall:
+    return EvaluationRecall(
+        questions=found.questions, judge=found.judge, cases=found.cases, k=found.k, recall=found.recall
+    )
 
 
-def check(now: Measured, baseline: Measured, gates: GateSettings) -> GateReport:
+def check_gates(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateReport:
     """Compare each figure with its baseline under the tolerances of `[gates]`."""
     workload = (_turns(now, baseline), _candidates(now, baseline, gates))
-    sums = (_dollars(now, baseline, gates), *(_sum(one, now, baseline, gates) for one in SUMS))
-    if any(line.verdict is Verdict.FAILED for line in workload):
+    sums = (_dollars(now, baseline, gates), *(_count_line(one, now, baseline, gates) for one in COUNT_GATES))
+    if any(line.verdict is GateVerdict.FAILED for line in workload):
         sums = tuple(_incomparable(line) for line in sums)
-    times = () if gates.latency == "off" else tuple(_times(now, baseline, gates))
+    times = () if gates.latency == "off" else tuple(_latency_lines(now, baseline, gates))
     lines = (*workload, *sums, _coverage(now, baseline, gates), _recall(now, baseline, gates), *times)
     return GateReport(lines=(_damaged(now), *map(_incomparable, lines)) if now.left_out else lines)
 
 
-def _damaged(now: Measured) -> GateLine:
+def _damaged(now: GateFigures) -> GateLine:
     """Fail for rows that no figure has; no baseline is made of such a ledger."""
     return GateLine(
         what="damaged rows",
@@ -109,12 +122,12 @@ def _damaged(now: Measured) -> GateLine:
         baseline=0,
         now=now.left_out,
         allowed=0,
-        verdict=Verdict.FAILED,
+        verdict=GateVerdict.FAILED,
         note=DAMAGED,
     )
 
 
-def _turns(now: Measured, baseline: Measured) -> GateLine:
+def _turns(now: GateFigures, baseline: GateFigures) -> GateLine:
     is_same = now.turns == baseline.turns
     return GateLine(
         what="turns",
@@ -122,12 +135,12 @@ def _turns(now: Measured, baseline: Measured) -> GateLine:
         baseline=baseline.turns,
         now=now.turns,
         allowed=baseline.turns,
-        verdict=Verdict.HELD if is_same else Verdict.FAILED,
+        verdict=GateVerdict.HELD if is_same else GateVerdict.FAILED,
         note="" if is_same else ANOTHER_WORKLOAD,
     )
 
 
-def _candidates(now: Measured, baseline: Measured, gates: GateSettings) -> GateLine:
+def _candidates(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
     """Hold the number of candidates within the tolerance of calls, upwards and downwards."""
     before, found = baseline.coverage.candidates, now.coverage.candidates
     is_near = abs(found - before) <= before * _exact(gates.calls)
@@ -137,12 +150,12 @@ def _candidates(now: Measured, baseline: Measured, gates: GateSettings) -> GateL
         baseline=before,
         now=found,
         allowed=_most(before, gates.calls) if found >= before else before - _floor(before * _exact(gates.calls)),
-        verdict=Verdict.HELD if is_near else Verdict.FAILED,
+        verdict=GateVerdict.HELD if is_near else GateVerdict.FAILED,
         note="" if is_near else ANOTHER_WORKLOAD,
     )
 
 
-def _sum(one: _Sum, now: Measured, baseline: Measured, gates: GateSettings) -> GateLine:
+def _count_line(one: _CountGate, now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
     before, found = one.of(baseline), one.of(now)
     allowed = _most(before, one.tolerance(gates))
     return GateLine(
@@ -155,15 +168,15 @@ def _sum(one: _Sum, now: Measured, baseline: Measured, gates: GateSettings) -> G
     )
 
 
-def _dollars(now: Measured, baseline: Measured, gates: GateSettings) -> GateLine:
+def _dollars(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
     """Hold the dollars of what is priced, as far as the same is priced on both sides."""
     allowed = baseline.cost_usd * (1 + _exact(gates.cost))
     verdict, note = _at_most(now.cost_usd, baseline.cost_usd, allowed), ""
     if now.unpriced and now.unpriced == now.attempts and baseline.unpriced == baseline.attempts:
-        verdict, note = Verdict.INCONCLUSIVE, "unpriced on both sides"
-    elif now.unpriced > baseline.unpriced and verdict is not Verdict.FAILED:
-        verdict, note = Verdict.INCONCLUSIVE, "less is priced than in the baseline"
-    elif now.unpriced < baseline.unpriced and verdict is Verdict.FAILED:
+        verdict, note = GateVerdict.INCONCLUSIVE, "unpriced on both sides"
+    elif now.unpriced > baseline.unpriced and verdict is not GateVerdict.FAILED:
+        verdict, note = GateVerdict.INCONCLUSIVE, "less is priced than in the baseline"
+    elif now.unpriced < baseline.unpriced and verdict is GateVerdict.FAILED:
         verdict, note = _with_more_priced(now, baseline, allowed)
     return GateLine(
         what="dollars",
@@ -176,21 +189,21 @@ def _dollars(now: Measured, baseline: Measured, gates: GateSettings) -> GateLine
     )
 
 
-def _with_more_priced(now: Measured, baseline: Measured, allowed: Decimal) -> tuple[Verdict, str]:
+def _with_more_priced(now: GateFigures, baseline: GateFigures, allowed: Decimal) -> tuple[GateVerdict, str]:
     """Excuse a rise as far as the attempts that have a price only now explain it, at what a priced one costs now."""
     newly = baseline.unpriced - now.unpriced
     priced = now.attempts - now.unpriced
     if priced > 0 and now.cost_usd * (priced - newly) <= allowed * priced:
-        return Verdict.INCONCLUSIVE, "more is priced than in the baseline"
-    return Verdict.FAILED, f"more is priced than in the baseline, by {newly:,}, which does not explain it"
+        return GateVerdict.INCONCLUSIVE, "more is priced than in the baseline"
+    return GateVerdict.FAILED, f"more is priced than in the baseline, by {newly:,}, which does not explain it"
 
 
-def _coverage(now: Measured, baseline: Measured, gates: GateSettings) -> GateLine:
+def _coverage(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
     before, found = _share_judged(baseline), _share_judged(now)
-    return _share("coverage", before, found, gates.coverage, note="no candidates on one side")
+    return _share_line("coverage", before, found, gates.coverage, note="no candidates on one side")
 
 
-def _recall(now: Measured, baseline: Measured, gates: GateSettings) -> GateLine:
+def _recall(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
     """Hold recall where both sides answered the same questions at the same k by the same judge."""
     before, found = baseline.recall, now.recall
     note = "no evaluation on one side" if before or found else "no evaluation"
@@ -198,7 +211,7 @@ def _recall(now: Measured, baseline: Measured, gates: GateSettings) -> GateLine:
         found, note = None, "other questions, or another k"
     elif before and found and before.judge != found.judge:
         found, note = None, "another judge"
-    line = _share(
+    line = _share_line(
         "recall",
         _exact(before.recall) if before else None,
         _exact(found.recall) if found else None,
@@ -214,13 +227,13 @@ def _told_of_passed_over(line: GateLine, count: int) -> GateLine:
     return replace(line, note=f"{line.note}; {said}" if line.note else said)
 
 
-def _share(what: str, before: Decimal | None, found: Decimal | None, tolerance: float, *, note: str) -> GateLine:
+def _share_line(what: str, before: Decimal | None, found: Decimal | None, tolerance: float, *, note: str) -> GateLine:
     """Hold a share that may fall by so much; what one side lacks is inconclusive."""
     if before is None or found is None:
-        allowed, verdict = None, Verdict.INCONCLUSIVE
+        allowed, verdict = None, GateVerdict.INCONCLUSIVE
     else:
         allowed, note = max(Decimal(0), before - _exact(tolerance)), ""
-        verdict = Verdict.FAILED if found < allowed else Verdict.BETTER if found > before else Verdict.HELD
+        verdict = GateVerdict.FAILED if found < allowed else GateVerdict.BETTER if found > before else GateVerdict.HELD
     return GateLine(
         what=what,
         unit="share",
@@ -232,22 +245,22 @@ def _share(what: str, before: Decimal | None, found: Decimal | None, tolerance: 
     )
 
 
-def _times(now: Measured, baseline: Measured, gates: GateSettings) -> Iterator[GateLine]:
+def _latency_lines(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
     """Hold each p95 that has enough samples on both sides."""
     before = {(timing.of, timing.stage, timing.kind): timing for timing in baseline.timings}
     found = {(timing.of, timing.stage, timing.kind): timing for timing in now.timings}
     for key in before | found:
-        yield _time(f"p95 of {key[1]} {key[0]}s, {key[2]}", found.get(key), before.get(key), gates)
+        yield _latency_line(f"p95 of {key[1]} {key[0]}s, {key[2]}", found.get(key), before.get(key), gates)
 
 
-def _time(what: str, found: Sampled | None, before: Sampled | None, gates: GateSettings) -> GateLine:
+def _latency_line(what: str, found: StageP95 | None, before: StageP95 | None, gates: GateSettings) -> GateLine:
     allowed = None if before is None else max(before.p95_s * (1 + gates.p95), before.p95_s + LEAST_RISE_S)
     if before is None or found is None or allowed is None or min(before.count, found.count) < gates.min_samples:
-        verdict = Verdict.INCONCLUSIVE
+        verdict = GateVerdict.INCONCLUSIVE
     elif found.p95_s > allowed:
-        verdict = Verdict.FAILED if gates.latency == "fail" else Verdict.ALERT
+        verdict = GateVerdict.FAILED if gates.latency == "fail" else GateVerdict.ALERT
     else:
-        verdict = Verdict.HELD
+        verdict = GateVerdict.HELD
     samples = f"{before.count if before else 0} samples in the baseline, {found.count if found else 0} now"
     return GateLine(
         what=what,
@@ -256,14 +269,14 @@ def _time(what: str, found: Sampled | None, before: Sampled | None, gates: GateS
         now=found.p95_s if found else None,
         allowed=allowed,
         verdict=verdict,
-        note=samples if verdict is Verdict.INCONCLUSIVE else "",
+        note=samples if verdict is GateVerdict.INCONCLUSIVE else "",
     )
 
 
-def _at_most(found: Figure, before: Figure, allowed: Figure) -> Verdict:
+def _at_most(found: Figure, before: Figure, allowed: Figure) -> GateVerdict:
     if found > allowed:
-        return Verdict.FAILED
-    return Verdict.BETTER if found < before else Verdict.HELD
+        return GateVerdict.FAILED
+    return GateVerdict.BETTER if found < before else GateVerdict.HELD
 
 
 def _incomparable(line: GateLine) -> GateLine:
@@ -273,11 +286,11 @@ def _incomparable(line: GateLine) -> GateLine:
         baseline=line.baseline,
         now=line.now,
         allowed=None,
-        verdict=Verdict.INCOMPARABLE,
+        verdict=GateVerdict.INCOMPARABLE,
     )
 
 
-def _share_judged(found: Measured) -> Decimal | None:
+def _share_judged(found: GateFigures) -> Decimal | None:
     coverage = found.coverage
     judged = coverage.candidates - coverage.unjudged
     return Decimal(judged) / coverage.candidates if coverage.candidates else None

@@ -10,19 +10,20 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xscore.database import as_it_can_be_read
+from xscore.platform.database import lenient_text
 from xscore.records import Stage
-from xscore.records.cost_report import LAST_MOMENT, Asked
+from xscore.records.cost_report import LATEST_TIMESTAMP, ReportQuery
 
-if TYPE_CHECKING:  # 0.2 s of CPU that no other command pays
+if TYPE_CHECKING:
     import polars as pl
+
 
 MOST_TOKENS_BITS = 30
 """Of one call less than a milliard."""
 MOST_COST_BITS = 50
 """Of picodollars: some thousand dollars. More than that no call has; what says so is damaged."""
 MOST_SECONDS = 10**6
-_SUMS = {
+_SUM_SQL = {
     "attempts": "count(*)",
     "calls": "count(*) FILTER (WHERE outcome = 'ok')",
     "rate_limited": "count(*) FILTER (WHERE outcome = 'rate_limited')",
@@ -43,10 +44,10 @@ _SUMS = {
     "beside_batch": "sum(cost) FILTER (WHERE cost_by_batch IS NULL)",
 }
 """Each column that is added up further, in SQL. `beside_…`: what calls cost that do not know the figure before it."""
-SUMS = tuple(_SUMS)
-COSTS = SUMS[SUMS.index("cost") :]
+SUM_COLUMNS = tuple(_SUM_SQL)
+COST_COLUMNS = SUM_COLUMNS[SUM_COLUMNS.index("cost") :]
 """In picodollars, NULL where nothing is known."""
-DURATIONS = "durations"
+DURATIONS_COLUMN = "durations"
 """Of calls answered live: twice their microseconds, one more where tokens came from a prefix cache; commas between."""
 _COUNTS = (
     *("input_tokens", "cached_input_tokens", "cache_write_tokens", "cache_write_1h_tokens"),
@@ -57,7 +58,7 @@ _COSTS = tuple(
 )
 _MAY_MAKE_SENSE = f"""
     ({" | ".join(_COUNTS)}) >> {MOST_TOKENS_BITS} = 0 AND ({" | ".join(_COSTS)}) >> {MOST_COST_BITS} = 0
-    AND duration_s >= 0 AND duration_s <= {MOST_SECONDS} AND +started_at >= 0 AND +started_at <= {LAST_MOMENT}
+    AND duration_s >= 0 AND duration_s <= {MOST_SECONDS} AND +started_at >= 0 AND +started_at <= {LATEST_TIMESTAMP}
 """
 """Neither negative nor beyond bounds. Text and fractions pass, but leave a sum that is no whole number."""
 _MAKES_SENSE = f"""
@@ -66,21 +67,21 @@ _MAKES_SENSE = f"""
 """
 """Text is more than any number to SQLite, so the last bounds refuse it."""
 _READ = f"""
-    SELECT turn_id, stage, provider, model, min(started_at), {", ".join(_SUMS.values())},
+    SELECT turn_id, stage, provider, model, min(started_at), {", ".join(_SUM_SQL.values())},
         group_concat(CAST(duration_s * 1000000 AS INTEGER) * 2 + (cached_input_tokens > 0))
             FILTER (WHERE outcome = 'ok' AND batch = '')
     FROM call WHERE {{among}} AND {{sense}} GROUP BY turn_id, stage, provider, model
-"""  # noqa: S608  words are ours
+"""
 _COUNT = "SELECT count(*) FROM call WHERE {among}"
 _STAGES = frozenset(map(str, Stage))
 _ONE = "turn_id = ? AND stage = ? AND provider = ? AND model = ?"
 _ATTEMPTS = 5
 """Place of the first sum in a row."""
 _AT_ONCE = 4_096
-Row = tuple[Any, ...]
+SumRow = tuple[Any, ...]
 
 
-class Called(NamedTuple):
+class CallSums(NamedTuple):
     """What the ledger of one repository holds of the asked turns."""
 
     sums: "pl.DataFrame"
@@ -89,45 +90,45 @@ class Called(NamedTuple):
     """Rows that make no sense."""
 
 
-def called(connection: sqlite3.Connection, asked: Asked) -> Called:
+def read_call_sums(connection: sqlite3.Connection, asked: ReportQuery) -> CallSums:
     """Add up the calls of the asked turns, and of what else made calls (an index, the doctor) in the asked stretch."""
     import polars as pl
 
     among, values = _among(asked)
     table, believed = [pl.DataFrame(schema=_schema())], 0
-    with as_it_can_be_read(connection):
+    with lenient_text(connection):
         cursor = connection.execute(_READ.format(among=among, sense=_MAY_MAKE_SENSE), values)
         while rows := cursor.fetchmany(_AT_ONCE):
             known = [row for row in _mended(rows, connection) if row[1] in _STAGES and _are_names(row)]
             believed += sum(row[_ATTEMPTS] for row in known)
             table.append(pl.DataFrame(known, schema=_schema(), orient="row"))
         (there,) = connection.execute(_COUNT.format(among=among), values).fetchone()
-    return Called(pl.concat(table), there - believed)
+    return CallSums(pl.concat(table), there - believed)
 
 
-def _mended(rows: Sequence[Row], connection: sqlite3.Connection) -> Iterator[Row]:
+def _mended(rows: Sequence[SumRow], connection: sqlite3.Connection) -> Iterator[SumRow]:
     """Add up anew, without the rows that spoil it, what did not come to whole numbers."""
     for row in rows:
-        if float not in map(type, row[_ATTEMPTS : _ATTEMPTS + len(SUMS)]):
+        if float not in map(type, row[_ATTEMPTS : _ATTEMPTS + len(SUM_COLUMNS)]):
             yield row
         else:
             yield from connection.execute(_READ.format(among=_ONE, sense=_MAKES_SENSE), row[: _ATTEMPTS - 1]).fetchall()
 
 
-def _among(asked: Asked) -> tuple[str, Sequence[object]]:
+def _among(asked: ReportQuery) -> tuple[str, Sequence[object]]:
     """Name the rows that may belong to what is asked, by an index."""
     if asked.turn_id:
         return "turn_id = ?", (asked.turn_id,)
     if asked.since is None and asked.until is None:
         return "1", ()
-    stretch = (asked.since or 0.0, LAST_MOMENT if asked.until is None else asked.until)
+    stretch = (asked.since or 0.0, LATEST_TIMESTAMP if asked.until is None else asked.until)
     within = "started_at >= ? AND started_at < ?"
     alone = "NOT EXISTS (SELECT 1 FROM turn WHERE id = turn_id)"
-    chosen = f"SELECT id FROM turn WHERE {within} UNION SELECT turn_id FROM call WHERE {within} AND {alone}"  # noqa: S608  words are ours
+    chosen = f"SELECT id FROM turn WHERE {within} UNION SELECT turn_id FROM call WHERE {within} AND {alone}"
     return f"turn_id IN ({chosen})", (*stretch, *stretch)
 
 
-def _are_names(row: Row) -> bool:
+def _are_names(row: SumRow) -> bool:
     return all(isinstance(value, str) for value in row[:4])
 
 
@@ -138,6 +139,6 @@ def _schema() -> dict[str, Any]:
     return {
         **names,
         "first_at": pl.Float64,
-        **dict.fromkeys(SUMS, pl.Int64),
-        DURATIONS: pl.String,
+        **dict.fromkeys(SUM_COLUMNS, pl.Int64),
+        DURATIONS_COLUMN: pl.String,
     }

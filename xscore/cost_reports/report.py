@@ -1,4 +1,6 @@
-"""What a stretch of one or more ledgers comes to: money, tokens, time, coverage, as one `CostReport`.
+"""What turns chose, and what came near, out of their stored receipts; each is read strictly, a torn one is named.
+
+What a stretch of one or more ledgers comes to: money, tokens, time, coverage, as one `CostReport`.
 
 SQLite adds up the calls, polars groups them, and this puts the parts side by side. What cannot be believed is left out
 of every figure and said in `warnings`. It shows nothing and compares nothing with a baseline. Trade-off: everything is
@@ -8,36 +10,97 @@ read anew each time; a million calls take some two seconds of CPU.
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from pydantic import TypeAdapter, ValidationError
+
 from xscore.cost_reports import comparison
-from xscore.cost_reports.chosen import Place, details
-from xscore.cost_reports.ledger_sums import called
-from xscore.cost_reports.offline import added, read_jobs
+from xscore.cost_reports.ledger_rows import add_offline, read_evaluations, read_jobs, read_turns
+from xscore.cost_reports.ledger_sums import read_call_sums
 from xscore.cost_reports.tables import (
-    Key,
-    Placed,
+    LedgerTurn,
+    TurnKey,
+    TurnLatency,
+    call_timings,
     cost_by_turn,
-    coverage,
-    groups,
-    placed_calls,
+    group_spending,
+    join_calls_to_turns,
     spent_by,
     spent_by_turn,
-    spent_in_all,
+    sum_coverage,
+    total_spent_of,
+    turn_timings,
 )
-from xscore.cost_reports.timings import Took, call_timings, turn_timings
-from xscore.cost_reports.turn_rows import read_evaluations, read_turns
-from xscore.database import REBUILD, snapshot
-from xscore.records import Stage
-from xscore.records.cost_report import Asked, CostReport, EvaluationLine, Offline, Spent, Timing, TurnLine
-from xscore.records.turn_figures import SCORE_BINS
+from xscore.platform.database import REBUILD_HINT, lenient_text, read_snapshot
+from xscore.records import Selected, Stage
+from xscore.records.cost_report import (
+    CostReport,
+    EvaluationLine,
+    OfflineTotals,
+    ReportQuery,
+    Spent,
+    Timing,
+    TurnDetail,
+    TurnLine,
+)
+from xscore.records.receipt import SCORE_BINS
 
-if TYPE_CHECKING:  # 0.2 s of CPU that no other command pays
+if TYPE_CHECKING:
     import polars as pl
 
 
-class LedgerOf(NamedTuple):
+_BODY = "SELECT body FROM receipt WHERE turn_id = ?"
+
+
+class _ReceiptRef(NamedTuple):
+    """Where the receipt of a turn is."""
+
+    connection: sqlite3.Connection
+    turn_id: str
+
+
+class TurnDetails(NamedTuple):
+    """What receipts tell."""
+
+    found: tuple[TurnDetail, ...]
+    torn: int
+    """Receipts that cannot be read."""
+
+
+def read_turn_details(places: Sequence[_ReceiptRef]) -> TurnDetails:
+    """Read the receipts of these turns, those that have one."""
+    found, torn = [], 0
+    for connection, turn_id in places:
+        with lenient_text(connection):
+            row = connection.execute(_BODY, (turn_id,)).fetchone()
+        if row is None:
+            continue
+        try:
+            receipt = _receipt().validate_json(row[0], strict=True)
+        except ValidationError:
+            torn += 1
+        else:
+            found.append(TurnDetail(turn_id=turn_id, selected=receipt.selected, near_misses=receipt.near_misses))
+    return TurnDetails(tuple(found), torn)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReceiptPart:
+    """The part of a receipt that is read."""
+
+    selected: tuple[Selected, ...]
+    near_misses: tuple[Selected, ...]
+
+
+@cache
+def _receipt() -> TypeAdapter[_ReceiptPart]:
+    return TypeAdapter(_ReceiptPart)
+
+
+class RepositoryLedger(NamedTuple):
     """A repository and the connection to its open, trusted store."""
 
     repository: str
@@ -49,25 +112,25 @@ class _Read(NamedTuple):
     """Everything that was read, of all ledgers."""
 
     calls: "pl.DataFrame"
-    turns: list[Placed]
+    turns: list[LedgerTurn]
     """The newest first."""
     evaluations: list[EvaluationLine]
     warnings: list[str]
     left_out: int
     """Rows that make no sense."""
-    offline: Offline
+    offline: OfflineTotals
 
 
 class _Sums(NamedTuple):
     """What several figures rest on."""
 
-    judging: Mapping[Key, Spent]
+    judging: Mapping[TurnKey, Spent]
     """By turn."""
     stages: Mapping[str, Spent]
-    finished: list[Placed]
+    finished: list[LedgerTurn]
 
 
-def report(ledgers: Sequence[LedgerOf], asked: Asked, *, now: float) -> CostReport:
+def build_report(ledgers: Sequence[RepositoryLedger], asked: ReportQuery, *, now: float) -> CostReport:
     """Add up what the ledgers hold of the asked turns. now: Unix seconds.
 
     Raises StoreDamaged where a database itself cannot be read.
@@ -76,8 +139,10 @@ def report(ledgers: Sequence[LedgerOf], asked: Asked, *, now: float) -> CostRepo
     names = [ledger.repository for ledger in ledgers]
     connections = [ledger.connection for ledger in ledgers]
     judging, stages, finished = _sums(calls, turns)
-    chosen = details([Place(connections[turn.key.number], turn.row.id) for turn in turns[: asked.details]])
-    by_model = groups(calls, turns, "model", names)
+    chosen = read_turn_details(
+        [_ReceiptRef(connections[turn.key.number], turn.row.id) for turn in turns[: asked.details]]
+    )
+    by_model = group_spending(calls, turns, "model", names)
     return CostReport(
         made_at=now,
         repositories=tuple(names),
@@ -86,42 +151,42 @@ def report(ledgers: Sequence[LedgerOf], asked: Asked, *, now: float) -> CostRepo
         turn_id=asked.turn_id,
         turns_by_state=dict(sorted(Counter(turn.row.state for turn in turns).items())),
         turns_cached=sum(_is_cached(turn, judging) for turn in finished),
-        coverage=coverage(turns),
+        coverage=sum_coverage(turns),
         unjudged_by_cause=_by_cause(finished),
         kept=sum(turn.row.figures.kept for turn in finished if turn.row.figures),
         near=_near(finished),
         scores=_scores(finished),
         threshold=next((turn.row.figures.threshold for turn in turns if turn.row.figures), None),
-        spent=spent_in_all(calls),
-        comparison=comparison.comparison(judging, stages, turns, connections),
+        spent=total_spent_of(calls),
+        comparison=comparison.compare_costs(judging, stages, turns, connections),
         by_model=by_model,
         by=asked.by,
-        groups=by_model if asked.by == "model" else groups(calls, turns, asked.by, names) if asked.by else (),
+        groups=by_model if asked.by == "model" else group_spending(calls, turns, asked.by, names) if asked.by else (),
         timings=_timings(calls, finished, judging),
-        accuracy=comparison.accuracy(judging, turns),
+        accuracy=comparison.estimate_accuracy(judging, turns),
         evaluations=tuple(evaluations),
-        turns=_lines(calls, turns[: asked.lines]),
+        turns=_report_turn_lines(calls, turns[: asked.lines]),
         prefix_hit_rate=_hit_rate(stages.get(str(Stage.JUDGE), Spent())),
         details=chosen.found,
-        warnings=(*warnings, *_said(chosen.torn)),
+        warnings=(*warnings, *_torn_receipts_warning(chosen.torn)),
         left_out=left_out,
         offline=offline,
     )
 
 
-def _read(ledgers: Sequence[LedgerOf], asked: Asked, *, now: float) -> _Read:
+def _read(ledgers: Sequence[RepositoryLedger], asked: ReportQuery, *, now: float) -> _Read:
     import polars as pl
 
     tables, turns, evaluations, warnings = [], [], [], []
-    left_out, offline = 0, Offline()
+    left_out, offline = 0, OfflineTotals()
     for number, (repository, connection) in enumerate(ledgers):
-        with snapshot(connection):
+        with read_snapshot(connection):
             rows, of_turns = read_turns(connection, asked)
             evaluated, of_evaluations = read_evaluations(connection, asked)
-            sums, jobs = called(connection, asked), read_jobs(connection, asked)
-        here = [Placed(Key(number, row.id), repository, row) for row in rows]
-        tables.append(placed_calls(sums.sums, here, number=number, asked=asked, jobs=jobs.commands))
-        offline = added(offline, jobs.found)
+            sums, jobs = read_call_sums(connection, asked), read_jobs(connection, asked)
+        here = [LedgerTurn(TurnKey(number, row.id), repository, row) for row in rows]
+        tables.append(join_calls_to_turns(sums.sums, here, number=number, asked=asked, jobs=jobs.commands))
+        offline = add_offline(offline, jobs.found)
         turns += here
         evaluations += evaluated
         left = (sums.left_out, "calls"), (of_turns, "turns"), (of_evaluations, "evaluations"), (jobs.left_out, "jobs")
@@ -129,7 +194,7 @@ def _read(ledgers: Sequence[LedgerOf], asked: Asked, *, now: float) -> _Read:
             left_out += count
             if count:
                 said = f"left out of every figure, since they make no sense: {count:,} rows of {what}"
-                warnings.append(f"{repository}: {said}. {REBUILD}")
+                warnings.append(f"{repository}: {said}. {REBUILD_HINT}")
     ahead = sum(turn.row.at > now for turn in turns)
     if ahead:
         warnings.append(f"turns that began in the future, by this clock: {ahead:,}; it was set back, or is slow")
@@ -138,12 +203,12 @@ def _read(ledgers: Sequence[LedgerOf], asked: Asked, *, now: float) -> _Read:
     return _Read(pl.concat(tables), turns, evaluations, warnings, left_out, offline)
 
 
-def _sums(calls: "pl.DataFrame", turns: Sequence[Placed]) -> _Sums:
+def _sums(calls: "pl.DataFrame", turns: Sequence[LedgerTurn]) -> _Sums:
     judging = spent_by_turn(comparison.judging_of(calls, turns))
     return _Sums(judging, spent_by(calls, "stage"), [turn for turn in turns if turn.row.figures])
 
 
-def _is_cached(turn: Placed, judging: Mapping[Key, Spent]) -> bool:
+def _is_cached(turn: LedgerTurn, judging: Mapping[TurnKey, Spent]) -> bool:
     """Whether a turn with a model for a judge had to ask it nothing; one that could not ask it is no such turn.
 
     Nor is one of which calls that it shared with others, in the ledger under their run, had something judged.
@@ -154,25 +219,27 @@ def _is_cached(turn: Placed, judging: Mapping[Key, Spent]) -> bool:
     return turn.key not in judging and not figures.coverage.judged
 
 
-def _timings(calls: "pl.DataFrame", turns: Sequence[Placed], judging: Mapping[Key, Spent]) -> tuple[Timing, ...]:
-    each = (Took(turn.row.figures.latency, _is_cached(turn, judging)) for turn in turns if turn.row.figures)
+def _timings(
+    calls: "pl.DataFrame", turns: Sequence[LedgerTurn], judging: Mapping[TurnKey, Spent]
+) -> tuple[Timing, ...]:
+    each = (TurnLatency(turn.row.figures.latency, _is_cached(turn, judging)) for turn in turns if turn.row.figures)
     return (*turn_timings(each), *call_timings(calls))
 
 
-def _by_cause(turns: Sequence[Placed]) -> dict[str, int]:
+def _by_cause(turns: Sequence[LedgerTurn]) -> dict[str, int]:
     causes: Counter[str] = Counter()
     for turn in turns:
         causes.update(turn.row.figures.unjudged_by_cause if turn.row.figures else {})
     return dict(sorted(causes.items()))
 
 
-def _near(turns: Sequence[Placed]) -> int | None:
+def _near(turns: Sequence[LedgerTurn]) -> int | None:
     """Add up the scores near a threshold; None where no turn knows of any."""
     known = [turn.row.figures.near for turn in turns if turn.row.figures and turn.row.figures.near is not None]
     return sum(known) if known else None
 
 
-def _scores(turns: Sequence[Placed]) -> tuple[int, ...]:
+def _scores(turns: Sequence[LedgerTurn]) -> tuple[int, ...]:
     known = [turn.row.figures.scores for turn in turns if turn.row.figures and turn.row.figures.scores]
     return tuple(map(sum, zip(*known, strict=True))) if known else (0,) * SCORE_BINS
 
@@ -182,7 +249,7 @@ def _hit_rate(judging: Spent) -> float | None:
     return usage.cached_input_tokens / usage.input_tokens if usage.input_tokens else None
 
 
-def _lines(calls: "pl.DataFrame", turns: Sequence[Placed]) -> tuple[TurnLine, ...]:
+def _report_turn_lines(calls: "pl.DataFrame", turns: Sequence[LedgerTurn]) -> tuple[TurnLine, ...]:
     import polars as pl
 
     if not turns:
@@ -190,10 +257,10 @@ def _lines(calls: "pl.DataFrame", turns: Sequence[Placed]) -> tuple[TurnLine, ..
     wanted = pl.DataFrame([turn.key for turn in turns], schema={"number": pl.Int32, "turn_id": pl.String}, orient="row")
     calls = calls.join(wanted, on=["number", "turn_id"], how="semi")
     spent, models = spent_by_turn(calls), cost_by_turn(calls)
-    return tuple(_line(turn, spent.get(turn.key, Spent()), models.get(turn.key, {})) for turn in turns)
+    return tuple(_turn_line(turn, spent.get(turn.key, Spent()), models.get(turn.key, {})) for turn in turns)
 
 
-def _line(turn: Placed, spent: Spent, cost_by_model: dict[str, Decimal]) -> TurnLine:
+def _turn_line(turn: LedgerTurn, spent: Spent, cost_by_model: dict[str, Decimal]) -> TurnLine:
     row, figures = turn.row, turn.row.figures
     return TurnLine(
         id=row.id,
@@ -214,7 +281,7 @@ def _line(turn: Placed, spent: Spent, cost_by_model: dict[str, Decimal]) -> Turn
     )
 
 
-def _said(torn: int) -> tuple[str, ...]:
+def _torn_receipts_warning(torn: int) -> tuple[str, ...]:
     if not torn:
         return ()
-    return (f"receipts that cannot be read, so that their turns' choices are missing: {torn:,}. {REBUILD}",)
+    return (f"receipts that cannot be read, so that their turns' choices are missing: {torn:,}. {REBUILD_HINT}",)

@@ -1,5 +1,7 @@
 """Files in, memories and edges out."""
 
-from xscore.indexer.index import index
+from xscore.indexer.index import index_repository
 
-__all__ = ["index"]
+__all__ = [
+    "index_repository",
+]

@@ -1,4 +1,8 @@
-"""Source code cut into functions, methods, classes, tests, and the blocks between them.
+"""What a test is for, in a few lines: its name, what it says of itself, and what it calls.
+
+The judge reads this card instead of the test's body, which would otherwise be two fifths of what it reads.
+
+Source code cut into functions, methods, classes, tests, and the blocks between them.
 
 A class (or a suite of tests, or an object that holds functions) keeps its header, docstring and fields, and one line
 for each member that is a piece of its own. Every row of the file ends up in the text of some piece.
@@ -7,26 +11,78 @@ for each member that is a piece of its own. Every row of the file ends up in the
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from xscore.indexer import purpose
-from xscore.indexer.facts import FileFacts
+from xscore.indexer.entities import BUILTIN_NAMES, Entity, FileFacts, outline
 from xscore.indexer.languages import is_test_class
-from xscore.indexer.outline import Entity, outline
-from xscore.indexer.pieces import Piece, SourceFile, Use, numbered, trimmed
-from xscore.indexer.syntax import Syntax
+from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, Syntax, number_names, trim_rows
 from xscore.records import CodeFacts, Kind
+
+MAX_TESTED = 12
+"""Names listed as tested."""
+MAX_CASES = 40
+"""Cases listed of a class or suite of tests."""
+_DOC_CHARS = 300
+_HELPER = re.compile(
+    r"^(assert\w*|self\.assert\w*|self\.(subTest|fail|skipTest)|expect|pytest\.\w+|mock\.\w+|\w*[Mm]ock\w*|t\.\w+|"
+    r"jest\.\w+|vi\.\w+|done|console\.\w+|should|monkeypatch\.\w+)$|^\?\.(to[A-Z]\w*|should|equal|eql|be)$"
+)
+
+
+def with_test_card(piece: MemoryDraft, *, cases: Sequence[str]) -> MemoryDraft:
+    """The piece with its card and purpose, where it is a test and the card is the shorter."""
+    if piece.kind is not Kind.TEST:
+        return piece
+    tested = [name for name in map(_plain, piece.facts.dependencies) if name][:MAX_TESTED]
+    said = " ".join(piece.facts.docstring.split("\n\n")[0].split())[:_DOC_CHARS]
+    parts = [_heading(piece)]
+    if said:
+        parts.append(said)
+    if cases:
+        parts.append("Cases: " + "; ".join(cases[:MAX_CASES]) + ("; ..." if len(cases) > MAX_CASES else ""))
+    if tested:
+        parts.append("Tests: " + ", ".join(tested))
+    card = "\n".join(parts)
+    facts = replace(piece.facts, purpose=_purpose(piece.entity, said, tested))
+    return replace(piece, facts=facts, card=card if len(card) < len(piece.text) else "")
+
+
+def _heading(piece: MemoryDraft) -> str:
+    signature = piece.facts.signature.split("\n")
+    return next((line for line in signature if not line.startswith("@")), "").rstrip(":") or piece.entity
+
+
+def _plain(name: str) -> str:
+    if _HELPER.match(name):
+        return ""
+    plain = name.removeprefix("?.")
+    return "" if plain.rpartition(".")[2] in BUILTIN_NAMES else plain
+
+
+def _purpose(entity: str, said: str, tested: Sequence[str]) -> str:
+    title = said.partition(". ")[0] or _words(entity)
+    return f"{title} ({', '.join(tested[:5])})" if tested else title
+
+
+def _words(entity: str) -> str:
+    """`TestApp.test_no_route` -> `no route`; titles of suites stay as they are."""
+    if " " in entity:
+        return entity
+    last = entity.rpartition(".")[2].partition("#")[0]
+    return " ".join(part for part in re.split(r"_+|(?<=[a-z])(?=[A-Z])", last) if part.lower() != "test") or entity
+
 
 _REST_OF_ROW = re.compile(r"[\s;,)\]}]*(//.*|#.*|/\*.*)?\Z")
 _TITLE_CHARS = 160
 
 
-def cut(source: SourceFile, found: Syntax) -> list[Piece]:
+def cut_code(source: SourceFile, found: Syntax) -> list[MemoryDraft]:
     """Cut one file of code into pieces, in source order."""
     lines = source.lines
     entities = outline(found, lines)
     facts = FileFacts(source, found)
     runs = _runs(lines, [e for e in entities if e.parent is None])
-    pieces = [_piece(source, facts, entity, lines) for entity in entities]
+    pieces = [_entity_draft(source, facts, entity, lines) for entity in entities]
     pieces += _blocks(source, facts, found, runs, entities)
     return sorted(pieces, key=lambda piece: (piece.start, -piece.end))
 
@@ -37,7 +93,7 @@ def _runs(lines: Sequence[str], tops: Sequence[Entity]) -> list[tuple[int, int]]
     last: Entity | None = None
     for entity in [*tops, None]:
         upto = entity.start - 1 if entity is not None else len(lines) - 1
-        start, end = trimmed(lines, row, upto)
+        start, end = trim_rows(lines, row, upto)
         if start <= end and last is not None and not re.search(r"\w", "".join(lines[start : end + 1])):
             last.end = end
         elif start <= end:
@@ -47,10 +103,14 @@ def _runs(lines: Sequence[str], tops: Sequence[Entity]) -> list[tuple[int, int]]
     return runs
 
 
-def _piece(source: SourceFile, facts: FileFacts, entity: Entity, lines: Sequence[str]) -> Piece:
+def _entity_draft(source: SourceFile, facts: FileFacts, entity: Entity, lines: Sequence[str]) -> MemoryDraft:
     d = entity.definition
     holes = [(m.definition.start_byte, m.definition.end_byte) for m in entity.members]
-    text = skeleton(source, facts, entity, lines) if entity.members else "\n".join(lines[entity.start : entity.end + 1])
+    text = (
+        class_skeleton(source, facts, entity, lines)
+        if entity.members
+        else "\n".join(lines[entity.start : entity.end + 1])
+    )
     calls = facts.calls(d.start_byte, d.end_byte, holes)
     kind = _kind(source, entity, facts, lines)
     known = CodeFacts(
@@ -61,16 +121,16 @@ def _piece(source: SourceFile, facts: FileFacts, entity: Entity, lines: Sequence
         complexity=0 if entity.is_container or d.kind == "type" else facts.complexity(d.start_byte, d.end_byte),
     )
     owner = _owner(entity)
-    uses: list[Use] = facts.uses(calls, owner=owner)
+    uses: list[NameUse] = facts.uses(calls, owner=owner)
     uses += facts.uses(facts.bases(entity), is_reference=True) if entity.is_container else []
-    return purpose.with_card(
-        Piece(
+    return with_test_card(
+        MemoryDraft(
             kind=kind,
             entity=_entity_name(entity),
             start=entity.start,
             end=entity.end,
             text=text,
-            title=_title(_entity_name(entity), known),
+            title=_code_title(_entity_name(entity), known),
             facts=known,
             uses=tuple(uses),
         ),
@@ -108,7 +168,7 @@ def _owner(entity: Entity) -> str:
     return entity.name.rpartition(".")[0]
 
 
-def skeleton(source: SourceFile, facts: FileFacts, entity: Entity, lines: Sequence[str]) -> str:
+def class_skeleton(source: SourceFile, facts: FileFacts, entity: Entity, lines: Sequence[str]) -> str:
     """The rows of a class without those of its members; for each member its signature and a placeholder."""
     rows: dict[int, str | None] = {row: lines[row] for row in range(entity.start, entity.end + 1)}
     for member in entity.members:
@@ -153,13 +213,13 @@ def _without_double_blanks(rows: Iterable[str]) -> list[str]:
 
 def _blocks(
     source: SourceFile, facts: FileFacts, found: Syntax, runs: Sequence[tuple[int, int]], entities: Sequence[Entity]
-) -> list[Piece]:
+) -> list[MemoryDraft]:
     lines = source.lines
-    spans = [part for run in runs for part in _parts(lines, run, found.statements, source.window_lines)]
+    spans = [part for run in runs for part in _code_parts(lines, run, found.statements, source.window_lines)]
     called = _BlockNames(found, entities)
-    names = numbered([f"module:{called.name(*span)}" for span in spans])
+    names = number_names([f"module:{called.name(*span)}" for span in spans])
     starts = _row_bytes(lines)
-    pieces: list[Piece] = []
+    pieces: list[MemoryDraft] = []
     for name, (start, end) in zip(names, spans, strict=True):
         text = "\n".join(lines[start : end + 1])
         calls = facts.calls(starts[start], starts[end + 1])
@@ -168,30 +228,32 @@ def _blocks(
             imports=facts.imports(text),
             dependencies=tuple(calls),
         )
-        piece = Piece(
+        piece = MemoryDraft(
             kind=Kind.TEST if source.is_test else Kind.BLOCK,
             entity=name,
             start=start,
             end=end,
             text=text,
-            title=_title(name, known),
+            title=_code_title(name, known),
             facts=known,
             uses=tuple(facts.uses(calls)),
         )
-        pieces.append(purpose.with_card(piece, cases=()))
+        pieces.append(with_test_card(piece, cases=()))
     return pieces
 
 
-def _parts(lines: Sequence[str], run: tuple[int, int], statements: Sequence[int], window: int) -> list[tuple[int, int]]:
+def _code_parts(
+    lines: Sequence[str], run: tuple[int, int], statements: Sequence[int], window: int
+) -> list[tuple[int, int]]:
     """Cut a long run where statements begin, and a long statement by rows."""
     start, end = run
     parts = []
     while end - start + 1 > window:
         last = bisect_right(statements, start + window) - 1
         border = statements[last] if last >= 0 and statements[last] > start else start + window
-        parts.append(trimmed(lines, start, border - 1))
+        parts.append(trim_rows(lines, start, border - 1))
         start = border
-    parts.append(trimmed(lines, start, end))
+    parts.append(trim_rows(lines, start, end))
     return [part for part in parts if part[0] <= part[1]]
 
 
@@ -223,6 +285,6 @@ def _row_bytes(lines: Sequence[str]) -> list[int]:
     return starts
 
 
-def _title(name: str, facts: CodeFacts) -> str:
+def _code_title(name: str, facts: CodeFacts) -> str:
     said = (facts.docstring or facts.signature).strip().split("\n", 1)[0].strip()
     return (f"{name}: {said}" if said and facts.docstring else said or name)[:_TITLE_CHARS]

@@ -19,12 +19,11 @@ only when its name is the only one of its kind.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xscore.hashing import file_id
-from xscore.indexer.facts import AMBIENT
-from xscore.indexer.languages import by_name, family_of, is_test_path
-from xscore.indexer.modules import Modules
-from xscore.memory.index_rows import EntityRow
+from xscore.indexer.entities import BUILTIN_NAMES
+from xscore.indexer.languages import ModuleIndex, family_of, is_test_path, language_named
+from xscore.platform.hashing import file_id
 from xscore.records import Edge, Kind, Mention, Relation
+from xscore.store.index_rows import EntityRow
 
 REEXPORT_STEPS = 5
 """How many re-exports are followed from an import to a definition."""
@@ -32,10 +31,10 @@ _CALLABLE = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST})
 
 
 @dataclass(slots=True)
-class Repository:
+class NameIndex:
     """All that names are resolved against."""
 
-    modules: Modules
+    modules: ModuleIndex
     languages: Mapping[str, str]
     imports: Mapping[str, Sequence[Mention]]
     in_file: dict[str, dict[str, EntityRow]] = field(default_factory=dict)
@@ -58,11 +57,11 @@ class Repository:
         return plain[-1] if len(places) == 1 else None
 
 
-def repository(
+def build_name_index(
     targets: Iterable[EntityRow], languages: Mapping[str, str], imports: Mapping[str, Sequence[Mention]]
-) -> Repository:
+) -> NameIndex:
     """Lay out definitions for lookup by file and by name."""
-    known = Repository(Modules(languages), languages, imports)
+    known = NameIndex(ModuleIndex(languages), languages, imports)
     for target in targets:
         known.in_file.setdefault(target.path, {})[target.plain] = target
         known.in_file[target.path][target.entity] = target
@@ -71,7 +70,7 @@ def repository(
     return known
 
 
-def edges_of(path: str, mentions: Iterable[Mention], known: Repository) -> list[Edge]:
+def resolve_edges(path: str, mentions: Iterable[Mention], known: NameIndex) -> list[Edge]:
     """Every edge that this file states."""
     own = known.in_file.get(path, {})
     edges = _belonging(path, own)
@@ -97,10 +96,10 @@ def _belonging(path: str, own: Mapping[str, EntityRow]) -> list[Edge]:
     return edges
 
 
-def _test_of(path: str, known: Repository) -> list[Edge]:
+def _test_of(path: str, known: NameIndex) -> list[Edge]:
     """`tests/test_app.py` -> `src/app.py`, where only one file bears that name."""
     language = known.languages.get(path, "")
-    row = by_name(language)
+    row = language_named(language)
     stem = path.rpartition("/")[2].partition(".")[0]
     subject = stem.removeprefix("test_").removesuffix("_test").removesuffix("-test")
     if not row.module_suffixes or not is_test_path(path, row) or not subject:
@@ -111,7 +110,7 @@ def _test_of(path: str, known: Repository) -> list[Edge]:
     return [Edge(file_id(path), file_id(found), Relation.TESTS)]
 
 
-def _edges(path: str, mention: Mention, source: EntityRow | None, known: Repository) -> list[Edge]:
+def _edges(path: str, mention: Mention, source: EntityRow | None, known: NameIndex) -> list[Edge]:
     kind, _, rest = mention.hint.partition(":")
     if kind == "import":
         target = _imported_file(mention.name, rest, path, known)
@@ -130,13 +129,13 @@ def _edges(path: str, mention: Mention, source: EntityRow | None, known: Reposit
     return [Edge(mention.source, entity.id, relation)]
 
 
-def _imported_file(name: str, target: str, path: str, known: Repository) -> str:
+def _imported_file(name: str, target: str, path: str, known: NameIndex) -> str:
     language = known.languages.get(path, "")
     deeper = known.modules.resolve(f"{target}/{name}", importer=path, language=language)
     return deeper or known.modules.resolve(target, importer=path, language=language)
 
 
-def _named_file(place: str, path: str, known: Repository) -> str:
+def _named_file(place: str, path: str, known: NameIndex) -> str:
     beside = path.rpartition("/")[0]
     for candidate in (place, f"{beside}/{place}" if beside else place):
         if candidate in known.languages:
@@ -145,19 +144,19 @@ def _named_file(place: str, path: str, known: Repository) -> str:
     return ending[0] if len(ending) == 1 else ""
 
 
-def _documented(name: str, owner: str, known: Repository) -> EntityRow | None:
+def _documented(name: str, owner: str, known: NameIndex) -> EntityRow | None:
     found = [t for t in known.named.get(name, ()) if t.kind is not Kind.TEST]
     if owner:
         owned = [t for t in found if t.plain == f"{owner}.{name}"]
         found = owned or [
             t for t in found if t.path.rpartition("/")[2].partition(".")[0] == owner and "." not in t.plain
         ]
-    elif name in AMBIENT or (name.islower() and "_" not in name and len(name) < 5):
+    elif name in BUILTIN_NAMES or (name.islower() and "_" not in name and len(name) < 5):
         return None
     return found[-1] if len({(t.path, t.plain) for t in found}) == 1 else None
 
 
-def _resolved(mention: Mention, path: str, known: Repository) -> EntityRow | None:
+def _resolved(mention: Mention, path: str, known: NameIndex) -> EntityRow | None:
     kind, _, rest = mention.hint.partition(":")
     own, name = known.in_file.get(path, {}), mention.name
     match kind:
@@ -174,34 +173,34 @@ def _resolved(mention: Mention, path: str, known: Repository) -> EntityRow | Non
             return _unique_attribute(name, path, known)
 
 
-def _unique_bare(name: str, path: str, known: Repository) -> EntityRow | None:
+def _unique_bare(name: str, path: str, known: NameIndex) -> EntityRow | None:
     found = known.unique(name, path, kinds=frozenset({Kind.FUNCTION, Kind.CLASS}))
     return found if found is not None and "." not in found.plain else None
 
 
-def _unique_attribute(name: str, path: str, known: Repository) -> EntityRow | None:
-    if name in AMBIENT:
+def _unique_attribute(name: str, path: str, known: NameIndex) -> EntityRow | None:
+    if name in BUILTIN_NAMES:
         return None
     found = known.unique(name, path, kinds=frozenset({Kind.METHOD, Kind.FUNCTION}))
     return found if found is not None and "." in found.plain else None
 
 
-def _method(owner: str, name: str, path: str, known: Repository) -> EntityRow | None:
+def _method(owner: str, name: str, path: str, known: NameIndex) -> EntityRow | None:
     """A method called on the object itself: of its class, else the only one of that name (it may be inherited)."""
     own = known.in_file.get(path, {})
     while owner:
         if f"{owner}.{name}" in own:
             return own[f"{owner}.{name}"]
         owner = owner.rpartition(".")[0]
-    return None if name in AMBIENT else known.unique(name, path, kinds=frozenset({Kind.METHOD, Kind.FUNCTION}))
+    return None if name in BUILTIN_NAMES else known.unique(name, path, kinds=frozenset({Kind.METHOD, Kind.FUNCTION}))
 
 
-def _of_class(head: str, name: str, path: str, known: Repository) -> EntityRow | None:
+def _of_class(head: str, name: str, path: str, known: NameIndex) -> EntityRow | None:
     holder = known.unique(head, path, kinds=frozenset({Kind.CLASS}))
     return known.in_file[holder.path].get(f"{holder.plain}.{name}") if holder else None
 
 
-def _starred(name: str, path: str, known: Repository) -> EntityRow | None:
+def _starred(name: str, path: str, known: NameIndex) -> EntityRow | None:
     for imported in known.imports.get(path, ()):
         if imported.name == "*":
             target = imported.hint.removeprefix("import:")
@@ -211,7 +210,7 @@ def _starred(name: str, path: str, known: Repository) -> EntityRow | None:
     return None
 
 
-def _in_module(name: str, hint: str, path: str, known: Repository) -> EntityRow | None:
+def _in_module(name: str, hint: str, path: str, known: NameIndex) -> EntityRow | None:
     target, _, held_by = hint.partition("#")
     language = known.languages.get(path, "")
     file = known.modules.resolve(target, importer=path, language=language)
@@ -226,7 +225,7 @@ def _in_module(name: str, hint: str, path: str, known: Repository) -> EntityRow 
     return _default_export(name, file, known) if held_by else _exported(name, file, known)
 
 
-def _exported(name: str, file: str, known: Repository) -> EntityRow | None:
+def _exported(name: str, file: str, known: NameIndex) -> EntityRow | None:
     """What a module means by a name: its own entity, or the one that it imports under that name from elsewhere."""
     seen: set[str] = set()
     package = file.rpartition("/")[0]
@@ -241,7 +240,7 @@ def _exported(name: str, file: str, known: Repository) -> EntityRow | None:
     return known.unique(name, file, within=package + "/" if package else "")
 
 
-def _reexporter(name: str, file: str, known: Repository) -> str:
+def _reexporter(name: str, file: str, known: NameIndex) -> str:
     language = known.languages.get(file, "")
     starred = ""
     for imported in known.imports.get(file, ()):
@@ -254,7 +253,7 @@ def _reexporter(name: str, file: str, known: Repository) -> str:
     return starred
 
 
-def _default_export(alias: str, file: str, known: Repository) -> EntityRow | None:
+def _default_export(alias: str, file: str, known: NameIndex) -> EntityRow | None:
     """What `import alias from file` means: `default`, the same name, or the only entity at the top of the file."""
     own = known.in_file.get(file, {})
     for name in ("default", alias, "module.exports"):

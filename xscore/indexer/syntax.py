@@ -1,4 +1,6 @@
-"""What a query finds in a file, as plain records: nothing below this module touches a syntax tree.
+"""What the cutters hand over: a source file, and the pieces that it is cut into. Rows count from 0, ends inclusive.
+
+What a query finds in a file, as plain records: nothing below this module touches a syntax tree.
 
 `read` runs one grammar and its query over a file, under a deadline, and hands back definitions, imports, calls and the
 rest as records with rows and bytes. Trees are never walked: nesting is recovered from byte ranges (`outline`), so no
@@ -6,16 +8,79 @@ depth of nesting can exhaust the stack. It decides nothing about memories.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from time import thread_time
 from typing import TYPE_CHECKING
 
 from xscore.indexer.languages import Language
+from xscore.records import CodeFacts, Kind
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Query
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A textual file, as read."""
+
+    path: str
+    text: str
+    """Line ends are `\\n`."""
+    language: Language
+    is_test: bool
+    window_lines: int
+
+    @property
+    def lines(self) -> list[str]:
+        """Without their line breaks."""
+        return self.text.split("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class NameUse:
+    """A name that a piece uses; what the hint says is written down in `links`."""
+
+    name: str
+    hint: str
+    is_reference: bool = False
+    """Named (a base class, a doc's mention) rather than called."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryDraft:
+    """A memory to be."""
+
+    kind: Kind
+    entity: str
+    start: int
+    end: int
+    text: str
+    title: str
+    card: str = ""
+    facts: CodeFacts = field(default_factory=CodeFacts)
+    uses: tuple[NameUse, ...] = ()
+
+
+def number_names(names: Sequence[str]) -> list[str]:
+    """Tell repeated names of one file apart: `x`, `x#2`, `x#3`."""
+    seen: dict[str, int] = {}
+    told = []
+    for name in names:
+        count = seen[name] = seen.get(name, 0) + 1
+        told.append(name if count == 1 else f"{name}#{count}")
+    return told
+
+
+def trim_rows(lines: Sequence[str], start: int, end: int) -> tuple[int, int]:
+    """The same rows without blank ones at either end; empty (end < start) where all are blank."""
+    while start <= end and not lines[start].strip():
+        start += 1
+    while end >= start and not lines[end].strip():
+        end -= 1
+    return start, end
+
 
 PARSE_SECONDS = 1.0
 """Processor time that any file may take; what takes longer is cut into windows of lines."""
@@ -33,7 +98,7 @@ _DEEP_INDENT = re.compile(rb"^[ \t]{%d}" % MAX_DEPTH, re.MULTILINE)
 _ENTITY_CAPTURES = ("function", "class", "scope", "test", "suite", "type", "overload", "section", "subsection")
 
 
-class GaveUp(Exception):  # not of the XscoreError tree: it never leaves this package
+class GrammarGaveUp(Exception):  # not of the XscoreError tree: it never leaves this package
     """The grammar could not read the file in time, or at all."""
 
 
@@ -65,7 +130,7 @@ class Import:
 
 
 @dataclass(frozen=True, slots=True)
-class Lead:
+class LeadingComment:
     """A comment or decorator that may belong to the entity below it."""
 
     start: int
@@ -79,7 +144,7 @@ class Syntax:
     """All that the query found in one file, each list in source order."""
 
     definitions: list[Definition] = field(default_factory=list)
-    leads: list[Lead] = field(default_factory=list)
+    leads: list[LeadingComment] = field(default_factory=list)
     docs: list[tuple[int, str]] = field(default_factory=list)
     """(byte, text as written) of docstrings."""
     constants: list[tuple[int, str]] = field(default_factory=list)
@@ -94,19 +159,19 @@ class Syntax:
     """Bytes of branching nodes."""
 
 
-def read(data: bytes, language: Language) -> Syntax:
+def parse_syntax(data: bytes, language: Language) -> Syntax:
     """Find everything that the language's queries name in these bytes (UTF-8, `\\n` line ends)."""
     from tree_sitter import QueryCursor
 
     if _is_too_deep(data):
-        raise GaveUp(f"it nests more than {MAX_DEPTH} deep")
+        raise GrammarGaveUp(f"it nests more than {MAX_DEPTH} deep")
     parser, query = _loaded(language)
     deadline = thread_time() + PARSE_SECONDS + len(data) / PARSE_BYTES_PER_SECOND
     parser.reset()
     try:
         tree = parser.parse(_reader(data), progress_callback=lambda _at, _error: thread_time() > deadline)
     except ValueError as error:
-        raise GaveUp(f"the {language.name} grammar took too long") from error
+        raise GrammarGaveUp(f"the {language.name} grammar took too long") from error
     # no progress callback here: `matches` with one crashes the interpreter (tree-sitter 0.26.1)
     matches = QueryCursor(query).matches(tree.root_node)
     return _sorted(_collect(data, matches))
@@ -223,7 +288,9 @@ def _note(found: Syntax, data: bytes, captures: "dict[str, list[Node]]") -> None
                 case "statement":
                     found.statements.append(node.start_point.row)
                 case "lead":
-                    found.leads.append(Lead(node.start_point.row, _last_row(node), node.start_byte, node.end_byte))
+                    found.leads.append(
+                        LeadingComment(node.start_point.row, _last_row(node), node.start_byte, node.end_byte)
+                    )
                 case "doc":
                     found.docs.append((node.start_byte, _text(data, node)))
                 case "constant":

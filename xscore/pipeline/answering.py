@@ -4,27 +4,26 @@ import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from xscore.cost_reports.duration import typical_latency_s
-from xscore.errors import CallTimedOut, UnreadableResponse
-from xscore.memory import turns, working_session
-from xscore.pipeline.fusion import Context
-from xscore.pipeline.parts import Parts
-from xscore.prompts.answer import answer_request, unknown_ids
-from xscore.prompts.conversation import Conversation, checkpoint_block
+from xscore.costs.call_history import typical_latency_s
+from xscore.pipeline.fusion import RenderedContext
+from xscore.pipeline.parts import PipelineParts
+from xscore.platform.errors import CallTimedOut, UnreadableResponse
+from xscore.prompts.answer import SessionContext, answer_request, checkpoint_block, unknown_cited_ids
 from xscore.providers.provider import Provider
-from xscore.providers.sdk_import import imported
+from xscore.providers.spec import import_sdk
 from xscore.records import Checkpoint, Finish, Stage, Turn
+from xscore.store import turns, working_session
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class PrimaryAnswer:
     """The primary model's answer, and what should be said of it."""
 
     text: str
     warnings: tuple[str, ...]
 
 
-def answer_s(parts: Parts) -> float:
+def typical_answer_s(parts: PipelineParts) -> float:
     """Say how many seconds an answering call takes, by the ledger."""
     assert parts.answerer is not None
     seat = parts.answerer
@@ -32,14 +31,14 @@ def answer_s(parts: Parts) -> float:
 
 
 async def ask_primary(
-    parts: Parts,
+    parts: PipelineParts,
     provider: Provider,
     turn: Turn,
-    context: Context,
+    context: RenderedContext,
     *,
     within_s: float | None = None,
     checkpoint: Checkpoint | None = None,
-) -> Answered:
+) -> PrimaryAnswer:
     """Make the one call; the answer streams to the observer as it comes.
 
     within_s: seconds for all attempts together, where the turn has a deadline. checkpoint: a saved state to go on
@@ -56,10 +55,10 @@ async def ask_primary(
 
 
 async def _ask_primary(
-    parts: Parts, provider: Provider, turn: Turn, context: Context, checkpoint: Checkpoint | None
-) -> Answered:
+    parts: PipelineParts, provider: Provider, turn: Turn, context: RenderedContext, checkpoint: Checkpoint | None
+) -> PrimaryAnswer:
     assert parts.answerer is not None
-    await imported(parts.answerer.provider)
+    await import_sdk(parts.answerer.provider)
     primary = parts.settings.primary
     conversation = _conversation(parts, turn, checkpoint)
     request = answer_request(
@@ -78,23 +77,23 @@ async def _ask_primary(
         )
     shown = {*context.bundle.citable, *(exchange.id for exchange in conversation.exchanges)}
     known = shown | {*(checkpoint.memory_ids if checkpoint else ())}
-    return Answered(completion.text, tuple(_remarks(completion.text, completion.finish, known)))
+    return PrimaryAnswer(completion.text, tuple(_answer_warnings(completion.text, completion.finish, known)))
 
 
-def with_checkpoint(context: Context, checkpoint: Checkpoint | None, *, form: str) -> str:
+def with_checkpoint(context: RenderedContext, checkpoint: Checkpoint | None, *, form: str) -> str:
     """Return the bundle as text with the checkpoint before it; a bundle as JSON stands alone."""
     if checkpoint is None or form == "json":
         return context.bundle.text
-    return f"{checkpoint_block(Conversation(checkpoint=_rendered(checkpoint)))}\n\n{context.bundle.text}"
+    return f"{checkpoint_block(SessionContext(checkpoint=_rendered(checkpoint)))}\n\n{context.bundle.text}"
 
 
-def _conversation(parts: Parts, turn: Turn, checkpoint: Checkpoint | None) -> Conversation:
+def _conversation(parts: PipelineParts, turn: Turn, checkpoint: Checkpoint | None) -> SessionContext:
     """Gather what was said before; the summary only where it tells of more than the exchanges that are shown."""
     settings, connection = parts.settings.session, parts.store.connection
     shown = turns.exchanges(connection, turn.thread, limit=settings.exchanges) if settings.exchanges else ()
-    session = working_session.session(connection, turn.thread)
+    session = working_session.load_session(connection, turn.thread)
     goes_back = session is not None and session.tasks > len(shown) + 1  # this turn is one of them
-    return Conversation(
+    return SessionContext(
         exchanges=shown,
         summary=session.summary if session is not None and goes_back else "",
         checkpoint="" if checkpoint is None else _rendered(checkpoint),
@@ -103,16 +102,16 @@ def _conversation(parts: Parts, turn: Turn, checkpoint: Checkpoint | None) -> Co
 
 
 def _rendered(checkpoint: Checkpoint) -> str:
-    from xscore.memory import checkpoints  # few turns name one
+    from xscore.extensions.exchange import checkpoints  # few turns name one
 
-    return checkpoints.render(checkpoint)
+    return checkpoints.render_checkpoint(checkpoint)
 
 
-def _remarks(text: str, finish: Finish, known: Collection[str]) -> list[str]:
+def _answer_warnings(text: str, finish: Finish, known: Collection[str]) -> list[str]:
     said = []
     if finish is Finish.LENGTH:
         said.append("the answer was cut at its output limit. Raise primary.max_output_tokens.")
-    unknown = unknown_ids(text, known)
+    unknown = unknown_cited_ids(text, known)
     if unknown:
         said.append(f"the answer cites memories that it was not shown: {', '.join(unknown)}")
     return said

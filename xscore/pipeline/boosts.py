@@ -4,21 +4,29 @@
 scores: a boosted candidate boosts nobody. Raw scores stay untouched beside the final ones, and each boost says why.
 A booster is a bare callable, found by name in `boosters`. It does not fetch edges (`memory.store` does), nor select.
 Its trade-off: only the best of a candidate's neighbours counts, so ten callers are worth no more than the closest one.
+
+The boosters of a turn, by name: our own, and those of packages that the user installed and named.
+
+Names stand in `boosts.boosters`, which a repository's file may not set, so no clone can have code loaded. A booster is
+a function `(Candidate, Surroundings) -> Boost | None`; the rules that bind all of them (floor, cap, no chaining) are
+`boosts`'. Trade-off: installed packages are searched only for names that are not ours, because the search costs a
+tenth of a second.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from xscore.platform.errors import UsageError
 from xscore.records import Boost, Candidate, Edge, Judgment, Kind, Origin, Outcome, Ranked, Relation, Turn
 from xscore.settings import BoostSettings
 
 SECONDS_PER_DAY = 86_400.0
-LEAST = 0.001
+LEAST_BOOST = 0.001
 """Smaller boosts are left out: they change nothing and read as noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class BoostContext:
     """What a booster may look at beside the candidate itself."""
 
     turn: Turn
@@ -39,7 +47,7 @@ class Surroundings:
     """Path -> days since its last change, as git tells; empty where there is no git."""
 
 
-Booster = Callable[[Candidate, Surroundings], Boost | None]
+Booster = Callable[[Candidate, BoostContext], Boost | None]
 
 
 def boost(
@@ -65,7 +73,7 @@ def boost(
         if origin is not Origin.UNJUDGED and isinstance(judgment, Judgment)
     ]
     liftable = [(place, each) for place, each in enumerate(ranked) if each.score >= settings.floor]
-    around = _surroundings(
+    around = _boost_context(
         ranked,
         [each.candidate for _, each in liftable],
         edges=edges,
@@ -83,7 +91,7 @@ def boost(
     return tuple(ranked)
 
 
-def dependency(candidate: Candidate, around: Surroundings) -> Boost | None:
+def dependency(candidate: Candidate, around: BoostContext) -> Boost | None:
     """Called by a candidate whose raw score passes, or at its own weight calling one; hubs give and take little."""
     ways = (
         (around.callers, around.settings.dependency, "called by"),
@@ -97,27 +105,29 @@ def dependency(candidate: Candidate, around: Surroundings) -> Boost | None:
                 continue
             degree = max(around.degrees.get(own, 1), around.degrees.get(other_id, 1), 1)
             damped = amount * min(1.0, around.settings.hub_degree / degree)
-            because = f"{verb} {_name(other)}, which scores above the threshold"
+            because = f"{verb} {_candidate_name(other)}, which scores above the threshold"
             found.append((-damped, other.id, Boost("dependency", damped, because)))
     best = min(found, key=lambda each: each[:2])[2] if found else None
     return best and _boost(best.name, best.amount, best.because)
 
 
-def test_link(candidate: Candidate, around: Surroundings) -> Boost | None:
+def test_link(candidate: Candidate, around: BoostContext) -> Boost | None:
     """The subject of a passing test, or a test of what is being edited."""
     for _, test_id in _neighbours(candidate, around.tested_by):
         test, raw = around.known.get(test_id, (candidate, 0.0))
         if test is not candidate and raw >= around.threshold:
-            because = f"tested by {_name(test)}, which scores above the threshold"
+            because = f"tested by {_candidate_name(test)}, which scores above the threshold"
             return _boost("test_link", around.settings.test_link, because)
     for _, subject_id in _neighbours(candidate, around.tests):
         subject, _raw = around.known.get(subject_id, (candidate, 0.0))
         if subject is not candidate and _is_edited(subject, around.turn):
-            return _boost("test_link", around.settings.test_link, f"tests {_name(subject)}, which is being edited")
+            return _boost(
+                "test_link", around.settings.test_link, f"tests {_candidate_name(subject)}, which is being edited"
+            )
     return None
 
 
-def recency(candidate: Candidate, around: Surroundings) -> Boost | None:
+def recency(candidate: Candidate, around: BoostContext) -> Boost | None:
     """Modified lately; halves every `recency_half_life_days`, by whole days, so that a repeated turn ranks the same.
 
     File times count only where git tells nothing.
@@ -132,7 +142,7 @@ def recency(candidate: Candidate, around: Surroundings) -> Boost | None:
     return _boost("recency", amount, f"last modified {when}")
 
 
-def locality(candidate: Candidate, around: Surroundings) -> Boost | None:
+def locality(candidate: Candidate, around: BoostContext) -> Boost | None:
     """In the current file, or at half weight in its folder."""
     current = around.turn.file
     if not (current and candidate.path):
@@ -147,7 +157,7 @@ def locality(candidate: Candidate, around: Surroundings) -> Boost | None:
 BOOSTERS: tuple[Booster, ...] = (dependency, test_link, recency, locality)
 
 
-def _surroundings(
+def _boost_context(
     judged: Sequence[Ranked],
     liftable: Sequence[Candidate],
     *,
@@ -157,13 +167,13 @@ def _surroundings(
     settings: BoostSettings,
     threshold: float,
     now: float,
-) -> Surroundings:
+) -> BoostContext:
     inside = {id_ for candidate in liftable for id_ in _ids(candidate)}
     near = [edge for edge in edges if edge.source in inside or edge.target in inside]
     calls = [(edge.source, edge.target) for edge in near if edge.relation is Relation.CALLS]
     tests = [(edge.source, edge.target) for edge in near if edge.relation is Relation.TESTS]
     ends = {end for pair in (*calls, *tests) for end in pair}
-    return Surroundings(
+    return BoostContext(
         turn=turn,
         settings=settings,
         threshold=threshold,
@@ -207,7 +217,7 @@ def _is_edited(subject: Candidate, turn: Turn) -> bool:
 
 
 def _boost(name: str, amount: float, because: str) -> Boost | None:
-    return Boost(name, amount, because) if amount >= LEAST else None
+    return Boost(name, amount, because) if amount >= LEAST_BOOST else None
 
 
 def _capped(boosts: Sequence[Boost], cap: float) -> tuple[Boost, ...]:
@@ -215,12 +225,33 @@ def _capped(boosts: Sequence[Boost], cap: float) -> tuple[Boost, ...]:
     left, kept = cap, []
     for each in sorted(boosts, key=lambda each: (-each.amount, each.name)):
         amount = round(min(each.amount, left), 9)
-        if amount < LEAST:
+        if amount < LEAST_BOOST:
             continue
         left -= amount
         kept.append(each if amount == each.amount else Boost(each.name, amount, f"{each.because} (cut at the cap)"))
     return tuple(kept)
 
 
-def _name(candidate: Candidate) -> str:
+def _candidate_name(candidate: Candidate) -> str:
     return f"{candidate.path}::{candidate.entity}" if candidate.entity else candidate.path or candidate.id
+
+
+BOOSTER_GROUP = "xscore.boosters"
+BUILT_IN_BOOSTERS: dict[str, Booster] = {booster.__name__: booster for booster in BOOSTERS}
+"""Same names and places as the package's own entry points."""
+
+
+def load_boosters(names: Sequence[str]) -> tuple[Booster, ...]:
+    """Return the boosters of these names. Raises UsageError for a name that nobody serves."""
+    return tuple(BUILT_IN_BOOSTERS[name] if name in BUILT_IN_BOOSTERS else _installed(name) for name in names)
+
+
+def _installed(name: str) -> Booster:
+    from importlib.metadata import entry_points
+
+    found = {entry.name: entry for entry in entry_points(group=BOOSTER_GROUP)}
+    if name not in found:
+        known = ", ".join(sorted({*BUILT_IN_BOOSTERS, *found}))
+        raise UsageError(f"boosts.boosters names `{name}`, which no installed package has", hint=f"Known: {known}.")
+    booster: Booster = found[name].load()
+    return booster

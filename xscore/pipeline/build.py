@@ -12,24 +12,19 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Self
 
-from xscore.cost_reports import ledger
-from xscore.indexer.index import index
-from xscore.memory import evidence, trust
-from xscore.memory.events import EventName, emit
-from xscore.memory.latest_judge import latest_judge
-from xscore.memory.likeness.terms import EMBEDDER
-from xscore.memory.store import Store
-from xscore.paths import find_root, user_config_file, user_data_dir
-from xscore.pipeline import embedding, seats
-from xscore.pipeline.ask import run_turn
-from xscore.pipeline.boosters import boosters
-from xscore.pipeline.desk import open_desk
+from xscore.costs import ledger
+from xscore.extensions.telemetry.traced_turn import TurnTracer
+from xscore.extensions.vectors import turn_likeness
+from xscore.indexer.index import index_repository
+from xscore.pipeline import factories
+from xscore.pipeline.boosts import load_boosters
 from xscore.pipeline.doctor import diagnose
-from xscore.pipeline.explain import explain
-from xscore.pipeline.finishing import turn_to_finish
-from xscore.pipeline.opening import estimate_turn
-from xscore.pipeline.parts import Parts
-from xscore.pipeline.wishes import Wishes
+from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.past_turns import explain_choice, turn_to_continue
+from xscore.pipeline.prepare import estimate_turn
+from xscore.pipeline.resources import open_resources
+from xscore.pipeline.turn import TurnOptions, run_turn
+from xscore.platform.paths import find_root, user_config_file, user_data_dir
 from xscore.records import (
     Answer,
     Diagnosis,
@@ -37,13 +32,17 @@ from xscore.records import (
     Explanation,
     IndexReport,
     Observer,
-    Silent,
+    SilentObserver,
     StoreStatus,
     Turn,
 )
-from xscore.settings import Loaded, Settings, load
-from xscore.settings.part import Part
-from xscore.telemetry.traced import Tracing
+from xscore.settings import LoadedSettings, Settings, load_settings
+from xscore.settings.model import SettingsGroup
+from xscore.store import evidence, opening
+from xscore.store.events import EventName, emit_event
+from xscore.store.store import Store
+from xscore.store.term_vectors import TERM_EMBEDDER
+from xscore.store.turns import latest_judge
 
 Clock = Callable[[], float]
 
@@ -51,7 +50,7 @@ Clock = Callable[[], float]
 class Pipeline:
     """One repository, opened. Used by one task at a time."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: PipelineParts) -> None:
         self.parts = parts
 
     @classmethod
@@ -59,11 +58,11 @@ class Pipeline:
     async def open(
         cls,
         path: Path | str = ".",
-        settings: Settings | Loaded | None = None,
+        settings: Settings | LoadedSettings | None = None,
         *,
         observer: Observer | None = None,
         clock: Clock = time.time,
-        tracing: Tracing | None = None,
+        tracing: TurnTracer | None = None,
         make: bool = True,
     ) -> AsyncIterator[Self]:
         """Open the repository around `path`; its store is made where there is none.
@@ -71,16 +70,16 @@ class Pipeline:
         make: false, for who only reads, makes none and shows an empty one.
         settings: None reads the user's and the repository's files and the environment, as the command line does.
         clock: Unix seconds; all that is stamped or leased by a turn goes by it.
-        tracing: told of turns that have ended, as `xscore.telemetry.spans.Traces(provider)`; None: by `telemetry.otel`.
+        tracing: told of turns that have ended, as `xscore.extensions.telemetry.spans.Traces(provider)`; None: by `telemetry.otel`.
         Raises StoreUntrusted, StoreDamaged, StoreError, UsageError for settings that cannot be used, and NoUsableModel
         where a model was asked for by name and cannot be had.
         """
         root = find_root(Path(path))
-        loaded = settings if isinstance(settings, Loaded) else None
+        loaded = settings if isinstance(settings, LoadedSettings) else None
         if settings is None:
             import os
 
-            loaded = load(repo_root=root.path, user_file=user_config_file(), environ=os.environ)
+            loaded = load_settings(repo_root=root.path, user_file=user_config_file(), environ=os.environ)
         chosen = settings if isinstance(settings, Settings) else loaded.settings if loaded else Settings()
         data_dir = user_data_dir(chosen.store.user_data_dir)
         told = tracing or (_own_traces() if chosen.telemetry.otel else None)
@@ -94,7 +93,7 @@ class Pipeline:
                 clock=clock,
             )
         ) as store:
-            yield cls(_parts(store, chosen, loaded, observer or Silent(), clock, tracing=told))
+            yield cls(_assemble_parts(store, chosen, loaded, observer or SilentObserver(), clock, tracing=told))
 
     @property
     def store(self) -> Store:
@@ -104,9 +103,9 @@ class Pipeline:
     async def index(self) -> IndexReport:
         """Bring the index up to date with the files, and the vectors where an embedder is set."""
         report, parts = self.parts.index(), self.parts
-        if embedding.label(parts.settings) != embedding.TERMS:
+        if turn_likeness.embedder_label(parts.settings) != turn_likeness.TERMS_EMBEDDER:
             async with parts.open_desk(f"e_{token_hex(8)}") as desk:
-                failed = await embedding.bring_up_to_date(parts.settings, store=parts.store, desk=desk)
+                failed = await turn_likeness.embed_all(parts.settings, store=parts.store, desk=desk)
             if failed:
                 parts.observer.note(failed)
         return report
@@ -120,7 +119,7 @@ class Pipeline:
         Unjudged candidates are no error, nor is an answering call that failed: both are in the receipt
         (`exit_code` says how the command would end). Raises UsageError, StoreError.
         """
-        return await run_turn(self.parts, turn, Wishes(answer=answer, all_scores=all_scores, started=started))
+        return await run_turn(self.parts, turn, TurnOptions(answer=answer, all_scores=all_scores, started=started))
 
     async def resume(
         self, turn_id: str = "", *, answer: bool = True, all_scores: Path | None = None, started: float | None = None
@@ -130,8 +129,8 @@ class Pipeline:
         It goes on with its own judge, and what that judged is carried over. Raises UsageError where there is no such
         turn, nothing is left to do, or another judge is named, and NoUsableModel where its judge cannot be had.
         """
-        parts, turn = turn_to_finish(self.parts, turn_id, answer=answer)
-        wishes = Wishes(answer=answer, command="continue", all_scores=all_scores, started=started)
+        parts, turn = turn_to_continue(self.parts, turn_id, answer=answer)
+        wishes = TurnOptions(answer=answer, command="continue", all_scores=all_scores, started=started)
         return await run_turn(parts, turn, wishes)
 
     async def context(
@@ -144,7 +143,7 @@ class Pipeline:
         started: float | None = None,
     ) -> Answer:
         """Do all but the answering call; `bundle` holds the chosen memories as `xml`, `markdown` or `json`."""
-        wishes = Wishes(
+        wishes = TurnOptions(
             answer=False,
             command="context",
             bundle=form,
@@ -160,13 +159,13 @@ class Pipeline:
 
     async def explain(self, memory: str, *, turn_id: str = "") -> Explanation:
         """Say why a memory (id or `path::entity`) was or was not chosen in a turn, by default the latest."""
-        return explain(self.parts, memory, turn_id=turn_id)
+        return explain_choice(self.parts, memory, turn_id=turn_id)
 
     def status(self) -> StoreStatus:
         """Count what the store holds."""
         store, settings = self.parts.store, self.parts.settings
-        trusted = trust.is_trusted(store.root.store_dir, user_data_dir=user_data_dir(settings.store.user_data_dir))
-        usd, estimated = ledger.spent(store.connection), ledger.is_estimated(store.connection)
+        trusted = opening.is_trusted(store.root.store_dir, user_data_dir=user_data_dir(settings.store.user_data_dir))
+        usd, estimated = ledger.total_spent(store.connection), ledger.is_estimated(store.connection)
         return store.status(trusted=trusted, spent_usd=usd, spent_estimated=estimated)
 
     async def doctor(self, *, probe: bool = False) -> Diagnosis:
@@ -175,7 +174,7 @@ class Pipeline:
 
 
 def ask_sync(
-    path: Path | str, turn: Turn, settings: Settings | Loaded | None = None, *, observer: Observer | None = None
+    path: Path | str, turn: Turn, settings: Settings | LoadedSettings | None = None, *, observer: Observer | None = None
 ) -> Answer:
     """Ask once from code that is not async. Raises what `Pipeline.open` and `Pipeline.ask` raise."""
 
@@ -186,42 +185,42 @@ def ask_sync(
     return asyncio.run(once())
 
 
-def _own_traces() -> Tracing:
-    from xscore.telemetry.spans import OwnTraces, check_installed  # for those alone who asked for it
+def _own_traces() -> TurnTracer:
+    from xscore.extensions.telemetry.spans import OtlpTracer, check_installed  # for those alone who asked for it
 
     check_installed()
-    return OwnTraces()
+    return OtlpTracer()
 
 
-def _parts(
+def _assemble_parts(
     store: Store,
     given: Settings,
-    loaded: Loaded | None,
+    loaded: LoadedSettings | None,
     observer: Observer,
     clock: Clock,
     *,
-    tracing: Tracing | None = None,
-) -> Parts:
-    def again(**changed: Part) -> Parts:
-        return _parts(store, given.model_copy(update=changed), loaded, observer, clock, tracing=tracing)
+    tracing: TurnTracer | None = None,
+) -> PipelineParts:
+    def again(**changed: SettingsGroup) -> PipelineParts:
+        return _assemble_parts(store, given.model_copy(update=changed), loaded, observer, clock, tracing=tracing)
 
-    settings, remarks = _for_use(given, store)
-    judge_spec, said = seats.choose_judge(settings)
-    answerer = seats.choose_answerer(settings)
-    return Parts(
+    settings, remarks = _effective_settings(given, store)
+    judge_spec, said = factories.choose_judge(settings)
+    answerer = factories.choose_answerer(settings)
+    return PipelineParts(
         root=store.root,
         settings=settings,
         store=store,
         observer=observer,
         warnings=(*(loaded.warnings if loaded else ()), *remarks, *said),
-        judge=seats.judge_seat(judge_spec, settings, store=store, clock=clock),
+        judge=factories.judge_factory(judge_spec, settings, store=store, clock=clock),
         answerer=answerer,
-        index=lambda: _index(store, settings, observer, now=clock()),
-        open_desk=lambda turn_id: open_desk(
+        index=lambda: _update_index(store, settings, observer, now=clock()),
+        open_desk=lambda turn_id: open_resources(
             store, settings, answerer=answerer, turn_id=turn_id, clock=clock, note=observer.note
         ),
-        boosters=boosters(settings.boosts.boosters),
-        vectors=lambda: store.vectors(EMBEDDER),
+        boosters=load_boosters(settings.boosts.boosters),
+        vectors=lambda: store.vectors(TERM_EMBEDDER),
         clock=clock,
         tracing=tracing,
         judged_by=None
@@ -231,30 +230,30 @@ def _parts(
     )
 
 
-def _for_use(given: Settings, store: Store) -> tuple[Settings, tuple[str, ...]]:
+def _effective_settings(given: Settings, store: Store) -> tuple[Settings, tuple[str, ...]]:
     """Return the settings that hold, and what is to be said of them: a replay sends nothing."""
     if not given.judge.replay:
         return given, ()
-    return seats.for_replay(given, newest=latest_judge(store.connection))
+    return factories.replay_settings(given, newest=latest_judge(store.connection))
 
 
-def _names_judge(settings: Settings, loaded: Loaded | None) -> bool:
+def _names_judge(settings: Settings, loaded: LoadedSettings | None) -> bool:
     """Whether whoever calls us named the judge: by a flag, or in settings that it made itself."""
     if loaded is not None:
         return loaded.origins["judge.model"] == "flag"
     return "model" in settings.judge.model_fields_set
 
 
-def _index(store: Store, settings: Settings, observer: Observer, *, now: float) -> IndexReport:
+def _update_index(store: Store, settings: Settings, observer: Observer, *, now: float) -> IndexReport:
     """Bring the index up to date, tell what the user should know of it, and record that it changed where it did."""
     allow_pii = settings.memory.allow_pii
-    report = index(store.connection, store.root, settings.index, now=now, allow_pii=allow_pii)
+    report = index_repository(store.connection, store.root, settings.index, now=now, allow_pii=allow_pii)
     for note in report.notes:
         observer.note(note)
     changes = {"added": report.memories.added, "changed": report.memories.changed, "removed": report.memories.removed}
     if any(changes.values()):
-        emit(store.connection, EventName.INDEXED, at=now, payload=changes)
-    broken = len(evidence.refresh(store.connection, store.root, now=now).stale)
+        emit_event(store.connection, EventName.INDEXED, at=now, payload=changes)
+    broken = len(evidence.refresh_evidence(store.connection, store.root, now=now).stale)
     if broken:
         observer.note(f"memories gone stale, since the code they cite has changed: {broken} (`xscore memory audit`)")
     return report

@@ -2,33 +2,177 @@
 
 It repairs nothing. Without the probe nothing is sent; with it, the judge is probed afresh and the host of the
 answering model is asked for the names it serves. What is said of a model is `model_checks`.
+
+What the doctor says of one model, judging or answering: host, key, price, reasoning, capability; one line each.
+
+It looks at settings, tables and what is remembered, and sends nothing. A line says what is so and, where it is to be
+mended, what to do. Trade-off: prices are those of a short call; a long prompt may be in a dearer tier.
 """
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal
 from secrets import token_hex
 
-from xscore import database
 from xscore.cache import capabilities
-from xscore.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UnknownModel, UsageError
-from xscore.memory import rows
-from xscore.pipeline import model_checks as checks
-from xscore.pipeline.embedding import in_words
-from xscore.pipeline.model_checks import Model
-from xscore.pipeline.parts import JudgeCalls, Parts
-from xscore.pipeline.probe import Probed, find_out, known_of
-from xscore.providers.catalog import declared
-from xscore.providers.context_length import is_listed
+from xscore.extensions.vectors.turn_likeness import describe_embedder
+from xscore.pipeline.parts import JudgeCalls, PipelineParts
+from xscore.pipeline.probe import ProbeResult, known_capability, probe_host
+from xscore.platform import database
+from xscore.platform.clock import DAY_S
+from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UnknownModel, UsageError
+from xscore.providers.catalog import model_settings
+from xscore.providers.host_facts import is_model_listed
+from xscore.providers.hosts import is_loopback
+from xscore.providers.prices import call_price
 from xscore.providers.provider import Adaptable
-from xscore.providers.spec import Spec, connect
-from xscore.records import Capability, Diagnosis, Finding
+from xscore.providers.spec import ModelSpec, connect_provider
+from xscore.providers.transport import route_to
+from xscore.records import Capability, Diagnosis, DoctorFinding, RateLimits, ReplyForm, Usage
+from xscore.settings import AnthropicSettings, OpenAISettings, Settings
+from xscore.store import memory_rows
+
+SHORT_CALL = 10_000
+"""Tokens of the call that is priced, well below any long-prompt tier."""
+CALLS_A_MILLION = 100
+REASONING_A_JUDGMENT = 2
+"""More reasoning tokens than this for a judgment and the judge is the wrong one."""
+KEY_END = 4
+SHORTEST_KEY_SHOWN = 12
+"""Of a shorter key the last characters would tell too much."""
+HOUR_S = 3_600
+FORMS = {
+    ReplyForm.JSON_SCHEMA: "keeps to a strict schema",
+    ReplyForm.JSON_OBJECT: "gives JSON, without a schema",
+    ReplyForm.TEXT: "gives JSON only when asked for it in words",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedModel:
+    """One model as it is used."""
+
+    role: str
+    """`judge` or `answerer`; begins the name of every line."""
+    provider: str
+    name: str
+    host: str
+
+    def line(self, what: str, detail: str, *, ok: bool = True, hint: str = "") -> DoctorFinding:
+        """Return one line; `what` is empty for the first."""
+        return DoctorFinding(f"{self.role} {what}".strip(), ok, detail, hint)
+
+
+def location_finding(model: CheckedModel, settings: Settings) -> DoctorFinding:
+    """Say which model it is, at which host, and through which proxy."""
+    here = " (this machine)" if is_loopback(model.host) and model.host != "-" else ""
+    said = f"{model.provider}:{model.name} at {model.host}{here}"
+    account = account_of(model.provider, settings)
+    try:
+        proxy = route_to(account.base_url).proxy_host if account else ""
+    except UsageError as error:
+        return model.line("", f"{said}: {error.message}", ok=False, hint=error.hint)
+    return model.line("", f"{said}, through the proxy {proxy}" if proxy else said)
+
+
+def key_finding(model: CheckedModel, settings: Settings) -> DoctorFinding | None:
+    """Say which key goes to the host, by its last characters; None for a provider whose keys are its own business."""
+    account = account_of(model.provider, settings)
+    if account is None:
+        return None
+    secret = account.api_key.get_secret_value()
+    if secret:
+        end = f"…{secret[-KEY_END:]}" if len(secret) >= SHORTEST_KEY_SHOWN else "one too short to show the end of,"
+        return model.line("key", f"{end} from {account.api_key_env}, sent to {model.host}")
+    return model.line("key", f"none needed: {model.host} is this machine ({account.api_key_env} is not set)")
+
+
+def price_finding(model: CheckedModel) -> DoctorFinding:
+    """Say what a million tokens cost."""
+    calls = (Usage(input_tokens=SHORT_CALL), Usage(output_tokens=SHORT_CALL))
+    given, written = (_a_million(call_price(model.provider, model.name, model.host, usage)) for usage in calls)
+    if given is None or written is None:
+        hint = "budget.max_usd cannot hold what has no price; use a model the price tables know, or a local one."
+        return model.line("price", "no price is known for this model at this host", ok=False, hint=hint)
+    if not given and not written:
+        return model.line("price", "free: nothing leaves this machine")
+    return model.line("price", f"${given:.2f} in and ${written:.2f} out, for a million tokens")
+
+
+def reasoning_finding(model: CheckedModel, asked: str, capability: Capability | None) -> DoctorFinding:
+    """Say what is declared of a judge's reasoning, and what it did in the probe."""
+    if asked:
+        said = f"asked for as little as this model takes: `{asked}`"
+    elif model_settings(model.provider, model.name).known:
+        said = "this model does none"
+    else:
+        said = "nothing is known of this model in advance, so the host's default holds"
+    if capability is None or not capability.probed_at:
+        return model.line("reasoning", said)
+    spent = capability.reasoning_tokens
+    measured = f"{said}; measured: {spent:,} tokens a judgment"
+    if spent <= REASONING_A_JUDGMENT:
+        return model.line("reasoning", measured)
+    hint = f"More than {REASONING_A_JUDGMENT} make reasoning most of the price; use a model that can do without."
+    return model.line("reasoning", measured, ok=False, hint=hint)
+
+
+def capability_finding(model: CheckedModel, known: Capability, *, now: float) -> DoctorFinding:
+    """Say what the host was found to do. now: unix seconds."""
+    parts = [FORMS[known.reply_form], _usage_words(known)]
+    length = known.context_tokens
+    parts.append(f"holds {length:,} tokens" if length else "does not tell how much it holds")
+    if known.without:
+        parts.append(f"refuses {', '.join(known.without)}")
+    return model.line("capability", f"{'; '.join(parts)} (found {_ago(now - known.probed_at)})")
+
+
+def stated_limits(limits: RateLimits) -> str:
+    """Put the limits that a host states into words; empty where it states none."""
+    counts = (
+        (limits.requests_per_minute, "requests"),
+        (limits.tokens_per_minute, "tokens"),
+        (limits.input_tokens_per_minute, "tokens in"),
+        (limits.output_tokens_per_minute, "tokens out"),
+    )
+    said = [f"{count:,} {what}" for count, what in counts if count is not None]
+    return f"{', '.join(said)} a minute" if said else ""
+
+
+def account_of(provider: str, settings: Settings) -> OpenAISettings | AnthropicSettings | None:
+    """Return where one of the dialects goes and with which key; None for other providers."""
+    match provider:
+        case "openai":
+            return settings.openai
+        case "anthropic":
+            return settings.anthropic
+        case _:
+            return None
+
+
+def _a_million(usd: Decimal | None) -> Decimal | None:
+    return None if usd is None else usd * CALLS_A_MILLION
+
+
+def _usage_words(known: Capability) -> str:
+    if not known.reports_usage:
+        return "does not tell how many tokens were used, so they are estimated"
+    return "tells tokens used" + (", and which came from its cache" if known.reports_cached_tokens else "")
+
+
+def _ago(seconds: float) -> str:
+    if seconds < HOUR_S:
+        return "just now" if seconds < 60 else f"{seconds / 60:.0f} minutes ago"
+    return f"{seconds / HOUR_S:.0f} hours ago" if seconds < 2 * DAY_S else f"{seconds / DAY_S:.0f} days ago"
+
 
 NAMES_SHOWN = 5
 
 
-async def diagnose(parts: Parts, *, probe: bool) -> Diagnosis:
+async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
     """Collect the findings in the order to read them."""
-    probed: list[Finding] = []
+    probed: list[DoctorFinding] = []
     calls = parts.judge.calls
     if probe:
         probed = await _probe(parts, calls) if calls else [_nothing_to_probe(parts)]
@@ -47,71 +191,75 @@ async def diagnose(parts: Parts, *, probe: bool) -> Diagnosis:
     return Diagnosis(findings=(*findings, _budget(parts)))
 
 
-async def _shared_server(parts: Parts) -> list[Finding]:
-    from xscore.shared.checks import look  # no other command looks
+async def _shared_server(parts: PipelineParts) -> list[DoctorFinding]:
+    from xscore.extensions.shared.connect import check_shared_server  # no other command looks
 
-    return await look(parts.settings.shared)
+    return await check_shared_server(parts.settings.shared)
 
 
-def _root(parts: Parts) -> Finding:
+def _root(parts: PipelineParts) -> DoctorFinding:
     kind = "git repository" if parts.root.is_git else "plain folder"
-    return Finding("root", True, f"{parts.root.path} ({kind})")
+    return DoctorFinding("root", True, f"{parts.root.path} ({kind})")
 
 
-def _own_store(parts: Parts) -> Iterator[Finding]:
+def _own_store(parts: PipelineParts) -> Iterator[DoctorFinding]:
     """Open and read the user's own store, where there is one."""
     try:
         own = parts.store.user_connection()
         if own is not None:
             (said,) = own.execute("PRAGMA quick_check(1)").fetchone()
-            rows.memories(own, "1", ())
-            hint = "" if said == "ok" else database.way_back(parts.store.user_path)
-            yield Finding(
+            memory_rows.select_memories(own, "1", ())
+            hint = "" if said == "ok" else database.recovery_hint(parts.store.user_path)
+            yield DoctorFinding(
                 "your store", said == "ok", f"{parts.store.user_path}{'' if said == 'ok' else f': {said}'}", hint
             )
     except StoreError as error:
-        yield Finding("your store", False, error.message, error.hint)
+        yield DoctorFinding("your store", False, error.message, error.hint)
 
 
-def _store(parts: Parts) -> Finding:
+def _store(parts: PipelineParts) -> DoctorFinding:
     if parts.root.read_only:
-        return Finding("store", True, f"{parts.store.path} (the root is read-only, so it stands in your cache folder)")
-    return Finding("store", True, str(parts.store.path))
+        return DoctorFinding(
+            "store", True, f"{parts.store.path} (the root is read-only, so it stands in your cache folder)"
+        )
+    return DoctorFinding("store", True, str(parts.store.path))
 
 
-def _judge(parts: Parts, calls: JudgeCalls | None) -> Iterator[Finding]:
+def _judge(parts: PipelineParts, calls: JudgeCalls | None) -> Iterator[DoctorFinding]:
     if calls is None:
-        yield Finding("judge", True, "lexical: scores words, not meaning; no model judges", _key_hint(parts))
+        yield DoctorFinding("judge", True, "lexical: scores words, not meaning; no model judges", _key_hint(parts))
         return
     model = _judging_model(calls)
-    known = known_of(parts.store.connection, calls, now=parts.clock())
-    yield checks.where(model, parts.settings)
-    key = checks.key(model, parts.settings)
+    known = known_capability(parts.store.connection, calls, now=parts.clock())
+    yield location_finding(model, parts.settings)
+    key = key_finding(model, parts.settings)
     if key is not None:
         yield key
-    yield checks.priced(model)
+    yield price_finding(model)
     yield _limits(parts, calls, model, known)
-    yield checks.reasoning(model, calls.model.reasoning, known)
+    yield reasoning_finding(model, calls.model.reasoning, known)
     packs = f"{calls.packs.tokens:,} tokens, at most {calls.packs.size} memories"
     yield model.line("packs", f"{packs}; {calls.model.order.replace('_', ' ')}")
     yield _capability(parts, calls, model, known)
 
 
-def _judging_model(calls: JudgeCalls) -> Model:
-    return Model("judge", calls.provider.name, calls.model.name, calls.provider.host)
+def _judging_model(calls: JudgeCalls) -> CheckedModel:
+    return CheckedModel("judge", calls.provider.name, calls.model.name, calls.provider.host)
 
 
-def _limits(parts: Parts, calls: JudgeCalls, model: Model, known: Capability | None) -> Finding:
+def _limits(parts: PipelineParts, calls: JudgeCalls, model: CheckedModel, known: Capability | None) -> DoctorFinding:
     judge = parts.settings.judge
     here = [f"{count:,} {what}" for count, what in ((judge.rpm, "requests"), (judge.tpm, "tokens")) if count]
     said = f"at most {calls.concurrency} calls in flight; limits set here: {', '.join(here) or 'none'}"
-    stated = checks.stated(known.limits) if known else ""
+    stated = stated_limits(known.limits) if known else ""
     return model.line("limits", f"{said}{' a minute' if here else ''}; stated by the host: {stated or 'none yet'}")
 
 
-def _capability(parts: Parts, calls: JudgeCalls, model: Model, known: Capability | None) -> Finding:
+def _capability(
+    parts: PipelineParts, calls: JudgeCalls, model: CheckedModel, known: Capability | None
+) -> DoctorFinding:
     if known is not None and known.probed_at:
-        return checks.capability(model, known, now=parts.clock())
+        return capability_finding(model, known, now=parts.clock())
     if not isinstance(calls.provider, Adaptable):
         return model.line(
             "capability", "nothing is found out for this provider: its hosts are taken to speak all of its dialect"
@@ -123,45 +271,47 @@ def _capability(parts: Parts, calls: JudgeCalls, model: Model, known: Capability
     return model.line("capability", "not found out yet; the first turn does, with a small call of its own text")
 
 
-def _answerer(parts: Parts) -> Iterator[Finding]:
+def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:
     seat = parts.answerer
     if seat is None:
-        yield Finding("answerer", True, "none: `ask` prints the bundle", _key_hint(parts))
+        yield DoctorFinding("answerer", True, "none: `ask` prints the bundle", _key_hint(parts))
         return
-    model, primary = Model("answerer", seat.provider, seat.model, seat.host), parts.settings.primary
-    yield checks.where(model, parts.settings)
-    key = checks.key(model, parts.settings)
+    model, primary = CheckedModel("answerer", seat.provider, seat.model, seat.host), parts.settings.primary
+    yield location_finding(model, parts.settings)
+    key = key_finding(model, parts.settings)
     if key is not None:
         yield key
-    yield checks.priced(model)
-    known = capabilities.remembered(parts.store.connection, provider=seat.provider, host=seat.host, model=seat.model)
-    stated = checks.stated(known.limits) if known else ""
+    yield price_finding(model)
+    known = capabilities.read_capability(
+        parts.store.connection, provider=seat.provider, host=seat.host, model=seat.model
+    )
+    stated = stated_limits(known.limits) if known else ""
     tail = f"; stated by the host: {stated}" if stated else ""
     cap = f"one call a turn, of at most {primary.max_output_tokens:,} tokens out, within {primary.timeout_s:g} s"
     yield model.line("limits", cap + tail)
-    default = "the host's default" if declared(seat.provider, seat.model).known else "not asked for"
+    default = "the host's default" if model_settings(seat.provider, seat.model).known else "not asked for"
     yield model.line("reasoning", f"`{primary.reasoning}`" if primary.reasoning else default)
     if known is not None and known.probed_at:
-        yield checks.capability(model, known, now=parts.clock())
+        yield capability_finding(model, known, now=parts.clock())
     else:
         yield model.line("capability", "answers in plain text, for which nothing need be found out")
 
 
-def _embedder(parts: Parts) -> Finding:
+def _embedder(parts: PipelineParts) -> DoctorFinding:
     try:
-        return Finding("embedder", True, in_words(parts.settings))
+        return DoctorFinding("embedder", True, describe_embedder(parts.settings))
     except (UsageError, ProviderError) as error:
-        return Finding("embedder", False, error.message, error.hint)
+        return DoctorFinding("embedder", False, error.message, error.hint)
 
 
-async def _listed(parts: Parts) -> list[Finding]:
+async def _listed(parts: PipelineParts) -> list[DoctorFinding]:
     """Ask the answering model's host whether it lists it; a host that cannot be asked is a finding too."""
     seat = parts.answerer
     assert seat is not None
-    provider = connect(Spec(seat.provider, seat.model), parts.settings)
+    provider = connect_provider(ModelSpec(seat.provider, seat.model), parts.settings)
     if not isinstance(provider, Adaptable):
         return []
-    model = Model("answerer", seat.provider, seat.model, seat.host)
+    model = CheckedModel("answerer", seat.provider, seat.model, seat.host)
     try:
         names = await provider.models()
     except ProviderError as error:
@@ -170,20 +320,20 @@ async def _listed(parts: Parts) -> list[Finding]:
         await provider.aclose()
     if not names:
         return [model.line("model", "the host lists no models, so nothing is known of this one")]
-    if is_listed(seat.model, names):
+    if is_model_listed(seat.model, names):
         return [model.line("model", f"listed by its host, among {len(names):,}")]
     return [model.line("model", f"`{seat.model}` is not listed by its host", ok=False, hint=_among(names))]
 
 
-async def _probe(parts: Parts, calls: JudgeCalls) -> list[Finding]:
+async def _probe(parts: PipelineParts, calls: JudgeCalls) -> list[DoctorFinding]:
     """Judge two memories of our own making; the repository's text is not sent."""
     async with parts.open_desk(f"p_{token_hex(8)}") as desk:
         try:
             line = desk.wrap(calls.provider, model=calls.model.name)
-            found = await find_out(parts.store.connection, calls, line, clock=parts.clock)
+            found = await probe_host(parts.store.connection, calls, line, clock=parts.clock)
         except (ProviderError, NoUsableModel, BudgetExhausted) as error:
             hint = await _names_hint(calls) if isinstance(error, UnknownModel) else ""
-            return [Finding("probe", False, f"{error.kind}: {error.message}", hint or error.hint)]
+            return [DoctorFinding("probe", False, f"{error.kind}: {error.message}", hint or error.hint)]
     return _probed(found)
 
 
@@ -200,27 +350,27 @@ def _among(names: tuple[str, ...]) -> str:
     return f"It lists {', '.join(names[:NAMES_SHOWN])}{more}."
 
 
-def _probed(found: Probed) -> list[Finding]:
+def _probed(found: ProbeResult) -> list[DoctorFinding]:
     scores = " and ".join(map(str, found.scores))
     counted = "" if found.capability.reports_usage else ", by our estimate"
     usage = found.usage
     return [
-        Finding("probe", True, f"two memories judged, {scores} of 100, in {found.took_s:.1f} s"),
-        Finding("probe usage", True, f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{counted}"),
+        DoctorFinding("probe", True, f"two memories judged, {scores} of 100, in {found.took_s:.1f} s"),
+        DoctorFinding("probe usage", True, f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{counted}"),
     ]
 
 
-def _nothing_to_probe(parts: Parts) -> Finding:
-    return Finding("probe", False, "no model judges, so there is nothing to probe", _key_hint(parts))
+def _nothing_to_probe(parts: PipelineParts) -> DoctorFinding:
+    return DoctorFinding("probe", False, "no model judges, so there is nothing to probe", _key_hint(parts))
 
 
-def _budget(parts: Parts) -> Finding:
+def _budget(parts: PipelineParts) -> DoctorFinding:
     cap, ask = parts.settings.budget.max_usd, parts.settings.budget.confirm_usd
     if cap is None:
-        return Finding("budget", False, "no cap on a turn", "Set budget.max_usd.")
-    return Finding("budget", True, f"at most ${cap} a turn; asks first above ${ask}")
+        return DoctorFinding("budget", False, "no cap on a turn", "Set budget.max_usd.")
+    return DoctorFinding("budget", True, f"at most ${cap} a turn; asks first above ${ask}")
 
 
-def _key_hint(parts: Parts) -> str:
+def _key_hint(parts: PipelineParts) -> str:
     keys = f"{parts.settings.openai.api_key_env} or {parts.settings.anthropic.api_key_env}"
     return f"Set {keys}, or OPENAI_BASE_URL for a server of your own."

@@ -4,70 +4,84 @@ Whole memories are fetched, conflicts settled to one sentence, near duplicates s
 summaries; then `prompts.bundle` renders them. Nothing that was chosen vanishes: what another memory says for it is
 named there, and what does not fit is named too. Trade-off: only what is shown is compared, so two stored memories may
 go on saying the same until `consolidate` merges them.
+
+What the chosen memories say together: conflicts settled to one sentence, near duplicates shown once. Pure.
+
+Places are never merged: two functions or two blocks of configuration that read alike may both need the edit, so only
+what was said, and prose, is compared. Whoever gives way stays named beside the one that is shown, and can be cited.
+Trade-off: what repeats a docstring is shown beside the code, because a statement and a place are not the same thing.
+
+What the `memory` form of the bundle says beside the memories: branch, commit, what was decided lately.
+
+Read only for that form, since it asks git. Trade-off: the history is of the store, not of the task, so it may name a
+decision that the judge found irrelevant; that is what a history is for.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from xscore.memory import evidence
-from xscore.memory.store import Store
-from xscore.pipeline.parts import Parts
-from xscore.prompts.bundle_entry import Bundle, BundleEntry
-from xscore.records import Citation, Kind, Layer, Memory, Relation, Scope, Selection, Status
+from xscore.pipeline.contradictions import resolve_conflicts
+from xscore.pipeline.parts import PipelineParts
+from xscore.platform.git import head_branch, run_git
+from xscore.prompts.bundle_parts import CODE_KINDS, Bundle, BundleEntry, RepositoryContext, age_text
+from xscore.records import Citation, Kind, Layer, Memory, MemoryStatus, Relation, Scope, Selection
+from xscore.store import evidence, memory_rows
+from xscore.store.store import Store
 
 MOST_DETAILS = 20
 """Details of kept summaries that are looked at, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class RenderedContext:
     """The bundle of a turn, and what should be said of it."""
 
     bundle: Bundle
     warnings: tuple[str, ...]
 
 
-NO_CONTEXT = Context(Bundle("", (), (), 0), ())
+NO_CONTEXT = RenderedContext(Bundle("", (), (), 0), ())
 """Of a turn that ends with its selection."""
-EVERYTHING = Scope()
+NO_SCOPE = Scope()
 
 
-def fuse(
-    parts: Parts,
+def build_context(
+    parts: PipelineParts,
     selection: Selection,
     *,
     form: str,
     max_tokens: int | None = None,
     ceilings: Mapping[Layer, float] | None = None,
-    scope: Scope = EVERYTHING,
-) -> Context:
+    scope: Scope = NO_SCOPE,
+) -> RenderedContext:
     """Render the kept memories within the token budget.
 
     form: `xml`, `markdown`, `json` or `memory`. ceilings: the plan's, layer -> share; None: those of the settings.
     scope: the user's narrowing, which the details of summaries keep to as well.
     """
-    from xscore.pipeline.fusion_rules import settled  # a turn that ends with its selection renders nothing
-    from xscore.pipeline.surroundings import surroundings
-    from xscore.prompts.bundle import render
+    # MERGED  # a turn that ends with its selection renders nothing
+    # MERGED
+    from xscore.prompts.bundle import render_bundle
 
     settings, now = parts.settings.bundle, parts.clock()
     authority = {str(layer): share for layer, share in settings.authority.items()}
-    kept = _kept(parts.store, selection)
-    entries = _told_once(settled(kept, authority=authority, now=now), authority)
+    kept = _bundle_entries(parts.store, selection)
+    entries = _without_near_duplicates(without_conflicts(kept, authority=authority, now=now), authority)
     budget = max_tokens or settings.max_tokens
-    bundle = render(
+    bundle = render_bundle(
         _with_details(parts.store, entries, scope),
         form=form,
         max_tokens=budget,
         settings=settings,
         now=now,
         ceilings=ceilings,
-        surroundings=surroundings(parts) if form == "memory" else None,
+        surroundings=repository_context(parts) if form == "memory" else None,
     )
-    return Context(bundle, _warnings(bundle, len(kept), budget))
+    return RenderedContext(bundle, _warnings(bundle, len(kept), budget))
 
 
-def _kept(store: Store, selection: Selection) -> list[BundleEntry]:
+def _bundle_entries(store: Store, selection: Selection) -> list[BundleEntry]:
     memories = store.memories(entry.candidate.id for entry in selection.kept)
     headers = store.headers({memory.path for memory in memories.values() if memory.path})
     changed = _changed(store, memories)
@@ -86,20 +100,20 @@ def _kept(store: Store, selection: Selection) -> list[BundleEntry]:
 
 def _changed(store: Store, memories: Mapping[str, Memory]) -> dict[str, tuple[Citation, ...]]:
     """Look up what of the code that stale memories cite is no longer as it was."""
-    stale = [memory.id for memory in memories.values() if memory.status is Status.STALE]
-    cited = evidence.citations(store.connection, stale) if stale else {}
+    stale = [memory.id for memory in memories.values() if memory.status is MemoryStatus.STALE]
+    cited = evidence.citations_of(store.connection, stale) if stale else {}
     return {id_: tuple(span for span in spans if span.is_changed) for id_, spans in cited.items()}
 
 
-def _told_once(entries: Sequence[BundleEntry], authority: Mapping[str, float]) -> list[BundleEntry]:
-    from xscore.pipeline.fusion_rules import may_repeat, shown_once
+def _without_near_duplicates(entries: Sequence[BundleEntry], authority: Mapping[str, float]) -> list[BundleEntry]:
+    # MERGED
 
-    texts = may_repeat(entries)
+    texts = comparable_texts(entries)
     if len(texts) < 2:
         return list(entries)
-    from xscore.memory.likeness.near_duplicates import near_duplicates  # most turns show one such memory or none
+    from xscore.store.near_duplicates import near_duplicates  # most turns show one such memory or none
 
-    return shown_once(entries, near_duplicates(texts), authority=authority)
+    return merge_near_duplicates(entries, near_duplicates(texts), authority=authority)
 
 
 def _with_details(store: Store, entries: Sequence[BundleEntry], scope: Scope) -> list[BundleEntry]:
@@ -120,7 +134,7 @@ def _with_details(store: Store, entries: Sequence[BundleEntry], scope: Scope) ->
 
 
 def _may_be_shown(memory: Memory, scope: Scope) -> bool:
-    live = memory.status in {Status.ACTIVE, Status.STALE}
+    live = memory.status in {MemoryStatus.ACTIVE, MemoryStatus.STALE}
     inside = (not scope.kinds or memory.kind in scope.kinds) and (not scope.layers or memory.layer in scope.layers)
     return live and inside
 
@@ -130,3 +144,89 @@ def _warnings(bundle: Bundle, chosen: int, budget: int) -> tuple[str, ...]:
         return ()
     said = f"{len(bundle.omitted)} of {chosen} chosen memories do not fit into {budget:,} tokens and are only named"
     return (f"{said}. Raise bundle.max_tokens (`context --max-tokens`) to show them.",)
+
+
+PLACE_KINDS = CODE_KINDS | {Kind.CONFIG, Kind.TEXT}
+"""Kinds of which each is a place of its own, whatever it says."""
+
+
+def without_conflicts(
+    entries: Sequence[BundleEntry], *, authority: Mapping[str, float], now: float
+) -> list[BundleEntry]:
+    """Put one entry with one sentence in the place of those that contradict each other (L07)."""
+    found = resolve_conflicts([entry.memory for entry in entries], authority=authority, now=now)
+    text = {conflict.winner: conflict.text for conflict in found}
+    losers = {conflict.winner: [id_ for id_ in conflict.memory_ids if id_ != conflict.winner] for conflict in found}
+    gone = {id_ for ids in losers.values() for id_ in ids}
+    return [
+        replace(entry, resolved=text[entry.memory.id], settles=tuple(losers[entry.memory.id]))
+        if entry.memory.id in text
+        else entry
+        for entry in entries
+        if entry.memory.id not in gone
+    ]
+
+
+def comparable_texts(entries: Sequence[BundleEntry]) -> dict[str, str]:
+    """Return id -> text of the entries that may say the same as another; the settled ones already stand for several."""
+    return {
+        entry.memory.id: entry.memory.text
+        for entry in entries
+        if entry.memory.kind not in PLACE_KINDS and not entry.settles
+    }
+
+
+def merge_near_duplicates(
+    entries: Sequence[BundleEntry], groups: Sequence[Sequence[str]], *, authority: Mapping[str, float]
+) -> list[BundleEntry]:
+    """Keep of each group of near duplicates the more authoritative, then the newer, and name the others there (H18)."""
+    by_id = {entry.memory.id: entry.memory for entry in entries}
+    stands_for: dict[str, tuple[str, ...]] = {}
+    for group in groups:
+        first, *others = sorted((by_id[id_] for id_ in group), key=lambda memory: _authority_rank(memory, authority))
+        stands_for[first.id] = tuple(other.id for other in others)
+    gone = {id_ for ids in stands_for.values() for id_ in ids}
+    return [
+        replace(entry, alike=stands_for.get(entry.memory.id, ())) for entry in entries if entry.memory.id not in gone
+    ]
+
+
+def _authority_rank(memory: Memory, authority: Mapping[str, float]) -> tuple[float, float, str]:
+    return -authority.get(Layer(memory.layer).value, 0.0), -memory.updated_at, memory.id
+
+
+LATEST_DECISIONS = 5
+"""So many decisions are told of, and so many verdicts on the context of a task."""
+
+
+def repository_context(parts: PipelineParts) -> RepositoryContext:
+    """Look around: git where it is used, decisions and verdicts from the store."""
+    root = parts.root
+    if not (parts.settings.index.git and root.is_git and root.git_dir):
+        return RepositoryContext(history=decision_history(parts))
+    commit = (run_git(root.path, "rev-parse", "--short", "HEAD") or b"").decode("ascii", "replace").strip()
+    return RepositoryContext(head_branch(root.git_dir), commit, decision_history(parts))
+
+
+def decision_history(parts: PipelineParts) -> tuple[str, ...]:
+    """One line for each of the latest decisions, then for each verdict on the context of a task, newest first."""
+    now, connection = parts.clock(), parts.store.connection
+    decided = memory_rows.select_memories(
+        connection,
+        "id IN (SELECT id FROM memory WHERE kind = 'decision' AND status IN ('active', 'stale')"
+        " ORDER BY updated_at DESC, id LIMIT ?)",
+        (LATEST_DECISIONS,),
+    )
+    lines = [
+        f"{age_text(now - memory.updated_at)}: {memory.title} [{memory.id}]"
+        for memory in sorted(decided, key=lambda memory: (-memory.updated_at, memory.id))
+    ]
+    verdicts = connection.execute(
+        "SELECT at, subject, payload FROM event WHERE name = 'decision.recorded' AND subject LIKE 't\\_%' ESCAPE '\\'"
+        " ORDER BY id DESC LIMIT ?",
+        (LATEST_DECISIONS,),
+    ).fetchall()
+    for at, turn_id, payload in verdicts:
+        words = json.loads(payload).get("words", "")
+        lines += [f"{age_text(now - at)}: context of {turn_id}: {words}"] if words else []
+    return tuple(lines)

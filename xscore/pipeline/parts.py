@@ -1,33 +1,47 @@
-"""What a pipeline is made of, as the rest of this room sees it: seams only. `build` fills them with concretes."""
+"""What a pipeline is made of, as the rest of this room sees it: seams only. `build` fills them with concretes.
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+Seconds by stage of a turn, for the receipt, and when each began and ended. Only measures; it times out nothing.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass, field
 from decimal import Decimal
+from time import monotonic
 from typing import Protocol
 
-from xscore.cache.judgment_store import Claims, Write
-from xscore.memory.store import Store
-from xscore.paths import Root
+from xscore.cache.judgment_store import Claims, WriteJudgments
+from xscore.costs.usage_totals import UsageTotals
+from xscore.extensions.telemetry.traced_turn import TurnTracer
 from xscore.pipeline.boosts import Booster
 from xscore.pipeline.pool import Pool
-from xscore.pipeline.tab import Tab
+from xscore.platform.paths import RepositoryRoot
 from xscore.providers.provider import Provider
-from xscore.records import Estimate, IndexReport, JudgeEstimate, JudgeIdentity, Observer, RateLimits, Traffic, Turn
-from xscore.scorer.draft import JudgeModel
-from xscore.scorer.fanout import Stop
+from xscore.records import (
+    Estimate,
+    IndexReport,
+    JudgeEstimate,
+    JudgeIdentity,
+    Latency,
+    Observer,
+    RateLimits,
+    Traffic,
+    Turn,
+)
+from xscore.scorer.drafts import JudgeModel
+from xscore.scorer.fanout import StopSignal
 from xscore.scorer.judge import Judge
-from xscore.scorer.packs import Profile
+from xscore.scorer.packs import PackProfile
 from xscore.settings import Settings
-from xscore.telemetry.traced import Tracing
+from xscore.store.store import Store
 
 
-class Desk(Protocol):
+class TurnResources(Protocol):
     """What a turn needs to spend: a ledger, a budget, a writer, and the models behind them."""
 
-    tab: Tab
+    tab: UsageTotals
 
-    def writer(self, turn_key: str, judge: JudgeIdentity) -> Write:
+    def writer(self, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
         """Return what keeps the judgments of a turn: awaited, they are committed."""
         ...
 
@@ -35,7 +49,7 @@ class Desk(Protocol):
         """Return what keeps processes at work on one store from paying for the same candidates of a turn."""
         ...
 
-    async def of_user(self, turn_key: str, judge: JudgeIdentity) -> tuple[Write, Claims]:
+    async def of_user(self, turn_key: str, judge: JudgeIdentity) -> tuple[WriteJudgments, Claims]:
         """Return both of these for the user's own store, where judgments of the user's memories are kept."""
         ...
 
@@ -67,7 +81,7 @@ class Desk(Protocol):
         """Have the judge's calls that wait for their turn not be sent; those in flight go on."""
         ...
 
-    def new_stop(self) -> Stop:
+    def new_stop(self) -> StopSignal:
         """Return what ends one turn's judging; how far it reaches beyond that turn is the desk's to say."""
         ...
 
@@ -87,12 +101,12 @@ class JudgeCalls:
     provider: Provider
     """As connected, with nothing wrapped around it."""
     model: JudgeModel
-    packs: Profile
+    packs: PackProfile
     concurrency: int
     """Most calls in flight."""
 
 
-class JudgeSeat(Protocol):
+class JudgeFactory(Protocol):
     """Who judges, before anything is opened."""
 
     @property
@@ -115,14 +129,14 @@ class JudgeSeat(Protocol):
         """How its model is called; None: no model judges."""
         ...
 
-    async def open(self, desk: Desk, turn: Turn, pool: Pool, turn_key: str) -> Judge:
+    async def open(self, desk: TurnResources, turn: Turn, pool: Pool, turn_key: str) -> Judge:
         """Return the judge of this turn; a model's judgments are committed before it yields them.
 
         A host that is not known yet is probed first. Raises leaves of ProviderError, and NoUsableModel.
         """
         ...
 
-    def sharing_packs(self) -> "JudgeSeat":
+    def sharing_packs(self) -> "JudgeFactory":
         """Return the same model as the judge whose prompts questions may share; itself, where no model judges."""
         ...
 
@@ -140,7 +154,7 @@ class JudgeSeat(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerSeat:
+class AnswererFactory:
     """Who answers, before anything is opened."""
 
     provider: str
@@ -149,20 +163,20 @@ class AnswerSeat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class PipelineParts:
     """One opened repository with its settings and seats."""
 
-    root: Root
+    root: RepositoryRoot
     settings: Settings
     store: Store
     observer: Observer
     warnings: tuple[str, ...]
     """What the settings had to say, for every receipt."""
-    judge: JudgeSeat
-    answerer: AnswerSeat | None
+    judge: JudgeFactory
+    answerer: AnswererFactory | None
     """None: no usable model to answer."""
     index: Callable[[], IndexReport]
-    open_desk: Callable[[str], AbstractAsyncContextManager[Desk]]
+    open_desk: Callable[[str], AbstractAsyncContextManager[TurnResources]]
     """Turn id -> what the turn spends through."""
     boosters: tuple[Booster, ...]
     """Who may lift a raw score."""
@@ -170,9 +184,34 @@ class Parts:
     """Memory id and term vector of the pool, for lexical scores."""
     clock: Callable[[], float]
     """Unix seconds."""
-    tracing: Tracing | None = None
+    tracing: TurnTracer | None = None
     """Who is told of turns that have ended; None: nobody."""
-    judged_by: "Callable[[str], Parts] | None" = None
+    judged_by: "Callable[[str], PipelineParts] | None" = None
     """Judge (`provider:model`) -> the same with that judge; None: the caller has named the judge."""
-    capped_at: "Callable[[Decimal], Parts] | None" = None
+    capped_at: "Callable[[Decimal], PipelineParts] | None" = None
     """Dollars -> the same with that cap on a turn; its judge knows what was found out of its host meanwhile."""
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """Started when made."""
+
+    started: float = field(default_factory=monotonic)
+    stages: dict[str, float] = field(default_factory=dict)
+    laps: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Stage -> its first and its last moment so far, on the clock of `started`."""
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to a stage, also when it ends in an error."""
+        began = monotonic()
+        try:
+            yield
+        finally:
+            ended = monotonic()
+            self.stages[name] = self.stages.get(name, 0.0) + ended - began
+            self.laps[name] = (self.laps[name][0] if name in self.laps else began, ended)
+
+    def latency(self) -> Latency:
+        """Return what has been measured so far."""
+        return Latency(**self.stages, total=monotonic() - self.started)

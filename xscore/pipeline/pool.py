@@ -1,16 +1,20 @@
 """Who takes part in a turn: every memory of the store, narrowed only as the user asked, with what the cache knows.
 
 It judges nothing and drops nobody: what a narrowing leaves out is counted.
+
+Judgments of a turn from wherever they are kept: in the repository's store, or in the user's about their own.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from xscore.errors import NothingMatched, UsageError
+from xscore.cache.judgments import Judgments
+from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.text import one_line
 from xscore.records import Candidate, Judgment, Kind, Layer, Origin, Scope
-from xscore.safe_text import one_line
+from xscore.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +36,14 @@ class Pool:
         return origin is Origin.JUDGED and candidate.content_hash not in self.fresh
 
 
-def gather(everything: tuple[Candidate, ...], scope: Scope, known: Mapping[str, Judgment]) -> Pool:
+def pool_in_scope(everything: tuple[Candidate, ...], scope: Scope, known: Mapping[str, Judgment]) -> Pool:
     """Put a turn's pool together. Raises UsageError for a kind or layer that does not exist."""
-    return among(everything, narrow(everything, scope), known)
+    return pool_among(everything, narrow_to_scope(everything, scope), known)
 
 
-def among(everything: tuple[Candidate, ...], candidates: tuple[Candidate, ...], known: Mapping[str, Judgment]) -> Pool:
+def pool_among(
+    everything: tuple[Candidate, ...], candidates: tuple[Candidate, ...], known: Mapping[str, Judgment]
+) -> Pool:
     """Put a pool of these candidates together; where nothing is known, the misses are the very same tuple."""
     if not known:
         return Pool(everything, candidates, known, candidates)
@@ -45,10 +51,10 @@ def among(everything: tuple[Candidate, ...], candidates: tuple[Candidate, ...], 
     return Pool(everything, candidates, known, misses)
 
 
-def narrow(everything: tuple[Candidate, ...], scope: Scope) -> tuple[Candidate, ...]:
+def narrow_to_scope(everything: tuple[Candidate, ...], scope: Scope) -> tuple[Candidate, ...]:
     """Keep what the user's narrowing names."""
-    _check("kind", scope.kinds, Kind)
-    _check("layer", scope.layers, Layer)
+    _check_names("kind", scope.kinds, Kind)
+    _check_names("layer", scope.layers, Layer)
     if not (scope.paths or scope.kinds or scope.layers):
         return everything
     inside = _path_test(scope.paths)
@@ -61,7 +67,7 @@ def narrow(everything: tuple[Candidate, ...], scope: Scope) -> tuple[Candidate, 
     )
 
 
-def refuse_nothing(everything: Sequence[Candidate], inside: Sequence[Candidate], scope: Scope) -> None:
+def refuse_empty_scope(everything: Sequence[Candidate], inside: Sequence[Candidate], scope: Scope) -> None:
     """Stop where the user's narrowing leaves nothing of what there is. Raises NothingMatched."""
     if inside or not everything:
         return
@@ -71,7 +77,7 @@ def refuse_nothing(everything: Sequence[Candidate], inside: Sequence[Candidate],
     raise NothingMatched(f"no memory matches {asked}", hint=f"{hint}`xscore memory list` names those there are.")
 
 
-def _check(what: str, given: Sequence[str], known: type[Kind] | type[Layer]) -> None:
+def _check_names(what: str, given: Sequence[str], known: type[Kind] | type[Layer]) -> None:
     names = [str(member) for member in known]
     for name in given:
         if name not in names:
@@ -89,3 +95,20 @@ def _path_test(globs: Sequence[str]) -> Callable[[str], bool]:
         raise UsageError(
             f"--path: {' '.join(globs)} is no glob: {error}", hint="Globs are as in .gitignore."
         ) from error
+
+
+def known_judgments(store: Store, turn_key: str, judge: str) -> Mapping[str, Judgment]:
+    """Return every judgment of this turn by this judge (its key), by content hash. Raises StoreDamaged."""
+    connections = store.connections_of_a_turn()
+    found, *others = [Judgments(connection).known_under(turn_key, judge) for connection in connections]
+    for other in others:
+        found |= other
+    return found
+
+
+def stored_reasons(store: Store, turn_key: str, judge: str, hashes: Iterable[str]) -> Mapping[str, str]:
+    """Return the reasons kept for these contents, by content hash, where there are any."""
+    wanted, found = list(hashes), dict[str, str]()
+    for connection in store.connections_of_a_turn() if wanted else ():
+        found |= Judgments(connection).reasons(turn_key, judge, wanted)
+    return found

@@ -14,22 +14,22 @@ from sqlite3 import Connection
 from time import monotonic
 
 from xscore.cache import capabilities
-from xscore.errors import NoUsableModel, RequestRejected, XscoreError
 from xscore.pipeline.parts import JudgeCalls
+from xscore.platform.errors import NoUsableModel, RequestRejected, XscoreError
 from xscore.prompts.judge import PackEntry, judging_request, turn_block
 from xscore.providers.hosts import is_loopback
 from xscore.providers.provider import Adaptable, Provider
 from xscore.records import Capability, Completion, Finish, RateLimits, Request, Stage, Turn, Usage
-from xscore.scorer import parse
+from xscore.scorer import replies
 
-PACK = (
+PROBE_PACK = (
     PackEntry("ka", "function", "probe/add.py", "add", "def add(a, b):\n    return a + b"),
     PackEntry("qe", "function", "probe/greet.py", "greet", "def greet(name):\n    return f'hello {name}'"),
 )
-TASK = Turn(task="Make `add` accept any number of numbers.")
-OUTPUT_TOKENS = 2_000
+PROBE_TASK = Turn(task="Make `add` accept any number of numbers.")
+PROBE_OUTPUT_TOKENS = 2_000
 """Enough to see how much a model thinks before it answers."""
-CACHE_KEY = "probe"
+PROBE_CACHE_KEY = "probe"
 """Sent like a pack's, so that a host that refuses the field shows it."""
 REMEMBERED_S = 30 * 86_400.0
 REMEMBERED_HERE_S = 86_400.0
@@ -41,7 +41,7 @@ Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probed:
+class ProbeResult:
     """What a probe found."""
 
     capability: Capability
@@ -53,7 +53,7 @@ class Probed:
     """All calls of the probe together."""
 
 
-async def acquaint(
+async def adopt_capability(
     connection: Connection, calls: JudgeCalls, wrapped: Provider, *, wanted: bool, clock: Clock
 ) -> Capability | None:
     """Have the provider ask as its host can answer: from memory, else, where it is wanted, by a probe.
@@ -63,25 +63,25 @@ async def acquaint(
     """
     if not isinstance(calls.provider, Adaptable):
         return None
-    known = known_of(connection, calls, now=clock())
+    known = known_capability(connection, calls, now=clock())
     if known is not None:
         calls.provider.adopt(known)
     if calls.provider.is_vendors_own or not wanted or (known is not None and known.probed_at > 0):
         return known
-    return (await find_out(connection, calls, wrapped, clock=clock)).capability
+    return (await probe_host(connection, calls, wrapped, clock=clock)).capability
 
 
-def known_of(connection: Connection, calls: JudgeCalls, *, now: float) -> Capability | None:
+def known_capability(connection: Connection, calls: JudgeCalls, *, now: float) -> Capability | None:
     """Return what is remembered of the judge's host and model and has not faded. now: unix seconds."""
     provider = calls.provider
-    known = capabilities.remembered(connection, provider=provider.name, host=provider.host, model=calls.model.name)
+    known = capabilities.read_capability(connection, provider=provider.name, host=provider.host, model=calls.model.name)
     if known is None or not known.probed_at:
         return known
     longest = REMEMBERED_HERE_S if is_loopback(provider.host) else REMEMBERED_S
     return known if 0 <= now - known.probed_at < longest else None
 
 
-async def find_out(connection: Connection, calls: JudgeCalls, wrapped: Provider, *, clock: Clock) -> Probed:
+async def probe_host(connection: Connection, calls: JudgeCalls, wrapped: Provider, *, clock: Clock) -> ProbeResult:
     """Probe the host afresh, have the provider ask accordingly, and remember it in place of what was known.
 
     Raises NoUsableModel where no form of the reply gives readable scores, BudgetExhausted, and leaves of
@@ -89,20 +89,20 @@ async def find_out(connection: Connection, calls: JudgeCalls, wrapped: Provider,
     """
     provider, began = calls.provider, monotonic()
     blank = Capability(provider=provider.name, host=provider.host, model=calls.model.name, probed_at=0.0)
-    capabilities.forget(connection, provider=provider.name, host=provider.host, model=calls.model.name)
-    completion, scores = await _strongest(calls, wrapped, blank)
-    found = _told(provider, blank)
+    capabilities.delete_capability(connection, provider=provider.name, host=provider.host, model=calls.model.name)
+    completion, scores = await _try_forms(calls, wrapped, blank)
+    found = _learned(provider, blank)
     if isinstance(provider, Adaptable):
         context = await provider.context_tokens(calls.model.name)
         found = replace(found, context_tokens=context)
-    found = replace(found, probed_at=clock(), reasoning_tokens=ceil(_thought(completion) / len(PACK)))
+    found = replace(found, probed_at=clock(), reasoning_tokens=ceil(_reasoning_tokens(completion) / len(PROBE_PACK)))
     if isinstance(provider, Adaptable):
         provider.adopt(found)
-        capabilities.remember(connection, found, at=found.probed_at)
-    return Probed(capability=found, scores=scores, usage=completion.usage, took_s=monotonic() - began)
+        capabilities.write_capability(connection, found, at=found.probed_at)
+    return ProbeResult(capability=found, scores=scores, usage=completion.usage, took_s=monotonic() - began)
 
 
-def keep(connection: Connection, calls: JudgeCalls, *, at: float) -> None:
+def remember_host(connection: Connection, calls: JudgeCalls, *, at: float) -> None:
     """Remember what the replies of a turn have shown of the host. Call it when judging ends. at: Unix seconds.
 
     Of a host that was never probed only its limits are kept: what it refused once may pass the next time.
@@ -112,11 +112,13 @@ def keep(connection: Connection, calls: JudgeCalls, *, at: float) -> None:
         return
     learned = provider.learned(calls.model.name)
     if learned.probed_at:
-        known = capabilities.remembered(connection, provider=provider.name, host=provider.host, model=calls.model.name)
+        known = capabilities.read_capability(
+            connection, provider=provider.name, host=provider.host, model=calls.model.name
+        )
         if learned != known:
-            capabilities.remember(connection, learned, at=at)
+            capabilities.write_capability(connection, learned, at=at)
     elif learned.limits != RateLimits():
-        capabilities.remember_limits(
+        capabilities.write_host_limits(
             connection,
             provider=provider.name,
             host=provider.host,
@@ -126,16 +128,16 @@ def keep(connection: Connection, calls: JudgeCalls, *, at: float) -> None:
         )
 
 
-def request(calls: JudgeCalls) -> Request:
+def probe_request(calls: JudgeCalls) -> Request:
     """Return the probe: two memories of our own making, judged as any others would be."""
     model = calls.model
     judging = judging_request(
-        PACK,
-        turn_block(TASK),
+        PROBE_PACK,
+        turn_block(PROBE_TASK),
         model=model.name,
-        max_output_tokens=OUTPUT_TOKENS + model.reasoning_reserve,
+        max_output_tokens=PROBE_OUTPUT_TOKENS + model.reasoning_reserve,
         order=model.order,
-        cache_key=CACHE_KEY,
+        cache_key=PROBE_CACHE_KEY,
         reasoning=model.reasoning,
         temperature=model.temperature,
         timeout_s=model.timeout_s,
@@ -143,9 +145,9 @@ def request(calls: JudgeCalls) -> Request:
     return replace(judging, stage=Stage.PROBE)
 
 
-async def _strongest(calls: JudgeCalls, wrapped: Provider, blank: Capability) -> tuple[Completion, tuple[int, ...]]:
+async def _try_forms(calls: JudgeCalls, wrapped: Provider, blank: Capability) -> tuple[Completion, tuple[int, ...]]:
     """Try the forms of the reply from the strongest, until one is readable."""
-    asked, provider, found = request(calls), calls.provider, blank
+    asked, provider, found = probe_request(calls), calls.provider, blank
     while True:
         if isinstance(provider, Adaptable):
             provider.adopt(found)
@@ -155,17 +157,17 @@ async def _strongest(calls: JudgeCalls, wrapped: Provider, blank: Capability) ->
         except RequestRejected as error:  # in words that name no field: a weaker form may still pass
             failure = error
         else:
-            scores = parse.read(completion.text, frozenset(asked.reply_ids)).scores
-            if len(scores) == len(PACK) and completion.finish is not Finish.REFUSAL:
+            scores = replies.parse_reply(completion.text, frozenset(asked.reply_ids)).scores
+            if len(scores) == len(PROBE_PACK) and completion.finish is not Finish.REFUSAL:
                 return completion, tuple(scores[id_] for id_ in asked.reply_ids)
-            failure = _useless(calls, completion)
-        found = _told(provider, blank)
+            failure = _unusable(calls, completion)
+        found = _learned(provider, blank)
         if not isinstance(provider, Adaptable) or found.reply_form is provider.forms[-1]:
             raise failure
         found = replace(found, reply_form=provider.forms[provider.forms.index(found.reply_form) + 1])
 
 
-def _thought(completion: Completion) -> int:
+def _reasoning_tokens(completion: Completion) -> int:
     """Count what the model thought: as told, or the tokens that the characters of its answer cannot account for.
 
     Ollama counts the thinking in the output and does not tell it apart.
@@ -176,11 +178,11 @@ def _thought(completion: Completion) -> int:
     return max(0, usage.reasoning_tokens, hidden)
 
 
-def _told(provider: Provider, blank: Capability) -> Capability:
+def _learned(provider: Provider, blank: Capability) -> Capability:
     return provider.learned(blank.model) if isinstance(provider, Adaptable) else blank
 
 
-def _useless(calls: JudgeCalls, completion: Completion) -> NoUsableModel:
+def _unusable(calls: JudgeCalls, completion: Completion) -> NoUsableModel:
     who = f"`{calls.model.name}` at {calls.provider.host}"
     if completion.finish is Finish.REFUSAL:
         return NoUsableModel(f"{who} declines to judge", hint="Use another model.")

@@ -1,16 +1,118 @@
 """From outcomes to a selection: boosts on raw scores, then the threshold, the quota and K.
 
 The rules are `boosts` and `selection`, both pure; this file fetches the links they look at.
+
+Keep the best candidates at or above the threshold, and account for all the others.
+
+Everything that passes is kept up to K. When more than K pass, tests take at most their share of K, even if that leaves
+a place empty: tests crowd out the code they test. Nobody is lost: kept + below + over quota + beyond K + unjudged are
+the candidates. It does not change scores and does not order the bundle (`prompts.bundle` does).
 """
 
+import math
+import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from heapq import nlargest, nsmallest
 
-from xscore.pipeline import account
+from xscore.pipeline import receipt
 from xscore.pipeline.boosts import boost
-from xscore.pipeline.parts import Parts
-from xscore.pipeline.selection import by_rank, is_about_tests, select
-from xscore.records import Judgment, Outcome, Ranked, Selection, Turn
+from xscore.pipeline.parts import PipelineParts
+from xscore.records import Candidate, Judgment, Kind, Outcome, Ranked, Selection, Turn, Unjudged
+from xscore.records.judgment import SCORE_TOLERANCE
+from xscore.settings import SelectionSettings
+
+NEAR_MISSES = 10
+"""How many of those not kept are shown."""
+
+_ABOUT_TESTS = re.compile(
+    r"\b(?:unit[ -]?tests?|tests?|testing|test[ -]?suite|pytest|unittest|jest|vitest|mocha|conftest)\b",
+    re.IGNORECASE,
+)
+
+
+def select(
+    ranked: Sequence[Ranked],
+    *,
+    unjudged: Sequence[tuple[Candidate, Unjudged]] = (),
+    threshold: float,
+    settings: SelectionSettings,
+    about_tests: bool = False,
+) -> Selection:
+    """Keep `score >= threshold` (inclusive), at most `top_k`; fill up to `min_keep` from the best of the others.
+
+    threshold: `settings.threshold`, or the judge's own where its scale differs (`settings.lexical_threshold`).
+    about_tests: the task is about tests, so they compete like anything else.
+    """
+    least = threshold - SCORE_TOLERANCE
+    passing = sorted([each for each in ranked if each.score >= least], key=by_rank)
+    below = [each for each in ranked if each.score < least]
+    kept, over_quota, beyond = _within(passing, settings, about_tests=about_tests)
+    others = sorted([*over_quota, *beyond], key=by_rank) + _best(below, settings.min_keep + NEAR_MISSES)
+    missing = max(0, min(settings.min_keep, settings.top_k) - len(kept))
+    filled, near = others[:missing], others[missing : missing + NEAR_MISSES]
+    filled_ids = {each.candidate.id for each in filled}
+    return Selection(
+        kept=tuple(sorted([*kept, *filled], key=by_rank)),
+        filled=frozenset(each.candidate.id for each in filled if not reaches(each.score, threshold)),
+        near_misses=tuple(near),
+        below_threshold=_without(below, filled_ids),
+        over_quota=_without(over_quota, filled_ids),
+        beyond_k=_without(beyond, filled_ids),
+        unjudged=tuple(unjudged),
+    )
+
+
+def reaches(score: float, threshold: float) -> bool:
+    """Whether a score is at or above a threshold, binary dust aside."""
+    return score >= threshold - SCORE_TOLERANCE
+
+
+def is_about_tests(turn: Turn) -> bool:
+    """Whether a task speaks of tests, or is asked from within a test file."""
+    name = turn.file.rpartition("/")[2]
+    in_test = name.startswith(("test_", "tests.")) or bool(re.search(r"(?:_test|\.test|\.spec|Tests?)\.\w+$", name))
+    return in_test or bool(_ABOUT_TESTS.search(turn.task))
+
+
+def by_rank(ranked: Ranked) -> tuple[float, float, float, str]:
+    """Sort the best first; equal scores by raw score, lexical prior, id."""
+    return (-ranked.score, -ranked.judgment.score, -ranked.judgment.prior, ranked.candidate.id)
+
+
+def _without(some: Sequence[Ranked], ids: AbstractSet[str]) -> int:
+    return sum(each.candidate.id not in ids for each in some) if ids else len(some)
+
+
+def _best(below: Sequence[Ranked], count: int) -> list[Ranked]:
+    """The best of many, in order, without sorting them all."""
+    least = min(nlargest(count, [each.score for each in below]), default=0.0)
+    return nsmallest(count, [each for each in below if each.score >= least], key=by_rank)
+
+
+def _within(
+    passing: Sequence[Ranked], settings: SelectionSettings, *, about_tests: bool
+) -> tuple[list[Ranked], list[Ranked], list[Ranked]]:
+    """Split what passes into kept, over the tests' share, and beyond K."""
+    k = settings.top_k
+    if len(passing) <= k:
+        return list(passing), [], []
+    share = k if about_tests else math.floor(k * settings.tests_share + SCORE_TOLERANCE)
+    kept: list[Ranked] = []
+    over_quota: list[Ranked] = []
+    beyond: list[Ranked] = []
+    tests = 0
+    for each in passing:
+        is_test = each.candidate.kind is Kind.TEST
+        if len(kept) == k:
+            beyond.append(each)
+        elif is_test and tests == share:
+            over_quota.append(each)
+        else:
+            tests += is_test
+            kept.append(each)
+    return kept, over_quota, beyond
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +127,7 @@ class Ranking:
         return sorted(self.ranked, key=by_rank)
 
 
-def rank(parts: Parts, outcomes: Sequence[Outcome], turn: Turn) -> Ranking:
+def rank(parts: PipelineParts, outcomes: Sequence[Outcome], turn: Turn) -> Ranking:
     """Boost and select. Only links of candidates that can be boosted are read."""
     settings = parts.settings
     floor = settings.boosts.floor
@@ -47,7 +149,7 @@ def rank(parts: Parts, outcomes: Sequence[Outcome], turn: Turn) -> Ranking:
     )
     selection = select(
         ranked,
-        unjudged=tuple(account.unjudged_pairs(outcomes)),
+        unjudged=tuple(receipt.unjudged_pairs(outcomes)),
         threshold=parts.judge.threshold,
         settings=settings.selection,
         about_tests=is_about_tests(turn),

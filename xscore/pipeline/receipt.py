@@ -1,116 +1,295 @@
-"""Records to the public JSON: schema 1, as `docs/json.md` lists it.
+"""Outcomes and a selection to the lines of a receipt. Pure; the sum is checked by `Coverage` itself.
 
-Money is a decimal string, null is unpriced. Fields may be added within the schema, never renamed or removed.
+Close the account of a turn: what was judged, kept, answered and spent, in one receipt with its exit code.
+
+It alone decides what a turn ends with. It writes nothing down; `ask` keeps the receipt. Trade-off: of several things
+that went wrong the exit code names the one that matters most to a caller, the receipt all.
+
+A receipt and the scores behind it to the figures that reports add up. Pure.
 """
 
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
-from decimal import Decimal
-from enum import Enum
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 
-from xscore.memory.secrets.redact import redact
-from xscore.records import Answer, Layer, Selected, StageUsage
+from xscore.pipeline.parts import PipelineParts, TurnResources
+from xscore.pipeline.prepare import OpenedTurn
+from xscore.prompts.judge import shown_turn_parts
+from xscore.records import (
+    Answer,
+    Candidate,
+    Coverage,
+    Expected,
+    JudgeEstimate,
+    JudgeInfo,
+    Judgment,
+    Latency,
+    Origin,
+    Outcome,
+    PrimaryInfo,
+    Ranked,
+    ScoreLine,
+    Selected,
+    Selection,
+    Stage,
+    StageUsage,
+    Traffic,
+    Turn,
+    TurnFigures,
+    Unjudged,
+    UnjudgedAccount,
+    UnjudgedCause,
+    UnjudgedSample,
+)
+from xscore.records.judgment import SCORE_TOLERANCE
+from xscore.records.receipt import NEAR_THRESHOLD, SCORE_BINS
+from xscore.store.evidence import stale_memory_ids
 
-SCHEMA = 1
-
-Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+UNJUDGED_SHOWN = 20
 
 
-def to_json(record: object) -> dict[str, Json]:
-    """Render a record as the object its command prints, `schema` first."""
-    return {"schema": SCHEMA, **(_answer(record) if isinstance(record, Answer) else plain(record))}
-
-
-def plain_answer(answer: Answer) -> dict[str, Json]:
-    """Render a receipt as it stands in the list of a run."""
-    return _answer(answer)
-
-
-def plain(record: object) -> dict[str, Json]:
-    """Render a record as it stands inside another object, without a `schema` of its own."""
-    body = _value(record)
-    assert isinstance(body, dict)
-    return body
-
-
-def discreet(answer: Answer) -> Answer:
-    """Return the receipt as the repository's store keeps it.
-
-    Without the bundle, what was asked before, and words about the user's own memories: those stay in their store.
-    The answer is without secrets, which a model may make up or repeat.
-    """
-    return replace(
-        answer,
-        answer=answer.answer and redact(answer.answer).text,
-        bundle=None,
-        session=replace(answer.session, last_task="") if answer.session else None,
-        selected=tuple(map(_discreet, answer.selected)),
-        near_misses=tuple(map(_discreet, answer.near_misses)),
+def count_coverage(outcomes: Sequence[Outcome], candidates: int) -> Coverage:
+    """Count the outcomes against the number of candidates that went in. Raises BrokenReceipt when they differ."""
+    count = Counter(outcome.origin for outcome in outcomes)
+    return Coverage(
+        candidates, count[Origin.JUDGED], count[Origin.CACHED], count[Origin.CARRIED], count[Origin.UNJUDGED]
     )
 
 
-def _discreet(shown: Selected) -> Selected:
-    return replace(shown, reason="", title="", entity="") if shown.layer == Layer.USER else shown
+def unjudged_account(selection: Selection) -> UnjudgedAccount:
+    """Count the unjudged by cause and show the first of them."""
+    by_cause = Counter(str(absent.cause) for _, absent in selection.unjudged)
+    sample = tuple(
+        UnjudgedSample(candidate.id, candidate.path, candidate.entity, str(absent.cause), absent.detail)
+        for candidate, absent in selection.unjudged[:UNJUDGED_SHOWN]
+    )
+    return UnjudgedAccount(dict(by_cause.most_common()), sample)
 
 
-def _value(value: object) -> Json:
-    """Render any value of the records; field names are the JSON names."""
-    match value:
-        case Enum():
-            return str(value.value)
-        case float():
-            return round(value, 6)
-        case Decimal():
-            return money(value)
-        case Mapping():
-            return {str(key): _value(item) for key, item in value.items()}
-        case tuple() | list() | frozenset():
-            return [_value(item) for item in value]
-    return _record(value) if is_dataclass(value) else _scalar(value)
+def to_selected(
+    ranked: Ranked,
+    reasons: Mapping[str, str],
+    *,
+    below_threshold: bool,
+    titles: Mapping[str, str] | None = None,
+    stale: Collection[str] = (),
+) -> Selected:
+    """Put one ranked candidate into the receipt's words.
+
+    reasons: by content hash, for cached judgments. titles: by memory id, of those that belong to no file.
+    stale: ids of memories whose cited code has changed.
+    """
+    candidate = ranked.candidate
+    return Selected(
+        id=candidate.id,
+        layer=str(candidate.layer),
+        kind=str(candidate.kind),
+        path=candidate.path,
+        entity=candidate.entity,
+        start_line=candidate.start_line,
+        end_line=candidate.end_line,
+        language=candidate.language,
+        raw_score=ranked.judgment.score,
+        boosts=ranked.boosts,
+        score=ranked.score,
+        reason=ranked.judgment.reason or reasons.get(candidate.content_hash, ""),
+        cached=ranked.origin is not Origin.JUDGED,
+        below_threshold=below_threshold,
+        title=(titles or {}).get(candidate.id, ""),
+        is_stale=candidate.id in stale,
+    )
 
 
-def _record(value: object) -> Json:
-    return {field.name: _value(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]  # checked
+def score_lines(
+    outcomes: Sequence[Outcome], ranked: Sequence[Ranked], reasons: Mapping[str, str]
+) -> Iterator[ScoreLine]:
+    """Give every candidate its line, the ranked first in their order, then the unjudged by path."""
+    origins = {outcome.candidate.id: outcome.origin for outcome in outcomes}
+    for entry in ranked:
+        candidate, judgment = entry.candidate, entry.judgment
+        reason = judgment.reason or reasons.get(candidate.content_hash, "")
+        origin = str(origins[candidate.id])
+        yield ScoreLine(
+            candidate.id, candidate.path, candidate.entity, str(candidate.layer), str(candidate.kind),
+            origin, judgment.score, entry.score, reason, "",
+        )  # fmt: skip
+    absent = [outcome for outcome in outcomes if isinstance(outcome.result, Unjudged)]
+    for outcome in sorted(absent, key=lambda found: (found.candidate.path, found.candidate.start_line)):
+        candidate, result = outcome.candidate, outcome.result
+        assert isinstance(result, Unjudged)
+        yield ScoreLine(
+            candidate.id, candidate.path, candidate.entity, str(candidate.layer), str(candidate.kind),
+            str(Origin.UNJUDGED), None, None, "", str(result.cause),
+        )  # fmt: skip
 
 
-def _scalar(value: object) -> Json:
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+def judged_pairs(outcomes: Sequence[Outcome]) -> Iterator[tuple[Outcome, Judgment]]:
+    """Walk the outcomes that carry a judgment."""
+    for outcome in outcomes:
+        if isinstance(outcome.result, Judgment):
+            yield outcome, outcome.result
 
 
-def money(value: Decimal | None) -> str | None:
-    """Write dollars without an exponent and without trailing zeros; None stays None (unpriced)."""
-    if value is None:
-        return None
-    text = f"{value:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+def unjudged_pairs(outcomes: Sequence[Outcome]) -> Iterator[tuple[Candidate, Unjudged]]:
+    """Walk the outcomes that carry none."""
+    for outcome in outcomes:
+        if isinstance(outcome.result, Unjudged):
+            yield outcome.candidate, outcome.result
 
 
-def stage_usage(stage: StageUsage) -> dict[str, Json]:
-    """Render one stage's calls, tokens and money."""
-    usage = _value(stage.usage)
-    assert isinstance(usage, dict)
-    return {
-        "calls": stage.calls,
-        "attempts": stage.attempts,
-        **usage,
-        "cost_usd": money(stage.cost_usd),
-        "estimated": stage.estimated,
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnOutcome:
+    """What a turn came to."""
+
+    outcomes: tuple[Outcome, ...]
+    selection: Selection
+    reasons: Mapping[str, str]
+    """By content hash, of what was not judged this turn."""
+    titles: Mapping[str, str]
+    """By memory id, of what belongs to no file."""
+    answer: str | None
+    bundle: str | None
+    """As the receipt shows it."""
+    warnings: tuple[str, ...]
+    interrupted: bool
+    primary_failed: bool
+    is_over_budget: bool = False
+    """A cap had no room for the answering call."""
 
 
-def _answer(answer: Answer) -> dict[str, Json]:
-    """Render the receipt; the bundle is there only where one was asked for."""
-    own = ("judge_usage", "primary_usage", "probe_usage", "embed_usage", "latency", "bundle", "exit_code")
-    body = {field.name: _value(getattr(answer, field.name)) for field in fields(answer) if field.name not in own}
-    if answer.bundle is not None:
-        body["bundle"] = answer.bundle
-    body["usage"] = {
-        "judge": stage_usage(answer.judge_usage),
-        "primary": stage_usage(answer.primary_usage) if answer.primary_usage else None,
-        "probe": stage_usage(answer.probe_usage) if answer.probe_usage else None,
-        "embed": stage_usage(answer.embed_usage) if answer.embed_usage else None,
-    }
-    body["latency_s"] = _value(answer.latency)
-    return body
+def make_receipt(
+    parts: PipelineParts,
+    opened: OpenedTurn,
+    ended: TurnOutcome,
+    desk: TurnResources | None,
+    *,
+    latency: Latency,
+    wants_answer: bool,
+) -> Answer:
+    """Return the whole receipt. Raises BrokenReceipt where it does not add up."""
+    threshold = parts.judge.threshold
+    kept, near_misses = _shown_memories(ended, threshold, stale=stale_memory_ids(parts.store.connection))
+    coverage = count_coverage(ended.outcomes, len(opened.pool.candidates))
+    answerer = parts.answerer if wants_answer else None
+    return Answer(
+        turn_id=opened.turn.id,
+        continues=opened.turn.continues,
+        session=opened.session,
+        checkpoint=opened.checkpoint.name if opened.checkpoint else "",
+        task=opened.turn.task,
+        scope=opened.turn.scope,
+        threshold=threshold,
+        top_k=parts.settings.selection.top_k,
+        judge=_judge_info(parts, opened.turn),
+        primary=PrimaryInfo(answerer.provider, answerer.model) if answerer else None,
+        partial=coverage.unjudged > 0,
+        warnings=ended.warnings,
+        coverage=coverage,
+        unjudged=unjudged_account(ended.selection),
+        selected=kept,
+        near_misses=near_misses,
+        answer=ended.answer,
+        bundle=ended.bundle,
+        judge_usage=desk.tab.spent(Stage.JUDGE) if desk else StageUsage(),
+        primary_usage=desk.tab.spent(Stage.PRIMARY) if desk and answerer else None,
+        probe_usage=_stage_usage(desk, Stage.PROBE),
+        embed_usage=_stage_usage(desk, Stage.EMBED),
+        routing=opened.routing,
+        traffic=desk.traffic() if desk else Traffic(),
+        latency=latency,
+        excluded_files=sum(opened.index.files.excluded.by_reason.values()),
+        exit_code=_exit_code(coverage, ended),
+    )
+
+
+def _shown_memories(
+    ended: TurnOutcome, threshold: float, *, stale: AbstractSet[str]
+) -> tuple[tuple[Selected, ...], tuple[Selected, ...]]:
+    """Return what was kept, and the near misses, as the receipt shows them."""
+    shown = partial(to_selected, titles=ended.titles, stale=stale)
+    chosen = ended.selection
+    kept = (shown(one, ended.reasons, below_threshold=one.candidate.id in chosen.filled) for one in chosen.kept)
+    near = (shown(one, ended.reasons, below_threshold=one.score < threshold) for one in chosen.near_misses)
+    return tuple(kept), tuple(near)
+
+
+def _exit_code(coverage: Coverage, ended: TurnOutcome) -> int:
+    causes = {absent.cause for _, absent in ended.selection.unjudged}
+    ends = (
+        (ended.interrupted, 130),
+        (ended.is_over_budget or UnjudgedCause.BUDGET in causes, 4),
+        (coverage.candidates > 0 and coverage.unjudged == coverage.candidates, 3),
+        (ended.primary_failed, 7),
+        (coverage.unjudged > 0, 1),
+    )
+    return next((code for holds, code in ends if holds), 0)
+
+
+def _stage_usage(desk: TurnResources | None, stage: Stage) -> StageUsage | None:
+    spent = desk.tab.spent(stage) if desk else StageUsage()
+    return spent if spent.attempts else None
+
+
+def _judge_info(parts: PipelineParts, turn: Turn) -> JudgeInfo:
+    identity = parts.judge.identity
+    return JudgeInfo(
+        provider=identity.provider,
+        model=identity.model,
+        host=identity.host,
+        prompt_version=identity.prompt_version,
+        order=identity.order,
+        is_model=parts.judge.is_model,
+        saw=shown_turn_parts(turn, context=parts.settings.judge.context),
+    )
+
+
+_EDGES = tuple((at - SCORE_TOLERANCE) / SCORE_BINS for at in range(1, SCORE_BINS))
+"""Where each bin but the first begins; a score that is a bin's lower end but for dust is in it."""
+
+
+def turn_figures(
+    answer: Answer, scores: Iterable[float], *, command: str, forecast: JudgeEstimate | None = None
+) -> TurnFigures:
+    """Return the figures of a finished turn.
+
+    scores: final ones, 0..1, of every judged candidate. forecast: of the judging, before it began; None: none was made.
+    """
+    ascending = sorted(scores)  # and looked into: a third of the time that a look at each score takes
+    judge = answer.judge
+    return TurnFigures(
+        command=command,
+        judge=f"{judge.provider}:{judge.model}" if judge.is_model else "lexical",
+        is_model=judge.is_model,
+        coverage=answer.coverage,
+        unjudged_by_cause=dict(answer.unjudged.by_cause),
+        kept=len(answer.selected),
+        threshold=answer.threshold,
+        near=_near(ascending, answer.threshold),
+        scores=_bins(ascending),
+        latency=answer.latency,
+        expected=_expected(forecast) if forecast else None,
+    )
+
+
+def _bins(ascending: Sequence[float]) -> tuple[int, ...]:
+    begins = [0, *(bisect_left(ascending, edge) for edge in _EDGES), len(ascending)]
+    return tuple(end - begin for begin, end in pairwise(begins))
+
+
+def _near(ascending: Sequence[float], threshold: float) -> int:
+    """Count the scores less than NEAR away."""
+    above, below = threshold + NEAR_THRESHOLD - SCORE_TOLERANCE, threshold - NEAR_THRESHOLD + SCORE_TOLERANCE
+    return bisect_left(ascending, above) - bisect_left(ascending, below)
+
+
+def _expected(forecast: JudgeEstimate) -> Expected:
+    return Expected(
+        calls=forecast.calls,
+        input_tokens=forecast.input_tokens,
+        output_tokens=forecast.output_tokens,
+        cost_usd=forecast.cost_usd,
+    )

@@ -14,7 +14,7 @@ from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from xscore.errors import BrokenReceipt, StoreDamaged
+from xscore.platform.errors import BrokenReceipt, StoreDamaged
 from xscore.records import Answer, StageUsage
 
 _HINT = "`--json` shows what is there of it; the store's other turns are as they were."
@@ -39,7 +39,7 @@ class StoredReceipt:
         return self.answer.answer == ""
 
 
-def body_of(text: str) -> dict[str, Any]:
+def receipt_body(text: str) -> dict[str, Any]:
     """Read a stored receipt as far as it is an object. Raises StoreDamaged."""
     try:
         body = json.loads(text, parse_constant=_refuse)
@@ -50,9 +50,9 @@ def body_of(text: str) -> dict[str, Any]:
     return body
 
 
-def read(text: str) -> StoredReceipt:
+def read_receipt(text: str) -> StoredReceipt:
     """Read a stored receipt. Raises StoreDamaged, which names what is missing or wrong."""
-    body = body_of(text)
+    body = receipt_body(text)
     values = _as_record(body)
     try:
         answer = _adapter().validate_json(json.dumps(values), strict=True)

@@ -4,18 +4,81 @@ The system text (`answer_system.md`, and a sentence for the tone) is our own and
 repository, from memory or from earlier exchanges stands in the user message, fenced, as data. It chooses nothing: the
 bundle and the conversation are given. Trade-off: what changes least stands first and the task last, where models weigh
 it most, so the bundle stands between two other blocks.
+
+What the answering model is shown of the working session: its summary, latest exchanges, checkpoint, and its tone.
+
+Quoted text stands in fences of the user message; the tone is a sentence of ours and alone goes to the system text. It
+chooses none of them. Trade-off: of the exchanges only the latest may be shortened to fit, so that what was said last is
+always there.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from xscore import tokens
-from xscore.prompts.bundle_entry import Bundle
-from xscore.prompts.conversation import NOTHING_BEFORE, Conversation, checkpoint_block, session_block, with_persona
-from xscore.prompts.fences import around, escape, escape_attribute, shortened, well_formed
-from xscore.records import Request, Stage, Turn
+from xscore.platform import tokens
+from xscore.prompts.bundle_parts import Bundle
+from xscore.prompts.fences import escape_attribute, escape_tags, lines_around, shorten_middle, well_formed
+from xscore.records import Memory, Request, Stage, Turn
+
+SESSION_TOKENS = 3_200
+"""Most that the session block takes."""
+CHECKPOINT_CHARS = 12_000
+PERSONAS = {
+    "concise": "Answer in as few words as the task allows: the change first, no preamble, no recap.",
+    "playful": "A light, playful tone is welcome in the prose, and never in code, names or commit messages.",
+    "formal": "Keep a formal, impersonal tone and write in complete sentences.",
+}
+"""Tone -> the sentence that asks for it (`session.persona`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionContext:
+    """The working session as far as the answering model is shown it; empty parts show nothing."""
+
+    exchanges: Sequence[Memory] = ()
+    """Earlier exchanges of this thread, in any order; the latest that fit are shown."""
+    summary: str = ""
+    """What the exchanges before those came to."""
+    checkpoint: str = ""
+    """A saved state to go on from, as text."""
+    persona: str = ""
+    """A name of `PERSONAS`; any other: plain."""
+    max_tokens: int = SESSION_TOKENS
+
+
+EMPTY_SESSION_CONTEXT = SessionContext()
+
+
+def with_persona(system: str, persona: str) -> str:
+    """Return the system text with the sentence of this tone at its end."""
+    return f"{system}\n- {PERSONAS[persona]}" if persona in PERSONAS else system
+
+
+def session_block(conversation: SessionContext) -> str:
+    """The summary, then the latest exchanges that fit, oldest of them first; empty: there was nothing before."""
+    summary = escape_tags(shorten_middle(conversation.summary.strip(), 2 * conversation.max_tokens))
+    parts = [f"<session_summary>\n{summary}\n</session_summary>"] if summary else []
+    shown: list[str] = []
+    budget = left = conversation.max_tokens - tokens.estimate(len(summary), kind="summary")
+    for exchange in sorted(conversation.exchanges, key=lambda memory: (-memory.created_at, memory.id)):
+        text = exchange.text if shown else shorten_middle(exchange.text, 4 * budget)
+        cost = tokens.estimate(len(text), kind=exchange.kind.value)
+        if shown and cost > left:
+            break
+        left -= cost
+        shown.append(f'<exchange id="{exchange.id}">\n{escape_tags(text.strip())}\n</exchange>')
+    parts += reversed(shown)
+    return "Earlier in this session:\n<session>\n" + "\n".join(parts) + "\n</session>" if parts else ""
+
+
+def checkpoint_block(conversation: SessionContext) -> str:
+    """The saved state in its own fence; empty: none is to be gone on from."""
+    text = shorten_middle(conversation.checkpoint.strip(), CHECKPOINT_CHARS)
+    return f"Saved state to go on from:\n<checkpoint>\n{escape_tags(text)}\n</checkpoint>" if text else ""
+
 
 FILE_CHARS = 24_000
 """The current file is shown around the cursor up to this size."""
@@ -27,7 +90,7 @@ _ID = re.compile(r"(?<![A-Za-z0-9_])m_[0-9a-f]{8,20}(?![A-Za-z0-9_])")
 
 
 @cache
-def system_text() -> str:
+def answer_system_text() -> str:
     """Return the system text of the answering call."""
     return (files("xscore.prompts") / "answer_system.md").read_text("utf-8").strip()
 
@@ -36,7 +99,7 @@ def answer_request(
     turn: Turn,
     bundle: Bundle,
     *,
-    conversation: Conversation = NOTHING_BEFORE,
+    conversation: SessionContext = EMPTY_SESSION_CONTEXT,
     model: str,
     max_output_tokens: int,
     reasoning: str = "",
@@ -44,7 +107,7 @@ def answer_request(
 ) -> Request:
     """Build the one request of the primary model."""
     parts = [session_block(conversation), _context(bundle), checkpoint_block(conversation), _moment(turn)]
-    system = with_persona(system_text(), conversation.persona)
+    system = with_persona(answer_system_text(), conversation.persona)
     asked = f"Task:\n{well_formed(turn.task)}\n\nGenerate solution with full context."
     content = (*(part for part in parts if part), asked)
     chars = tokens.size(system, *content) + 2 * len(content)
@@ -61,15 +124,15 @@ def answer_request(
     )
 
 
-def cited_ids(answer: str) -> tuple[str, ...]:
+def cited_memory_ids(answer: str) -> tuple[str, ...]:
     """Memory ids that an answer cites in square brackets, in order of first use; abbreviated ones as written."""
     cited = [found for bracket in _BRACKETS.findall(answer) for found in _ID.findall(bracket)]
     return tuple(dict.fromkeys(cited))
 
 
-def unknown_ids(answer: str, known: Collection[str]) -> tuple[str, ...]:
+def unknown_cited_ids(answer: str, known: Collection[str]) -> tuple[str, ...]:
     """Cited ids that were not in the context. An abbreviation counts as known if just one id begins with it."""
-    return tuple(cited for cited in cited_ids(answer) if sum(each.startswith(cited) for each in known) != 1)
+    return tuple(cited for cited in cited_memory_ids(answer) if sum(each.startswith(cited) for each in known) != 1)
 
 
 def _context(bundle: Bundle) -> str:
@@ -82,12 +145,14 @@ def _moment(turn: Turn) -> str:
     parts = []
     if turn.file:
         line = f' line="{turn.line}"' if turn.line else ""
-        text = escape(around(turn.file_text, turn.line, FILE_CHARS)).strip("\n")
+        text = escape_tags(lines_around(turn.file_text, turn.line, FILE_CHARS)).strip("\n")
         parts.append(
             f'Current file:\n<current_file path="{escape_attribute(turn.file)}"{line}>\n{text}\n</current_file>'
         )
     if turn.diff:
-        parts.append(f"Uncommitted change:\n<diff>\n{escape(shortened(turn.diff, DIFF_CHARS).strip())}\n</diff>")
+        parts.append(
+            f"Uncommitted change:\n<diff>\n{escape_tags(shorten_middle(turn.diff, DIFF_CHARS).strip())}\n</diff>"
+        )
     if turn.errors:
-        parts.append(f"Errors:\n<errors>\n{escape(shortened(turn.errors, ERROR_CHARS).strip())}\n</errors>")
+        parts.append(f"Errors:\n<errors>\n{escape_tags(shorten_middle(turn.errors, ERROR_CHARS).strip())}\n</errors>")
     return "\n\n".join(parts)

@@ -5,28 +5,132 @@ decisions. Both are quoted data for the user message. Each file's header stands 
 note and never cut in silence. A class leaves out the signatures of those methods that the bundle also carries. How each
 form looks is `prompts.bundle_forms`; which memories are in it, and which of them say the same, was decided before. Its
 trade-off: a memory larger than the whole budget is only named, with its lines, instead of being shown in part.
+
+Who gets room in the bundle: each layer up to its ceiling, code with all that the others leave.
+
+It fills best first and never exceeds the budget; the order is given. Trade-off: what is larger than the room that is
+left is passed over for something smaller behind it, so that a single giant does not leave the rest of its share empty.
+
+A class beside its methods: the stubs of those that the bundle also shows are taken out of it.
+
+It reads no syntax, only lines. Trade-off: a stub that was written in another form than its signature stays, which costs
+a line and loses nothing.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from xscore import tokens
-from xscore.prompts.bundle_entry import SYSTEM_CONTEXT, Bundle, BundleEntry, Surroundings
-from xscore.prompts.bundle_forms import FORMS
-from xscore.prompts.bundle_piece import Layout, Piece
-from xscore.prompts.fact_tables import is_fact
-from xscore.prompts.provenance import provenance
-from xscore.prompts.shares import cost, fitting
-from xscore.prompts.stubs import signatures, without_carried
-from xscore.prompts.value import value
-from xscore.records import Kind, Layer
+from xscore.platform import tokens
+from xscore.prompts.bundle_forms import FORMS, is_fact
+from xscore.prompts.bundle_parts import (
+    SYSTEM_CONTEXT_LAYERS,
+    Bundle,
+    BundleEntry,
+    BundleLayout,
+    BundlePiece,
+    RepositoryContext,
+    memory_value,
+    provenance_text,
+)
+from xscore.records import Kind, Layer, Memory
 from xscore.settings import BundleSettings
+
+CODE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
+"""What other layers leave of their ceilings goes to these."""
+
+
+def choose_fitting(ordered: Sequence[BundleEntry], *, max_tokens: int, ceilings: Mapping[Layer, float]) -> set[str]:
+    """Choose the ids of the entries that fit, best first.
+
+    ceilings: layer -> share of the budget in 0..1; where they come to more than 1 they are taken in proportion. A share
+    of a code layer keeps that much from the others. Details of summaries get what is left of their layer's share when
+    all chosen ones are in.
+    """
+    chosen: set[str] = set()
+    whole = max(1.0, sum(ceilings.values()))
+    left = {layer: int(share / whole * max_tokens) for layer, share in ceilings.items() if layer not in CODE_LAYERS}
+    spent = 0
+    asked = [entry for entry in ordered if entry.ranked is not None]
+    for layer, room in left.items():
+        taken = _fill([entry for entry in asked if entry.memory.layer == layer], room, chosen)
+        left[layer] = room - taken
+        spent += taken
+    spent += _fill([entry for entry in asked if entry.memory.layer in CODE_LAYERS], max_tokens - spent, chosen)
+    for layer, room in left.items():
+        details = [entry for entry in ordered if entry.ranked is None and entry.memory.layer == layer]
+        spent += _fill([entry for entry in details if entry.summary in chosen], min(room, max_tokens - spent), chosen)
+    return chosen
+
+
+def memory_tokens(memory: Memory, chars: int) -> int:
+    """Estimate the tokens of so many characters of this memory."""
+    return tokens.estimate(chars, kind=memory.kind.value, language=memory.language)
+
+
+def _fill(entries: Sequence[BundleEntry], budget: int, chosen: set[str]) -> int:
+    spent = 0
+    opened: set[str] = set()
+    for entry in entries:
+        header = entry.header if entry.memory.path not in opened else ""
+        price = memory_tokens(entry.memory, len(entry.resolved or entry.memory.text) + len(header))
+        if spent + price <= budget:
+            spent += price
+            opened.add(entry.memory.path)
+            chosen.add(entry.memory.id)
+    return spent
+
+
+_OWNER = re.compile(r"(?:\.| > )(?:(?!\.| > ).)+\Z")
+"""The last part of a qualified name."""
+
+Signatures = Mapping[tuple[str, str], Sequence[str]]
+"""(path, entity) of an owner -> signatures of its members that are shown."""
+
+
+def member_signatures(memories: Sequence[Memory]) -> Signatures:
+    """Collect the signatures of shown members by their owner."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for memory in memories:
+        owner = _OWNER.sub("", memory.entity)
+        if owner != memory.entity and memory.facts.signature:
+            found.setdefault((memory.path, owner), []).append(memory.facts.signature)
+    return found
+
+
+def without_shown_members(memory: Memory, text: str, shown: Signatures) -> str:
+    """Return the text without the stubs of members that the bundle shows in full."""
+    if memory.kind not in {Kind.CLASS, Kind.TEST, Kind.BLOCK}:
+        return text
+    return without_signatures(text, shown.get((memory.path, memory.entity.removeprefix("module:")), ()))
+
+
+def without_signatures(text: str, stubs: Sequence[str]) -> str:
+    """Take the one-line stubs of these members out of a class as the indexer shows it; each is taken out once."""
+    lines = text.split("\n")
+    for stub in stubs:
+        wanted = [line.strip() for line in stub.split("\n") if line.strip()]
+        place = _find(lines, wanted) if wanted else -1
+        if place >= 0:
+            del lines[place : place + len(wanted)]
+    return "\n".join(lines)
+
+
+def _find(lines: Sequence[str], wanted: Sequence[str]) -> int:
+    """Where a stub stands: the signature's lines, the last with nothing but a placeholder behind it."""
+    for place in range(1, len(lines) - len(wanted) + 1):
+        window = [line.strip() for line in lines[place : place + len(wanted)]]
+        rest = window[-1].removeprefix(wanted[-1])
+        if window[:-1] == list(wanted[:-1]) and window[-1].startswith(wanted[-1]) and not any(map(str.isalnum, rest)):
+            return place
+    return -1
+
 
 HEADER_SHARE = 0.1
 """Most of the budget that one file's header may take."""
 
 
-def render(
+def render_bundle(
     entries: Sequence[BundleEntry],
     *,
     form: str,
@@ -34,7 +138,7 @@ def render(
     settings: BundleSettings,
     now: float,
     ceilings: Mapping[Layer, float] | None = None,
-    surroundings: Surroundings | None = None,
+    surroundings: RepositoryContext | None = None,
 ) -> Bundle:
     """Render the memories best first, grouped by file, summaries before their details.
 
@@ -45,11 +149,11 @@ def render(
     ordered = sorted(affordable, key=lambda entry: _worth(entry, settings, now))
     if ceilings is None:
         ceilings = {Layer(name): share for name, share in settings.ceilings.items()}
-    chosen = fitting(ordered, max_tokens=max_tokens, ceilings=ceilings)
+    chosen = choose_fitting(ordered, max_tokens=max_tokens, ceilings=ceilings)
     while True:
         included = _in_place([entry for entry in ordered if entry.memory.id in chosen])
         omitted = [entry for entry in ordered if entry.memory.id not in chosen and entry.ranked is not None]
-        layout = Layout(_pieces(included, now), tuple(_piece(entry, now) for entry in omitted), surroundings)
+        layout = BundleLayout(_pieces(included, now), tuple(_piece(entry, now) for entry in omitted), surroundings)
         text = FORMS[form](layout)
         size = _size(text, included)
         if size <= max_tokens or not included:
@@ -65,13 +169,13 @@ def _bundle(text: str, included: Sequence[BundleEntry], omitted: Sequence[Bundle
 
 def _with_affordable_header(entry: BundleEntry, max_tokens: int) -> BundleEntry:
     """Leave out a header that would take more than its share of the budget: memories come first."""
-    if cost(entry.memory, len(entry.header)) <= HEADER_SHARE * max_tokens:
+    if memory_tokens(entry.memory, len(entry.header)) <= HEADER_SHARE * max_tokens:
         return entry
     return replace(entry, header="")
 
 
 def _worth(entry: BundleEntry, settings: BundleSettings, now: float) -> tuple[float, str]:
-    return -value(entry.memory, entry.score, settings=settings, now=now), entry.memory.id
+    return -memory_value(entry.memory, entry.score, settings=settings, now=now), entry.memory.id
 
 
 def _in_place(entries: Sequence[BundleEntry]) -> list[BundleEntry]:
@@ -89,7 +193,7 @@ def _in_place(entries: Sequence[BundleEntry]) -> list[BundleEntry]:
 
 def _group(entry: BundleEntry, summaries: set[str]) -> tuple[int, str]:
     memory = entry.memory
-    section = 0 if memory.layer in SYSTEM_CONTEXT else 2
+    section = 0 if memory.layer in SYSTEM_CONTEXT_LAYERS else 2
     about = memory.id if memory.kind is Kind.SUMMARY else entry.summary
     if about in summaries:
         return section, about
@@ -98,8 +202,8 @@ def _group(entry: BundleEntry, summaries: set[str]) -> tuple[int, str]:
     return section + 1, memory.path or memory.id
 
 
-def _pieces(included: Sequence[BundleEntry], now: float) -> tuple[Piece, ...]:
-    shown = signatures([entry.memory for entry in included])
+def _pieces(included: Sequence[BundleEntry], now: float) -> tuple[BundlePiece, ...]:
+    shown = member_signatures([entry.memory for entry in included])
     own_text = {entry.memory.text.strip() for entry in included}
     pieces, opened = [], set[str]()
     for entry in included:
@@ -108,20 +212,20 @@ def _pieces(included: Sequence[BundleEntry], now: float) -> tuple[Piece, ...]:
         opened.add(memory.path)
         header = "" if header.strip() in own_text else header
         piece = _piece(entry, now)
-        pieces.append(replace(piece, text=without_carried(memory, piece.text, shown), header=header))
+        pieces.append(replace(piece, text=without_shown_members(memory, piece.text, shown), header=header))
     return tuple(pieces)
 
 
-def _piece(entry: BundleEntry, now: float) -> Piece:
+def _piece(entry: BundleEntry, now: float) -> BundlePiece:
     memory = entry.memory
-    return Piece(
+    return BundlePiece(
         memory=memory,
         score=entry.ranked.score if entry.ranked else None,
         below_threshold=entry.below_threshold,
         text=_shown(entry),
         header="",
-        tokens=cost(memory, len(memory.text)),
-        told=provenance(entry, now=now),
+        tokens=memory_tokens(memory, len(memory.text)),
+        told=provenance_text(entry, now=now),
         alike=entry.alike,
         settles=entry.settles,
         summary=entry.summary,
@@ -148,4 +252,4 @@ def _size(text: str, included: Sequence[BundleEntry]) -> int:
     inner = sum(chars for _, chars in shown)
     rest = max(0, len(text) - inner)
     shrink = min(1.0, len(text) / inner) if inner else 0.0
-    return int(shrink * sum(cost(memory, chars) for memory, chars in shown)) + tokens.estimate(rest)
+    return int(shrink * sum(memory_tokens(memory, chars) for memory, chars in shown)) + tokens.estimate(rest)

@@ -3,20 +3,112 @@
 Every form shows each memory's id, so that an answer can cite it, and names what was left out. Purely layout: the order,
 the sections, the headers and what fits are given. What we say of a memory stands outside its fence, right after its
 kind and in parentheses, where no quoted text can come before it.
+
+Short facts as one TOON table, when that is shorter than a fence for each; see docs/decisions/0014-toon.md.
+
+Preferences, conventions, the tech stack and todos come as many rows of a line; nothing else does, and code never.
+Trade-off: a table is read a little less easily than a fence for each fact, so it has to be shorter to be chosen, and
+fewer than three facts are not made one. TOON itself is the `toon-format` package's, loaded when a table may pay.
+
+The `memory` form: `## Semantic Memory Context` with numbered memories, then the repository, then its decisions.
+
+For agents that take a block of Markdown into a prompt of their own. It quotes in fences as the other forms do.
+Trade-off: numbers are easier to follow than ids, so both stand there, and a line more for each memory is the price.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from xscore.prompts.bundle_entry import SYSTEM_CONTEXT
-from xscore.prompts.bundle_piece import CODE_KINDS, Layout, Piece, caption, omissions, one_line, remarks
-from xscore.prompts.fact_tables import LEAST, Row, is_fact, is_shorter, table
-from xscore.prompts.fences import block, escape, escape_attribute, well_formed
-from xscore.prompts.memory_context import memory_context
+from xscore.platform import tokens
+from xscore.prompts.bundle_parts import (
+    CODE_KINDS,
+    SYSTEM_CONTEXT_LAYERS,
+    BundleLayout,
+    BundlePiece,
+    collapse_blanks,
+    omission_lines,
+    piece_caption,
+    piece_heading,
+    piece_remarks,
+)
+from xscore.prompts.fences import escape_attribute, escape_tags, markdown_block, well_formed
+from xscore.records import Kind, Memory
+
+FACT_KINDS = frozenset({Kind.PREFERENCE, Kind.CONVENTION, Kind.TECH_STACK, Kind.TODO})
+MIN_TABLE_ROWS = 3
+"""Fewer facts are no table."""
+MAX_FACT_CHARS = 400
+"""Characters of a fact that still is a row."""
+
+FactRow = Mapping[str, str | float]
 
 
-def xml(layout: Layout) -> str:
+def is_fact(memory: Memory) -> bool:
+    """Whether this memory may be a row: of such a kind, of no file, and short."""
+    return memory.kind in FACT_KINDS and not memory.path and len(memory.text) <= MAX_FACT_CHARS
+
+
+def toon_table(rows: Sequence[FactRow]) -> str:
+    """Return the facts as a TOON table, `facts[3]{id,kind,…}:` and a line each; all rows have the same names."""
+    import toon_format
+
+    return toon_format.dumps({"facts": list(rows)})
+
+
+def is_shorter(tabled: str, fenced: str) -> bool:
+    """Whether the table is likely to take fewer tokens than the fences."""
+    return tokens.estimate(tokens.size(tabled)) < tokens.estimate(tokens.size(fenced))
+
+
+MEMORY_CONTEXT_HEADING = "## Semantic Memory Context"
+
+
+def render_memory_context(layout: BundleLayout) -> str:
+    """Return `[1] (decision, 0.95) …` for each memory, branch and files, and the decision history; empty: nothing."""
+    if not (layout.pieces or layout.omitted):
+        return ""
+    parts = [MEMORY_CONTEXT_HEADING]
+    parts += [_memory(number, piece) for number, piece in enumerate(layout.pieces, start=1)]
+    if layout.omitted:
+        parts.append("\n".join(f"- {line}" for line in omission_lines(layout.omitted)))
+    repository = _repository(layout)
+    if repository:
+        parts.append("\n".join(["## Repository Context", "", *repository]))
+    if layout.surroundings and layout.surroundings.history:
+        lines = [f"- {collapse_blanks(line)}" for line in layout.surroundings.history]
+        parts.append("\n".join(["## Decision History", "", *lines]))
+    return "\n\n".join(parts)
+
+
+def _memory(number: int, piece: BundlePiece) -> str:
+    memory = piece.memory
+    score = "detail" if piece.score is None else f"{piece.score:.2f}"
+    lines = f" lines {memory.start_line}-{memory.end_line}" if memory.start_line else ""
+    below = " (below the threshold)" if piece.below_threshold else ""
+    said = piece_remarks(piece)
+    beside = f"[{memory.id}]" + (f" {said}" if said else "")
+    first = f"[{number}] ({memory.kind.value}, {score}) {piece_heading(piece)}{lines}{below}"
+    parts = [collapse_blanks(first), collapse_blanks(beside)]
+    if piece.header:
+        parts.append(markdown_block(piece.header, memory.language))
+    parts.append(markdown_block(piece.text.strip("\n"), memory.language if memory.kind in CODE_KINDS else "text"))
+    return "\n".join(parts)
+
+
+def _repository(layout: BundleLayout) -> Sequence[str]:
+    """The branch with its commit, and the files of what is shown."""
+    around = layout.surroundings
+    lines = []
+    if around and around.branch:
+        lines.append(f"Branch: {collapse_blanks(around.branch)}" + (f" ({around.commit})" if around.commit else ""))
+    files = dict.fromkeys(piece.memory.path for piece in layout.pieces if piece.memory.path)
+    if files:
+        lines += ["Relevant files:", *(f"- {collapse_blanks(path)}" for path in files)]
+    return lines
+
+
+def render_xml(layout: BundleLayout) -> str:
     """`<code file= entity= score=>` for code and `<memory id= score=>` for the rest, each under a line with its id.
 
     They stand in `<system_context>` and `<evidence>`; short facts may share a TOON table in `<facts>`.
@@ -27,14 +119,14 @@ def xml(layout: Layout) -> str:
         blocks: list[str] = []
         for run in _runs(pieces):
             fenced = "\n".join(map(_xml_piece, run))
-            blocks.append(_tabled(run, fenced, lambda toon: f"<facts>\n{escape(toon)}\n</facts>"))
+            blocks.append(_tabled(run, fenced, lambda toon: f"<facts>\n{escape_tags(toon)}\n</facts>"))
         parts.append("\n".join([f"<{tag}>", *blocks, f"</{tag}>"]))
     if layout.omitted:
-        parts.append("<omitted>\n" + "\n".join(omissions(layout.omitted)) + "\n</omitted>")
+        parts.append("<omitted>\n" + "\n".join(omission_lines(layout.omitted)) + "\n</omitted>")
     return "\n".join(parts)
 
 
-def markdown(layout: Layout) -> str:
+def render_markdown(layout: BundleLayout) -> str:
     """The two sections, in each a heading for each file, a caption and a fenced block for each memory."""
     parts = []
     for is_system, pieces in _sections(layout):
@@ -43,16 +135,16 @@ def markdown(layout: Layout) -> str:
         for run in _runs(pieces):
             heading = "" if is_fact(run[0].memory) else run[0].memory.path or run[0].memory.title
             if heading and (heading != path or not run[0].memory.path):
-                parts.append(f"## {one_line(heading)}")
+                parts.append(f"## {collapse_blanks(heading)}")
             path = run[0].memory.path
             fenced = "\n\n".join(map(_markdown_piece, run))
-            parts.append(_tabled(run, fenced, lambda toon: block(toon, "toon")))
+            parts.append(_tabled(run, fenced, lambda toon: markdown_block(toon, "toon")))
     if layout.omitted:
-        parts.append("\n".join(["## Left out", "", *(f"- {line}" for line in omissions(layout.omitted))]))
+        parts.append("\n".join(["## Left out", "", *(f"- {line}" for line in omission_lines(layout.omitted))]))
     return "\n\n".join(parts)
 
 
-def as_json(layout: Layout) -> str:
+def render_json(layout: BundleLayout) -> str:
     """`{schema, headers: {path: text}, memories: [...], omitted: [...]}`."""
     body = {
         "schema": 1,
@@ -60,7 +152,7 @@ def as_json(layout: Layout) -> str:
         "memories": [
             _named(piece) | {"score": None if piece.score is None else round(piece.score, 6)}
             | {"below_threshold": piece.below_threshold, "text": well_formed(piece.text)}
-            | {"section": "system_context" if piece.memory.layer in SYSTEM_CONTEXT else "evidence"}
+            | {"section": "system_context" if piece.memory.layer in SYSTEM_CONTEXT_LAYERS else "evidence"}
             | {"told": well_formed(piece.told), "source": piece.memory.source.value}
             | {"alike": piece.alike, "settles": piece.settles, "detail_of": piece.summary}
             for piece in layout.pieces
@@ -70,21 +162,21 @@ def as_json(layout: Layout) -> str:
     return json.dumps(body, ensure_ascii=False, indent=1)
 
 
-FORMS: dict[str, Callable[[Layout], str]] = {
-    "xml": xml,
-    "markdown": markdown,
-    "json": as_json,
-    "memory": memory_context,
+FORMS: dict[str, Callable[[BundleLayout], str]] = {
+    "xml": render_xml,
+    "markdown": render_markdown,
+    "json": render_json,
+    "memory": render_memory_context,
 }
 
 
-def _sections(layout: Layout) -> Iterator[tuple[bool, list[Piece]]]:
+def _sections(layout: BundleLayout) -> Iterator[tuple[bool, list[BundlePiece]]]:
     """Yield whether it is system context, and its pieces; a section without pieces is left out."""
-    for is_system, pieces in groupby(layout.pieces, key=lambda piece: piece.memory.layer in SYSTEM_CONTEXT):
+    for is_system, pieces in groupby(layout.pieces, key=lambda piece: piece.memory.layer in SYSTEM_CONTEXT_LAYERS):
         yield is_system, list(pieces)
 
 
-def _runs(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
+def _runs(pieces: Sequence[BundlePiece]) -> Iterator[list[BundlePiece]]:
     """Yield neighbouring facts together and everything else one by one."""
     for are_facts, run in groupby(pieces, key=lambda piece: is_fact(piece.memory)):
         if are_facts:
@@ -93,52 +185,52 @@ def _runs(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
             yield from ([piece] for piece in run)
 
 
-def _tabled(run: Sequence[Piece], fenced: str, frame: Callable[[str], str]) -> str:
+def _tabled(run: Sequence[BundlePiece], fenced: str, frame: Callable[[str], str]) -> str:
     """Return the facts in a table where that is shorter, else as they are."""
-    if len(run) < LEAST:
+    if len(run) < MIN_TABLE_ROWS:
         return fenced
-    framed = frame(table([_row(piece) for piece in run]))
+    framed = frame(toon_table([_row(piece) for piece in run]))
     return framed if is_shorter(framed, fenced) else fenced
 
 
-def _row(piece: Piece) -> Row:
+def _row(piece: BundlePiece) -> FactRow:
     memory = piece.memory
-    told = remarks(piece) + ("; below the threshold" if piece.below_threshold else "")
+    told = piece_remarks(piece) + ("; below the threshold" if piece.below_threshold else "")
     return {
         "id": memory.id,
         "kind": memory.kind.value,
         "score": "" if piece.score is None else round(piece.score, 2),
-        "told": one_line(told),
+        "told": collapse_blanks(told),
         "text": well_formed(piece.text).strip(),
     }
 
 
-def _xml_piece(piece: Piece) -> str:
+def _xml_piece(piece: BundlePiece) -> str:
     memory = piece.memory
     parts = []
     if piece.header:
-        parts.append(f'<header file="{escape_attribute(memory.path)}">\n{escape(piece.header)}\n</header>')
+        parts.append(f'<header file="{escape_attribute(memory.path)}">\n{escape_tags(piece.header)}\n</header>')
     score = "" if piece.score is None else f' score="{piece.score:.2f}"'
     if memory.kind in CODE_KINDS:
         named = f'file="{escape_attribute(memory.path)}" entity="{escape_attribute(memory.entity)}"'
         fence = f"<code {named}{score}>", "</code>"
     else:
         fence = f'<memory id="{memory.id}"{score}>', "</memory>"
-    parts += [caption(piece), fence[0], escape(piece.text).strip("\n"), fence[1]]
+    parts += [piece_caption(piece), fence[0], escape_tags(piece.text).strip("\n"), fence[1]]
     return "\n".join(parts)
 
 
-def _markdown_piece(piece: Piece) -> str:
+def _markdown_piece(piece: BundlePiece) -> str:
     memory = piece.memory
-    parts = [block(piece.header, memory.language)] if piece.header else []
-    entity = f" `{one_line(memory.entity)}`" if memory.entity and memory.kind in CODE_KINDS else ""
+    parts = [markdown_block(piece.header, memory.language)] if piece.header else []
+    entity = f" `{collapse_blanks(memory.entity)}`" if memory.entity and memory.kind in CODE_KINDS else ""
     score = "" if piece.score is None else f" score {piece.score:.2f}"
-    parts.append(f"{caption(piece)}{entity}{score}")
-    parts.append(block(piece.text.strip("\n"), memory.language if memory.kind in CODE_KINDS else "text"))
+    parts.append(f"{piece_caption(piece)}{entity}{score}")
+    parts.append(markdown_block(piece.text.strip("\n"), memory.language if memory.kind in CODE_KINDS else "text"))
     return "\n\n".join(parts)
 
 
-def _named(piece: Piece) -> dict[str, object]:
+def _named(piece: BundlePiece) -> dict[str, object]:
     memory = piece.memory
     return {
         "id": memory.id,

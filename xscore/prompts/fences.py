@@ -20,7 +20,7 @@ _IN_ATTRIBUTE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&qu
 
 
 @cache
-def opening(tags: str) -> re.Pattern[str]:
+def tag_pattern(tags: str) -> re.Pattern[str]:
     """Return what finds a `<`, or a look-alike of it, where one of these tag names (blanks between) follows.
 
     Between the two may stand spaces, slashes, what is invisible, and what `well_formed` puts for control characters.
@@ -29,9 +29,9 @@ def opening(tags: str) -> re.Pattern[str]:
     return re.compile(rf"[<\uff1c\ufe64](?=[\s/\\\u200b-\u200d\u2060\ufeff\ufffd]*(?:{names})\b)", re.IGNORECASE)
 
 
-def escape(text: str, *, tags: str = ANSWER_TAGS) -> str:
+def escape_tags(text: str, *, tags: str = ANSWER_TAGS) -> str:
     """Make text unable to close its fence, to open one of these tags, or to break the transport; all else stays."""
-    return opening(tags).sub("&lt;", well_formed(text))
+    return tag_pattern(tags).sub("&lt;", well_formed(text))
 
 
 def escape_attribute(text: str) -> str:
@@ -44,14 +44,14 @@ def backticks(text: str) -> str:
     return "`" * max(3, 1 + max((len(run) for run in _BACKTICKS.findall(text)), default=0))
 
 
-def block(text: str, language: str) -> str:
+def markdown_block(text: str, language: str) -> str:
     """Return text as a fenced block of Markdown."""
     clean = well_formed(text)
     fence = backticks(clean)
     return f"{fence}{language}\n{clean}\n{fence}"
 
 
-def shortened(text: str, limit: int) -> str:
+def shorten_middle(text: str, limit: int) -> str:
     """Keep the first third and the last two thirds of `limit` characters: errors say where first, and what last."""
     if len(text) <= limit:
         return text
@@ -59,7 +59,7 @@ def shortened(text: str, limit: int) -> str:
     return f"{text[:head]}\n[… {len(text) - limit} characters left out …]\n{text[-tail:]}"
 
 
-def around(text: str, line: int, limit: int) -> str:
+def lines_around(text: str, line: int, limit: int) -> str:
     """Keep about `limit` characters of whole lines around a 1-based line, and say what is left out."""
     if len(text) <= limit:
         return text
@@ -75,7 +75,7 @@ def around(text: str, line: int, limit: int) -> str:
             size += len(lines[last])
     before = f"[… lines 1-{first} left out …]\n" if first else ""
     after = f"\n[… lines {last + 2}-{len(lines)} left out …]" if last < len(lines) - 1 else ""
-    return before + shortened("".join(lines[first : last + 1]).rstrip("\n"), 2 * limit) + after
+    return before + shorten_middle("".join(lines[first : last + 1]).rstrip("\n"), 2 * limit) + after
 
 
 def well_formed(text: str) -> str:

@@ -12,8 +12,8 @@ from importlib.resources import files
 from math import ceil
 from typing import NamedTuple
 
-from xscore import tokens
-from xscore.prompts.fences import escape, escape_attribute, shortened
+from xscore.platform import tokens
+from xscore.prompts.fences import escape_attribute, escape_tags, shorten_middle
 from xscore.records import Request, Stage, Turn
 
 PROMPT_VERSION = "judge-2"
@@ -39,7 +39,7 @@ class PackEntry(NamedTuple):
 
 
 @cache
-def rubric() -> str:
+def judge_rubric() -> str:
     """Return the frozen system text."""
     return (files("xscore.prompts") / "judge_rubric.md").read_text("utf-8").strip()
 
@@ -64,13 +64,13 @@ def turn_block(turn: Turn, *, context: str = "task") -> str:
     """
     parts = [_fenced("task", turn.task)]
     if turn.errors:
-        parts.append(_fenced("errors", shortened(turn.errors, ERROR_CHARS)))
+        parts.append(_fenced("errors", shorten_middle(turn.errors, ERROR_CHARS)))
     if context == "full":
         parts.extend(_moment(turn))
     return "\n".join(["<turn>", *parts, "</turn>"])
 
 
-def saw(turn: Turn, *, context: str = "task") -> tuple[str, ...]:
+def shown_turn_parts(turn: Turn, *, context: str = "task") -> tuple[str, ...]:
     """Name the parts of the turn that `turn_block` shows, for the receipt."""
     full = context == "full"
     shown = {
@@ -111,12 +111,12 @@ def judging_request(
     first, last = (pack_block(entries), turn_text) if memory_first else (turn_text, pack_block(entries))
     content = (first, f"{last}\n\n{_asked(len(entries), reasons_from)}")
     is_stable = memory_first and is_kept
-    chars = tokens.size(rubric(), *content)
-    frame = tokens.size(rubric(), turn_text)
+    chars = tokens.size(judge_rubric(), *content)
+    frame = tokens.size(judge_rubric(), turn_text)
     return Request(
         stage=Stage.JUDGE,
         model=model,
-        system=rubric(),
+        system=judge_rubric(),
         content=content,
         stable_parts=1 if is_stable else 0,
         prefix_ttl_s=prefix_ttl_s if is_stable else 0,
@@ -142,22 +142,22 @@ def _asked(count: int, reasons_from: float) -> str:
 def _memory(entry: PackEntry) -> str:
     name = escape_attribute(entry.entity)
     head = f'<memory id="{entry.code_id}" kind="{escape_attribute(entry.kind)}" name="{name}">'
-    return f"{head}\n{escape(entry.text, tags=_TAGS)}\n</memory>"
+    return f"{head}\n{escape_tags(entry.text, tags=_TAGS)}\n</memory>"
 
 
 def _moment(turn: Turn) -> Iterable[str]:
     if turn.file:
         line = f' line="{turn.line}"' if turn.line else ""
         head = f'<current_file path="{escape_attribute(turn.file)}"{line}>'
-        yield f"{head}\n{escape(_around(turn.file_text, turn.line), tags=_TAGS)}\n</current_file>"
+        yield f"{head}\n{escape_tags(_around(turn.file_text, turn.line), tags=_TAGS)}\n</current_file>"
     if turn.diff:
-        yield _fenced("diff", shortened(turn.diff, CONTEXT_CHARS))
+        yield _fenced("diff", shorten_middle(turn.diff, CONTEXT_CHARS))
     if turn.recent:
         yield _fenced("recent", "\n".join(turn.recent))
 
 
 def _fenced(tag: str, text: str) -> str:
-    return f"<{tag}>\n{escape(text.strip(), tags=_TAGS)}\n</{tag}>"
+    return f"<{tag}>\n{escape_tags(text.strip(), tags=_TAGS)}\n</{tag}>"
 
 
 def _around(text: str, line: int) -> str:

@@ -11,15 +11,15 @@ from functools import cache
 from importlib.resources import files
 from math import ceil
 
-from xscore import tokens
-from xscore.prompts.fences import escape
+from xscore.platform import tokens
+from xscore.prompts.fences import escape_tags
 from xscore.prompts.judge import PackEntry, pack_block
 from xscore.records import Request, Stage
 
 QUESTIONS_VERSION = "questions-1"
 """Part of every judgment's key. Change it with the rubric or the layout; a test pins both to this name."""
 
-MOST_QUESTIONS = 16
+MAX_QUESTIONS = 16
 """More never share a prompt (`batch.questions_a_call`)."""
 
 _TAGS = "question questions"
@@ -40,13 +40,13 @@ def question_codes(count: int) -> tuple[str, ...]:
 
 def shared_pack_block(entries: Sequence[PackEntry]) -> str:
     """Render a pack, in which no text can pass for a question."""
-    return escape(pack_block(entries), tags=_TAGS)
+    return escape_tags(pack_block(entries), tags=_TAGS)
 
 
 def questions_block(turn_texts: Sequence[str]) -> str:
     """Render questions out of their turn blocks (`judge.turn_block`); none can pass for another, or end its own."""
     asked = [
-        f'<question id="{code}">\n{escape(text.removeprefix(_TURN).removesuffix(_END), tags=_TAGS)}\n</question>'
+        f'<question id="{code}">\n{escape_tags(text.removeprefix(_TURN).removesuffix(_END), tags=_TAGS)}\n</question>'
         for code, text in zip(question_codes(len(turn_texts)), turn_texts, strict=True)
     ]
     return "\n".join(["<questions>", *asked, "</questions>"])

@@ -10,16 +10,16 @@ from math import inf
 
 import httpx2
 
-from xscore.providers.reply_bounds import ERROR_BYTES, Allowance, Beyond, allowed_bytes
+from xscore.providers.reply_bounds import ERROR_BYTES, BodyAllowance, BodyUnreadable, allowed_bytes
 
-LOOKED_AT = (b"content-encoding", b"content-length", b"content-type", b"transfer-encoding")
+BODY_HEADERS = (b"content-encoding", b"content-length", b"content-type", b"transfer-encoding")
 MAX_DIGITS = 12
 """A longer Content-Length is not worth reading."""
-ASK_PLAIN = {"Accept-Encoding": "identity"}
+IDENTITY_ENCODING = {"Accept-Encoding": "identity"}
 """Replies are short; packing them would only hide how long they are."""
 
 
-async def bound(response: httpx2.Response) -> None:
+async def bound_response(response: httpx2.Response) -> None:
     """Have this response read within its bounds; nothing of its body has been read yet."""
     told = _told(response)
     encoding = told.get(b"content-encoding", "")
@@ -30,7 +30,7 @@ async def bound(response: httpx2.Response) -> None:
     if is_plain and _announced(told.get(b"content-length", "")) <= limit:
         return  # the transport reads no more than was announced
     assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = BoundedStream(response.stream, Allowance(limit, encoding=encoding), response)
+    response.stream = BoundedStream(response.stream, BodyAllowance(limit, encoding=encoding), response)
 
 
 def _announced(length: str) -> float:
@@ -41,13 +41,13 @@ def _told(response: httpx2.Response) -> dict[bytes, str]:
     """Return what the headers say of the body, in one walk through them: each look-up would be one."""
     told: dict[bytes, str] = {}
     for name, value in response.headers.raw:
-        if (name := name.lower()) in LOOKED_AT:
+        if (name := name.lower()) in BODY_HEADERS:
             before = f"{told[name]}," if name in told else ""
             told[name] = before + value.decode("latin-1")
     return told
 
 
-class OutOfBounds(httpx2.RequestError):
+class ReplyTooLarge(httpx2.RequestError):
     """A success of which no more is read; its words go on from `the host answered`.
 
     It is the client's own kind of error, because the SDKs let no other through. `Route.explained` makes it ours.
@@ -57,7 +57,7 @@ class OutOfBounds(httpx2.RequestError):
 class BoundedStream(httpx2.AsyncByteStream):
     """A body that ends, in an error where it is a success, when its allowance does."""
 
-    def __init__(self, body: httpx2.AsyncByteStream, allowance: Allowance, response: httpx2.Response) -> None:
+    def __init__(self, body: httpx2.AsyncByteStream, allowance: BodyAllowance, response: httpx2.Response) -> None:
         self._body = body
         self._allowance = allowance
         self._status = response.status_code
@@ -71,9 +71,9 @@ class BoundedStream(httpx2.AsyncByteStream):
                     yield piece
             if rest := self._allowance.rest():
                 yield rest
-        except Beyond as beyond:
+        except BodyUnreadable as beyond:
             if self._is_success:
-                raise OutOfBounds(f"{self._status} with {beyond}") from beyond
+                raise ReplyTooLarge(f"{self._status} with {beyond}") from beyond
         finally:
             if isinstance(came, AsyncGenerator):
                 await came.aclose()

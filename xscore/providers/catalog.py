@@ -63,7 +63,7 @@ _EFFORT_MINIMAL = ModelSettings(
 )
 _EFFORT_LOW = ModelSettings(reasoning="low", reasoning_reserve=4_096, context_tokens=100_000, max_output_tokens=65_536)
 
-FAMILIES: tuple[tuple[str, ModelSettings], ...] = (
+OPENAI_FAMILIES: tuple[tuple[str, ModelSettings], ...] = (
     ("gpt-6.1", replace(_MARKED, cache_read_factor=0.05)),
     ("gpt-6", _MARKED),
     ("gpt-5.9", _MARKED),
@@ -126,7 +126,7 @@ November 2026; the SDK 2.12 for the words; genai-prices 0.2.3 for what reading c
 """
 
 
-def declared(provider: str, model: str) -> ModelSettings:
+def model_settings(provider: str, model: str) -> ModelSettings:
     """Return the settings of a model; a vendor prefix (`openai/gpt-6-luna`) is looked through.
 
     The same model has other settings in another dialect, since each has words of its own for them.
@@ -134,5 +134,5 @@ def declared(provider: str, model: str) -> ModelSettings:
     if provider == "scripted":
         return ModelSettings(context_tokens=1_000_000, max_output_tokens=128_000)
     name = model.rsplit("/", 1)[-1].lower()
-    families = CLAUDE_FAMILIES if provider == "anthropic" else FAMILIES
+    families = CLAUDE_FAMILIES if provider == "anthropic" else OPENAI_FAMILIES
     return next((settings for start, settings in families if name.startswith(start)), UNKNOWN)

@@ -2,19 +2,27 @@
 
 It resolves no names: a host is loopback when it says so (`localhost`, 127.0.0.0/8, `::1`), never because of what DNS
 answers. The trade-off: a local server behind a name of its own is priced and limited like a remote one.
+
+The key that a dialect may send to its host: checked before anything is sent, and never shown.
+
+It reads no environment and no file; the settings did. A host on this machine needs no key. The trade-off: whether a key
+is right is known only by the host, so all that is checked here is that it can be one.
 """
 
 from functools import lru_cache
 from ipaddress import ip_address
+from typing import Protocol
 from urllib.parse import urlsplit
 
-from xscore.errors import UsageError
+from pydantic import SecretStr
 
-NOWHERE = "-"
+from xscore.platform.errors import AuthenticationFailed, UsageError
+
+NO_HOST = "-"
 """Host of a provider whose text leaves no process."""
 LOOPBACK_CONCURRENCY = 4
 REMOTE_CONCURRENCY = 64
-LOOPBACK_PATIENCE = 5
+LOOPBACK_TIMEOUT_FACTOR = 5
 """A local model on a laptop answers more slowly than a farm; its deadline is so many times longer."""
 _LIKE = "Write it like https://models.example.com, as docs/providers.md shows."
 
@@ -44,7 +52,7 @@ def host_of(base_url: str, *, setting: str = "openai.base_url") -> str:
 @lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
     """Whether text sent to this `name[:port]` stays on this machine; `-` sends none."""
-    if host == NOWHERE:
+    if host == NO_HOST:
         return True
     name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
@@ -55,7 +63,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def is_within(base_url: str, domain: str) -> bool:
+def is_host_within(base_url: str, domain: str) -> bool:
     """Whether this URL leads to a host below this domain."""
     return f".{urlsplit(base_url).hostname}".endswith(f".{domain}")
 
@@ -65,6 +73,41 @@ def default_concurrency(host: str) -> int:
     return LOOPBACK_CONCURRENCY if is_loopback(host) else REMOTE_CONCURRENCY
 
 
-def deadline_s(timeout_s: float, host: str) -> float:
+def host_deadline_s(timeout_s: float, host: str) -> float:
     """The deadline of one call at this host, from the one set for remote hosts."""
-    return timeout_s * LOOPBACK_PATIENCE if is_loopback(host) else timeout_s
+    return timeout_s * LOOPBACK_TIMEOUT_FACTOR if is_loopback(host) else timeout_s
+
+
+DUMMY_KEY = "none"
+"""Sent to loopback servers when there is no key; they ignore it, the SDKs insist on one."""
+
+
+class KeySettings(Protocol):
+    """The part of the settings that holds a dialect's key."""
+
+    @property
+    def api_key(self) -> SecretStr:
+        """Empty: there is none."""
+
+    @property
+    def api_key_env(self) -> str:
+        """The variable it was read from, for messages."""
+
+
+def usable_key(settings: KeySettings, *, host: str, model: str) -> str:
+    """Return the key to send to this host, empty where a loopback host needs none.
+
+    Raises AuthenticationFailed where a remote host would get no key, UsageError for a key that cannot be one.
+    """
+    key = settings.api_key.get_secret_value()
+    if not key and not is_loopback(host):
+        raise AuthenticationFailed(
+            f"there is no key for {host}, asked to serve `{model}`",
+            hint=f"Set {settings.api_key_env}, or use --judge lexical and no key.",
+        )
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError(
+            f"the key in {settings.api_key_env} holds characters that no key has",
+            hint="Look for a line break, a typographic quote or a space that came along when it was copied.",
+        )
+    return key

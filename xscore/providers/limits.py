@@ -17,23 +17,30 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import Protocol
 
-from xscore.errors import NotSent, ProviderError, RateLimited, Unreachable
-from xscore.providers.gate import Gate
-from xscore.providers.prices import Price, price, upper_bound
+from xscore.platform.errors import NotSent, ProviderError, RateLimited, Unreachable
+from xscore.providers.concurrency import AdaptiveConcurrency
+from xscore.providers.prices import PriceFunction, call_price, cost_upper_bound
 from xscore.providers.provider import OnText, Provider
-from xscore.providers.rate_budget import RateBudget
-from xscore.providers.rates import TURNED_AWAY, UNSENT, Rates, Share, bound, used
+from xscore.providers.rate_limits import (
+    REFUSED_SHARE,
+    UNSENT_SHARE,
+    LocalRates,
+    RateBudget,
+    RateShare,
+    reserved_share,
+    used_share,
+)
 from xscore.records import Completion, RateLimits, Request, Traffic
 
 LEASE_S = 3_600.0
 """What a process sets aside is its own for so long; half of it is longer than any call's deadline."""
-AHEAD = 16
+AHEAD_CALLS = 16
 """So many calls' worth is set aside at once beyond what the next call needs,"""
 AHEAD_SHARE = 16
 """but no more than this part of the calls that the caps still have room for."""
 
 
-class Budget(Protocol):
+class DollarBudget(Protocol):
     """Dollars of a turn, reserved before each send."""
 
     async def reserve(self, usd: Decimal | None) -> str:
@@ -55,8 +62,8 @@ class Limited:
         rpm: int | None = None,
         tpm: int | None = None,
         concurrency: int | None = None,
-        budget: Budget | None = None,
-        price_of: Price = price,
+        budget: DollarBudget | None = None,
+        price_of: PriceFunction = call_price,
         initial: RateLimits | None = None,
         rates: RateBudget | None = None,
     ) -> None:
@@ -68,8 +75,8 @@ class Limited:
         self.host = provider.host
         self._provider = provider
         self._front = asyncio.Lock()
-        self._rates: RateBudget = rates or Rates(rpm=rpm, tpm=tpm, remembered=initial)
-        self._gate = Gate(concurrency, host=provider.host)
+        self._rates: RateBudget = rates or LocalRates(rpm=rpm, tpm=tpm, remembered=initial)
+        self._gate = AdaptiveConcurrency(concurrency, host=provider.host)
         self._budget = budget
         self._price_of = price_of
         self._halted = asyncio.Event()
@@ -102,14 +109,14 @@ class Limited:
         Raises BudgetExhausted and NotSent before anything is sent, and RateLimited when the host has let nobody through
         for long.
         """
-        share = bound(request)
+        share = reserved_share(request)
         ticket = await self._admitted(share)
         spent = share
         try:
             completion = await self._within_budget(request, on_text)
-            spent = used(completion.usage)
+            spent = used_share(completion.usage)
         except RateLimited as error:
-            spent = TURNED_AWAY
+            spent = REFUSED_SHARE
             self._gate.refused(ticket, error)
             raise
         except BaseException as error:
@@ -127,14 +134,14 @@ class Limited:
         """Close the provider within."""
         await self._provider.aclose()
 
-    async def _admitted(self, share: Share) -> int:
+    async def _admitted(self, share: RateShare) -> int:
         with self._until_halted():
             async with self._front:
                 await self._rates.take(share)
                 try:
                     return await self._gate.enter()
                 except BaseException:
-                    self._rates.settle(share, UNSENT)
+                    self._rates.settle(share, UNSENT_SHARE)
                     raise
 
     @contextmanager
@@ -157,7 +164,7 @@ class Limited:
     async def _within_budget(self, request: Request, on_text: OnText | None) -> Completion:
         if self._budget is None:
             return await self._provider.complete(request, on_text)
-        most = upper_bound(self.name, self.host, request, price_of=self._price_of)
+        most = cost_upper_bound(self.name, self.host, request, price_of=self._price_of)
         reservation = await self._budget.reserve(most)
         actual = most
         try:
@@ -175,10 +182,10 @@ def _not_sent() -> NotSent:
     return NotSent("the run was stopped before this call was sent", hint="Continue it with `xscore continue`.")
 
 
-def _feared(error: BaseException, share: Share) -> Share:
+def _feared(error: BaseException, share: RateShare) -> RateShare:
     """Return what a failed call is taken to have used."""
     if isinstance(error, Unreachable):
-        return UNSENT
+        return UNSENT_SHARE
     if isinstance(error, ProviderError) and not error.may_be_charged:
-        return TURNED_AWAY
-    return share if isinstance(error, ProviderError | asyncio.CancelledError) else UNSENT
+        return REFUSED_SHARE
+    return share if isinstance(error, ProviderError | asyncio.CancelledError) else UNSENT_SHARE

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 MIB = 1 << 20
-LEAST_BYTES = 4 * MIB
+MIN_BYTES = 4 * MIB
 """What a short reply may weigh too: hosts add their own fields, and models think aloud beyond their cap."""
 BYTES_PER_TOKEN = 64
 """A token is about 4 characters; as `\\uXXXX`, 6 bytes each."""
@@ -23,7 +23,7 @@ ERROR_BYTES = MIB // 4
 """What is read of an error, which is shown in one line."""
 PIECE_BYTES = MIB // 16
 """Unpacked at a time."""
-PLAIN, PACKED = ("", "identity"), ("gzip", "x-gzip", "deflate")
+PLAIN_ENCODINGS, PACKED_ENCODINGS = ("", "identity"), ("gzip", "x-gzip", "deflate")
 """Values of Content-Encoding that can be read; the others were not asked for."""
 _EITHER_HEADER = 32 + zlib.MAX_WBITS
 """zlib's word for: see by the first bytes whether it is gzip or deflate."""
@@ -32,7 +32,7 @@ _asked_tokens: ContextVar[int | None] = ContextVar("asked_tokens", default=None)
 
 
 @contextmanager
-def asking_for(tokens: int) -> Iterator[None]:
+def expecting_tokens(tokens: int) -> Iterator[None]:
     """Let replies to what is sent in here weigh what so many tokens may."""
     before = _asked_tokens.set(tokens)
     try:
@@ -47,14 +47,14 @@ def allowed_bytes(content_type: str) -> int:
     if tokens is None:
         return LISTING_BYTES
     each = STREAMED_BYTES_PER_TOKEN if "text/event-stream" in content_type else BYTES_PER_TOKEN
-    return max(LEAST_BYTES, each * tokens)
+    return max(MIN_BYTES, each * tokens)
 
 
-class Beyond(Exception):
+class BodyUnreadable(Exception):
     """A body that is not read any further; says what it is."""
 
 
-class Allowance:
+class BodyAllowance:
     """What may still be read of one body."""
 
     def __init__(self, limit: int, *, encoding: str) -> None:
@@ -62,20 +62,20 @@ class Allowance:
         self._limit = limit
         self._left = limit
         self._encoding = encoding.strip().lower()
-        self._unpacking = zlib.decompressobj(_EITHER_HEADER) if self._encoding in PACKED else None
+        self._unpacking = zlib.decompressobj(_EITHER_HEADER) if self._encoding in PACKED_ENCODINGS else None
 
     def read(self, data: bytes) -> Iterator[bytes]:
         """Unpack what came. Raises Beyond past the limit, or where it cannot be unpacked."""
         if self._unpacking is None:
-            if self._encoding not in PLAIN:
-                raise Beyond("a body in an encoding that was not asked for")
+            if self._encoding not in PLAIN_ENCODINGS:
+                raise BodyUnreadable("a body in an encoding that was not asked for")
             yield self._counted(data)
             return
         while data and not self._unpacking.eof:
             try:
                 piece = self._unpacking.decompress(data, PIECE_BYTES)
             except zlib.error as error:
-                raise Beyond(f"a body that is not the {self._encoding} it claims to be") from error
+                raise BodyUnreadable(f"a body that is not the {self._encoding} it claims to be") from error
             data = self._unpacking.unconsumed_tail
             yield self._counted(piece)
 
@@ -86,5 +86,5 @@ class Allowance:
     def _counted(self, data: bytes) -> bytes:
         self._left -= len(data)
         if self._left < 0:
-            raise Beyond(f"more than {self._limit:,} bytes, where no reply is so long")
+            raise BodyUnreadable(f"more than {self._limit:,} bytes, where no reply is so long")
         return data

@@ -3,30 +3,211 @@
 It reads the prompt as a model would and answers through the same seam, so everything above it runs as in earnest. The
 script is a file (`scripted:FILE`, format in docs/providers.md and in `script`) or, in Python, a function. It imitates
 no model's judgment; its token counts are characters / 4 and its calls cost $0.
+
+The script file of `ScriptedProvider`: JSON, or JSON Lines with one rule or one set of options a line.
+
+    {"default": 0.03,
+     "rules": [{"path": "*/cache/*", "text": "INSERT INTO judgment", "score": 0.92, "reason": "writes it"}],
+     "answer": "Judgments are written in …", "latency_s": 0.1, "noise": 0.02, "seed": 7,
+     "errors": [{"at": 3, "kind": "rate_limited", "retry_after_s": 0.5}]}
+
+In JSON Lines a line with `score` or `refuse` is a rule and any other line sets options. The first rule whose every
+given pattern fits decides; a pattern with `*` or `?` is a glob over the whole, any other a part. Unknown names are
+refused. It runs no code.
+
+Read a judging prompt the way a judge does: which memories are shown, and what stands around them.
+
+For providers that judge without a model (`scripted`, test servers). It is tolerant: it needs `<memory id="…" …>` blocks
+only (and, of a prompt that questions share, `<question id="…">`), takes the path from an enclosing `<file path="…">`,
+and does not check the prompt against the protocol.
 """
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from html import unescape
 from pathlib import Path
+from typing import Annotated, Any
 
-from xscore.hashing import digest
-from xscore.providers.hosts import NOWHERE
-from xscore.providers.pack_reading import Shown, around_memories, shown_memories, shown_questions
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from xscore.platform.errors import ProviderError, UsageError
+from xscore.platform.hashing import digest
+from xscore.providers.hosts import NO_HOST
 from xscore.providers.provider import OnText
 from xscore.providers.reply_schema import SCORE_MAX
-from xscore.providers.script import Rule, Script, read_script
 from xscore.records import Completion, Finish, Request, Usage
 from xscore.settings import Settings
+
+UnitShare = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class ScriptRule(_Part):
+    """What to say of memories that fit; an empty pattern fits all."""
+
+    path: str = ""
+    entity: str = ""
+    text: str = ""
+    task: str = ""
+    """Compared with everything around the memories: the turn."""
+    score: UnitShare = 0.0
+    reason: str = "scripted"
+    refuse: bool = False
+    """Decline every prompt that shows such a memory."""
+
+
+class PlannedError(_Part):
+    """An error that one call meets."""
+
+    at: int = Field(ge=1)
+    """Which call, counted from 1."""
+    kind: str
+    """`kind` of a provider error: `rate_limited`, `overloaded`, `timeout`, `quota`, …"""
+    retry_after_s: Seconds | None = None
+
+    @field_validator("kind")
+    @classmethod
+    def _known(cls, kind: str) -> str:
+        if kind not in error_kinds():
+            raise ValueError(f"there is no provider error of kind {kind!r}")
+        return kind
+
+    def error(self) -> ProviderError:
+        """Return the error to raise."""
+        return error_kinds()[self.kind](f"scripted: call {self.at} fails so", retry_after_s=self.retry_after_s)
+
+
+class Script(_Part):
+    """A whole script."""
+
+    default: UnitShare = 0.03
+    """Score of a memory that no rule fits."""
+    rules: tuple[ScriptRule, ...] = ()
+    answer: str = "A scripted answer."
+    """Reply to what is not a judging request."""
+    latency_s: Seconds = 0.0
+    noise: UnitShare = 0.0
+    """Added to rules' and default scores, at most so much up or down, fixed for each memory and seed."""
+    seed: int = 0
+    errors: tuple[PlannedError, ...] = ()
+
+
+def error_kinds() -> dict[str, type[ProviderError]]:
+    """Return the leaves of ProviderError by their kind."""
+    kinds: dict[str, type[ProviderError]] = {}
+    waiting: list[type[ProviderError]] = [ProviderError]
+    while waiting:
+        found = waiting.pop()
+        kinds[found.kind] = found
+        waiting += found.__subclasses__()
+    return kinds
+
+
+def read_script(path: Path) -> Script:
+    """Read a script file; raise UsageError, naming file and place, for anything that is not one."""
+    hint = "docs/providers.md shows the format."
+    try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise UsageError(f"the script {path} is no plain file", hint=hint)
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the script {path} cannot be read: {error}", hint=hint) from error
+    try:
+        return Script.model_validate(_load(text))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"the script {path}: {place}: {first['msg']}", hint=hint) from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the script {path} is not JSON: {error}", hint=hint) from error
+
+
+def _load(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        lines = [line for line in text.splitlines() if line.strip()]
+        if len(lines) < 2:
+            raise
+        return _merge([json.loads(line) for line in lines])
+
+
+def _merge(lines: list[Any]) -> dict[str, Any]:
+    merged: dict[str, Any] = {"rules": []}
+    for line in lines:
+        if not isinstance(line, dict):
+            raise ValueError("a line that is no object")
+        if "score" in line or "refuse" in line:
+            merged["rules"].append(line)
+        else:
+            merged |= {name: value for name, value in line.items() if name != "rules"}
+            merged["rules"] += line.get("rules", [])
+    return merged
+
+
+_TAG = re.compile(r"<file\b([^>]*)>|</file>|<memory\b([^>]*)>(.*?)</memory>", re.DOTALL)
+_QUESTION = re.compile(r'<question id="([^"]*)">(.*?)</question>', re.DOTALL)
+_ATTRIBUTE = re.compile(r'([\w-]+)="([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMemory:
+    """One memory as a prompt shows it."""
+
+    id: str
+    kind: str
+    path: str
+    entity: str
+    text: str
+
+
+def shown_memories(prompt: str) -> tuple[ShownMemory, ...]:
+    """Return the memories of a prompt in order; equal ids are all returned."""
+    path = ""
+    found: list[ShownMemory] = []
+    for match in _TAG.finditer(prompt):
+        if match[0].startswith("<file"):
+            path = _attributes(match[1]).get("path", "")
+        elif match[0] == "</file>":
+            path = ""
+        else:
+            attributes = _attributes(match[2])
+            entity = attributes.get("name", attributes.get("entity", ""))
+            own_path = attributes.get("path", path)
+            memory_id = attributes.get("id", "")
+            found.append(ShownMemory(memory_id, attributes.get("kind", ""), own_path, entity, match[3].strip("\n")))
+    return tuple(found)
+
+
+def shown_questions(prompt: str) -> dict[str, str]:
+    """Return the questions that share a prompt, by code; none where it has one turn."""
+    return dict(_QUESTION.findall(_TAG.sub(" ", prompt)))
+
+
+def text_around_memories(prompt: str) -> str:
+    """Return what stands outside the memory blocks: the turn, and the fences."""
+    return _TAG.sub(" ", prompt)
+
+
+def _attributes(text: str) -> dict[str, str]:
+    return {name: unescape(value) for name, value in _ATTRIBUTE.findall(text)}
+
 
 CHARS_PER_TOKEN = 4
 REASONS_FROM = 30
 STREAM_CHARS = 16
 
-Scoring = Callable[[Shown, str], float | tuple[float, str]]
+ScoreFunction = Callable[[ShownMemory, str], float | tuple[float, str]]
 """A memory, and what stands around the memories -> score 0..1, with a reason or without."""
-Tamper = Callable[[Request, str], str]
+TamperFunction = Callable[[Request, str], str]
 """Request and the reply about to be given -> the reply given instead."""
 
 
@@ -39,14 +220,14 @@ class ScriptedProvider:
     """Answers judging requests by rules or a function, and others by a fixed text."""
 
     name = "scripted"
-    host = NOWHERE
+    host = NO_HOST
 
     def __init__(
         self,
         script: Script | None = None,
         *,
-        score: Scoring | None = None,
-        tamper: Tamper | None = None,
+        score: ScoreFunction | None = None,
+        tamper: TamperFunction | None = None,
     ) -> None:
         """`score` stands over the script's rules; `tamper` may spoil any reply."""
         self.script = script or Script()
@@ -79,7 +260,7 @@ class ScriptedProvider:
             return self.script.answer
         shown = {memory.id: memory for memory in shown_memories(prompt)}
         if not request.reply_questions:
-            scores, reasons = self._scored(request, shown, around_memories(prompt))
+            scores, reasons = self._scored(request, shown, text_around_memories(prompt))
             return json.dumps({"scores": scores, "reasons": reasons})
         asked = shown_questions(prompt)
         each = {code: self._scored(request, shown, asked[code]) for code in request.reply_questions}
@@ -87,7 +268,7 @@ class ScriptedProvider:
         return json.dumps({"scores": {code: found for code, (found, _) in each.items()}, "reasons": explained})
 
     def _scored(
-        self, request: Request, shown: Mapping[str, Shown], turn: str
+        self, request: Request, shown: Mapping[str, ShownMemory], turn: str
     ) -> tuple[dict[str, int], list[dict[str, str]]]:
         scores: dict[str, int] = {}
         reasons: list[dict[str, str]] = []
@@ -98,7 +279,7 @@ class ScriptedProvider:
                 reasons.append({"id": code, "reason": reason})
         return scores, reasons
 
-    def _judge(self, memory: Shown, turn: str) -> tuple[float, str]:
+    def _judge(self, memory: ShownMemory, turn: str) -> tuple[float, str]:
         if self._score is not None:
             given = self._score(memory, turn)
             return given if isinstance(given, tuple) else (given, "scripted")
@@ -107,18 +288,18 @@ class ScriptedProvider:
         reason = "no rule fits" if rule is None else rule.reason
         return min(1.0, max(0.0, score + self._noise(memory))), reason
 
-    def _rule(self, memory: Shown, turn: str) -> Rule | None:
+    def _rule(self, memory: ShownMemory, turn: str) -> ScriptRule | None:
         return next((rule for rule in self.script.rules if _fits(rule, memory, turn)), None)
 
     def _refuses(self, request: Request) -> bool:
         if not any(rule.refuse for rule in self.script.rules):
             return False
         prompt = "\n\n".join(request.content)
-        turn = around_memories(prompt)
+        turn = text_around_memories(prompt)
         rules = [self._rule(memory, turn) for memory in shown_memories(prompt)]
         return any(rule is not None and rule.refuse for rule in rules)
 
-    def _noise(self, memory: Shown) -> float:
+    def _noise(self, memory: ShownMemory) -> float:
         """Return this memory's own noise, in ±`noise`: the same in every call with the same seed."""
         if not self.script.noise:
             return 0.0
@@ -126,7 +307,7 @@ class ScriptedProvider:
         return (2 * drawn - 1) * self.script.noise
 
 
-def _fits(rule: Rule, memory: Shown, turn: str) -> bool:
+def _fits(rule: ScriptRule, memory: ShownMemory, turn: str) -> bool:
     return (
         _matches(rule.path, memory.path)
         and _matches(rule.entity, memory.entity)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment
 
-from xscore.errors import AuthenticationFailed, ProviderError, Unreachable, UnreadableResponse, UsageError
+from xscore.platform.errors import AuthenticationFailed, ProviderError, Unreachable, UnreadableResponse, UsageError
 from xscore.providers.hosts import host_of, is_loopback
 
 if TYPE_CHECKING:
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 
     from httpx2 import AsyncClient
 
+
 CONNECT_TIMEOUT_S = 10.0
 CERTIFICATE_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 """Variables that name a file of trusted certificates; the first that is set holds."""
 CERTIFICATE_FOLDER = "SSL_CERT_DIR"
 PROXY_SCHEMES = ("http", "https")
-TURNED_AWAY = (403, 407)
+PROXY_REFUSAL_STATUSES = (403, 407)
 """Statuses by which a proxy says that it will not carry the call for this user."""
 
 
@@ -54,16 +55,16 @@ class Route:
         """Return an HTTP client of an SDK's own kind. Raises UsageError for certificates that cannot be read."""
         import httpx2
 
-        from xscore.providers.bounded_stream import ASK_PLAIN, bound
+        from xscore.providers.bounded_stream import IDENTITY_ENCODING, bound_response
 
         return kind(
             follow_redirects=False,
             timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
             trust_env=False,
             proxy=self.proxy,
-            verify=trusted_certificates() if self.is_encrypted else _trusting_nobody(),
-            headers=ASK_PLAIN,
-            event_hooks={"response": [bound]},
+            verify=trusted_ssl_context() if self.is_encrypted else _trusting_nobody(),
+            headers=IDENTITY_ENCODING,
+            event_hooks={"response": [bound_response]},
         )
 
     def explained(self, ours: ProviderError, error: BaseException) -> ProviderError:
@@ -87,7 +88,7 @@ class Route:
         refusal = next((link for link in _chain(error) if _is(link, "ClientHttpProxyError")), None)
         status = getattr(refusal, "status", None) if refusal else getattr(error, "status_code", None)
         where = f"the proxy {self.proxy_host}, on the way to {self.host},"
-        if status == 407 or (refusal and status in TURNED_AWAY):
+        if status == 407 or (refusal and status in PROXY_REFUSAL_STATUSES):
             hint = "Check the name and password in HTTPS_PROXY or HTTP_PROXY, or add the host to NO_PROXY."
             return AuthenticationFailed(f"{where} answered {status}", hint=hint)
         if refusal:
@@ -116,7 +117,7 @@ def route_to(base_url: str) -> Route:
     return Route(host, proxy, is_encrypted="https" in (parts.scheme, scheme))
 
 
-def trusted_certificates() -> "ssl.SSLContext":
+def trusted_ssl_context() -> "ssl.SSLContext":
     """Return whom to trust: what the environment names, else the system's. Raises UsageError for what holds none."""
     import ssl
 

@@ -6,39 +6,181 @@ the bodies, the readers, the vocabulary. The SDK does the bytes (its low-level `
 typed calls take 1.3 to 3); it neither retries, redirects nor sets the deadline, and `connection` makes it when a
 call needs it. Retries, limits and metering are wrapped around. The trade-off: a dialect whose SDK is not of the
 same generator would need a wire of its own.
+
+A streamed reply, gathered event by event into one Completion, whatever the dialect.
+
+Text goes to the caller as it comes. A stream that ends without saying how it finished has broken off. A dialect brings
+a `StreamedReply` that takes one event at a time. The trade-off: it does not reconnect, because what was shown cannot
+be taken back, so the caller decides.
+
+The connection of one dialect to one host: made late, and every failure on it one of ours.
+
+What travels over it (`wire` for calls, the batches for files and lists) is not its business. The SDK is imported when
+the connection is first needed, because that costs about a second of CPU and a cached turn makes none. The trade-off:
+the clients of the SDKs are alike because one generator writes them all, and here they are `Any`.
 """
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from xscore.errors import CallTimedOut, PromptCut, PromptTooLong
-from xscore.providers.clean_text import CleanText, cleaned
-from xscore.providers.connection import Connection, Sdk
-from xscore.providers.hosts import is_within
-from xscore.providers.prompt_seen import Seen, is_cut, seen
+from xscore.platform.errors import CallTimedOut, PromptCut, PromptTooLong, ProviderError
+from xscore.providers.host_facts import PromptCount, count_prompt, estimated_usage, is_prompt_cut, json_object
+from xscore.providers.hosts import host_of, is_host_within
 from xscore.providers.provider import OnText
-from xscore.providers.reply_bounds import asking_for
-from xscore.providers.stream_reading import StreamedReply, gather
-from xscore.providers.transport import Route
-from xscore.providers.wire_errors import Vocabulary, error_body
+from xscore.providers.reply_bounds import expecting_tokens
+from xscore.providers.transport import Route, route_to
+from xscore.providers.wire_errors import DialectProfile, StreamCleaner, clean_completion, error_body
 from xscore.records import Capability, Completion, Finish, RateLimits, ReplyForm, Request, Usage
 
 if TYPE_CHECKING:
     import httpx2
 
+
+class StreamReader(Protocol):
+    """The state of one streamed reply in one dialect."""
+
+    shown: "StreamedText"
+    model: str
+    """As the host names it, once it does."""
+
+    @property
+    def finish(self) -> Finish | None:
+        """How it ended; None: not yet."""
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the host reports; None: nothing, or no sense."""
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """Take the next event; raise the error that it carries."""
+
+
+class StreamedText:
+    """Text that the caller sees piece by piece."""
+
+    def __init__(self, on_text: OnText) -> None:
+        self._on_text = on_text
+        self._pieces: list[str] = []
+
+    def add(self, piece: object) -> None:
+        """Show a piece; what is no text, or empty, is none."""
+        if isinstance(piece, str) and piece:
+            self._pieces.append(piece)
+            self._on_text(piece)
+
+    def whole(self) -> str:
+        """Return all of it."""
+        return "".join(self._pieces)
+
+
+async def gather_stream(
+    events: AsyncIterator[object],
+    reply: StreamReader,
+    request: Request,
+    *,
+    words: DialectProfile,
+    host: str,
+    limits: RateLimits,
+) -> Completion:
+    """Read the stream to its end.
+
+    Raises ConnectionFailed when it ends unfinished, UnreadableResponse for what is not the dialect, or the error that
+    an event carries.
+    """
+    try:
+        async for event in events:
+            if not isinstance(event, Mapping):
+                raise words.unreadable("a stream of something else than objects", host=host, model=request.model)
+            reply.take(event)
+    except (ValueError, RecursionError) as error:
+        raise words.unreadable("a stream whose events are not JSON", host=host, model=request.model) from error
+    if reply.finish is None:
+        raise words.broken_off(host=host, model=request.model)
+    text, usage = reply.shown.whole(), reply.usage
+    return Completion(
+        text=text,
+        finish=reply.finish,
+        usage=usage or estimated_usage(request, text),
+        model=reply.model,
+        usage_reported=usage is not None,
+        limits=limits,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SdkClient:
+    """A vendor's SDK, imported, and its client for one host."""
+
+    client: Any
+    """Asynchronous; neither retries nor follows redirects."""
+    stream_class: Any
+    errors: type[Exception]
+    """The root of what it raises."""
+
+
+class SdkLoader(Protocol):
+    """What a connection needs of a dialect."""
+
+    words: DialectProfile
+
+    def load(self, base_url: str, *, key: str, route: Route) -> SdkClient:
+        """Import the SDK and make a client."""
+
+
+class HostConnection:
+    """A host, reached through an SDK once something is sent."""
+
+    def __init__(self, dialect: SdkLoader, *, base_url: str, api_key: str) -> None:
+        self.host = host_of(base_url, setting=dialect.words.setting)
+        self.words = dialect.words
+        self.base_url = base_url
+        self.key = api_key
+        self.caught: tuple[type[Exception], ...] = ()
+        """What the SDK and its transport raise, once it is open."""
+        self._dialect = dialect
+        self._route = Route(self.host, None)
+        self._sdk: SdkClient | None = None
+
+    def open(self) -> SdkClient:
+        """Return the SDK with its client; import it the first time."""
+        if self._sdk is None:
+            import aiohttp
+            import httpx2
+
+            self._route = route_to(self.base_url)
+            self._sdk = self._dialect.load(self.base_url, key=self.key, route=self._route)
+            self.caught = (self._sdk.errors, httpx2.HTTPError, aiohttp.ClientError)
+        return self._sdk
+
+    def translated(self, error: Exception, *, model: str = "", prompt: tuple[str, ...] = ()) -> ProviderError:
+        """Return our error for one of `caught`; the caller raises it `from error`."""
+        ours = self.words.translate(error, host=self.host, model=model, secret=self.key, prompt=prompt)
+        return self._route.explained(ours, error)
+
+    def json(self, response: "httpx2.Response", *, model: str = "") -> dict[str, Any]:
+        """Return the JSON object of a success. Raises UnreadableResponse."""
+        return json_object(response.content, response.headers, words=self.words, host=self.host, model=model)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._sdk is not None:
+            await self._sdk.client.close()
+            self._sdk = None
+
+
 LOOK_TIMEOUT_S = 10.0
 """Deadline of looking something up at the host, without a model's work in it."""
-REFUSED = (400, 422)
+FIELD_REFUSAL_STATUSES = (400, 422)
 """Statuses by which a host may say that it does not take a field."""
 
-Look = Callable[[str], Awaitable[Mapping[str, Any]]]
+LookUp = Callable[[str], Awaitable[Mapping[str, Any]]]
 """Gets the JSON object at a path of the host, or raises a leaf of `ProviderError`."""
 
 
-class Replies(Protocol):
+class ReplyReaders(Protocol):
     """How replies are read: a module of pure functions."""
 
     def completion(
@@ -57,14 +199,14 @@ class Dialect(Protocol):
     """What is one dialect's own."""
 
     name: str
-    words: Vocabulary
-    replies: Replies
+    words: DialectProfile
+    replies: ReplyReaders
     forms: tuple[ReplyForm, ...]
     """Of the reply, from the strongest."""
     longest_unstreamed_tokens: int | None
     """A longer reply is streamed even if nobody watches; None: never."""
 
-    def load(self, base_url: str, *, key: str, route: Route) -> Sdk:
+    def load(self, base_url: str, *, key: str, route: Route) -> SdkClient:
         """Import the SDK and make a client."""
 
     def body(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
@@ -73,13 +215,13 @@ class Dialect(Protocol):
     def weaker(self, request: Request, known: Capability, refusal: object) -> Capability | None:
         """Return what a host takes that refused with this error object; None: it names nothing to leave out."""
 
-    def streamed(self, request: Request, *, host: str, secret: str, on_text: OnText) -> StreamedReply:
+    def streamed(self, request: Request, *, host: str, secret: str, on_text: OnText) -> StreamReader:
         """Return the reader of one stream."""
 
-    async def models(self, look: Look) -> tuple[str, ...]:
+    async def models(self, look: LookUp) -> tuple[str, ...]:
         """Return the names of the models that the host lists."""
 
-    async def context_tokens(self, look: Look, model: str) -> int | None:
+    async def context_tokens(self, look: LookUp, model: str) -> int | None:
         """Return the longest input, where the host tells."""
 
 
@@ -88,14 +230,14 @@ class WireProvider:
 
     def __init__(self, dialect: Dialect, *, base_url: str, api_key: str) -> None:
         self.name = dialect.name
-        self.connection = Connection(dialect, base_url=base_url, api_key=api_key)
+        self.connection = HostConnection(dialect, base_url=base_url, api_key=api_key)
         self.dialect = dialect
         self.host = self.connection.host
         self.forms = dialect.forms
-        self.is_vendors_own = is_within(base_url, dialect.words.vendor)
+        self.is_vendors_own = is_host_within(base_url, dialect.words.vendor)
         self._key = api_key
         self._known = Capability(provider=self.name, host=self.host, model="", probed_at=0.0)
-        self._shortest: Seen | None = None
+        self._shortest: PromptCount | None = None
 
     def adopt(self, capability: Capability) -> None:
         """Ask from now on in this form and without these fields."""
@@ -153,7 +295,7 @@ class WireProvider:
             raise self.connection.translated(error) from error
         return self.connection.json(response)
 
-    async def _in_the_hosts_words(self, sdk: Sdk, request: Request, on_text: OnText | None) -> Completion:
+    async def _in_the_hosts_words(self, sdk: SdkClient, request: Request, on_text: OnText | None) -> Completion:
         """Send, and send again without what the host refuses, until nothing is left to leave out."""
         longest = self.dialect.longest_unstreamed_tokens
         if on_text is None and longest is not None and request.max_output_tokens > longest:
@@ -161,7 +303,7 @@ class WireProvider:
         while True:
             known = self._known
             try:
-                with asking_for(request.max_output_tokens):
+                with expecting_tokens(request.max_output_tokens):
                     return await self._send(sdk, request, known, on_text)
             except self.connection.caught as error:
                 if self.dialect.words.is_refusal(error):
@@ -170,7 +312,7 @@ class WireProvider:
                     prompt = (request.system, *request.content)
                     raise self.connection.translated(error, model=request.model, prompt=prompt) from error
 
-    async def _send(self, sdk: Sdk, request: Request, known: Capability, on_text: OnText | None) -> Completion:
+    async def _send(self, sdk: SdkClient, request: Request, known: Capability, on_text: OnText | None) -> Completion:
         import httpx2
 
         body = self.dialect.body(request, known, stream=on_text is not None)
@@ -184,19 +326,19 @@ class WireProvider:
                 whole = self._read(stream.response, request)
                 on_text(whole.text)
                 return whole
-            text = CleanText(secret=self._key, on_text=on_text)
+            text = StreamCleaner(secret=self._key, on_text=on_text)
             reading = self.dialect.streamed(request, host=self.host, secret=self._key, on_text=text.add)
             limits, words = self._limits(stream.response), self.dialect.words
-            found = await gather(stream, reading, request, words=words, host=self.host, limits=limits)
+            found = await gather_stream(stream, reading, request, words=words, host=self.host, limits=limits)
             text.end()
-            return cleaned(found, secret=self._key)
+            return clean_completion(found, secret=self._key)
 
     def _read(self, response: "httpx2.Response", request: Request) -> Completion:
         replies = self.dialect.replies
         found = self.connection.json(response, model=request.model)
         limits = self._limits(response)
         completion = replies.completion(found, request, host=self.host, secret=self._key, limits=limits)
-        completion = cleaned(completion, secret=self._key)
+        completion = clean_completion(completion, secret=self._key)
         self._learn(request.model, completion, replies.reports_cached(found.get("usage")))
         return completion
 
@@ -219,7 +361,7 @@ class WireProvider:
 
     def _weaken(self, request: Request, error: Exception) -> bool:
         """Leave out what this refusal names; False where it names nothing that can be left out."""
-        if getattr(error, "status_code", None) not in REFUSED:
+        if getattr(error, "status_code", None) not in FIELD_REFUSAL_STATUSES:
             return False
         weaker = self.dialect.weaker(request, self._known, error_body(error))
         self._known = weaker or self._known
@@ -229,8 +371,8 @@ class WireProvider:
         """Fail loudly where the host cut the prompt in silence; the vendor's own answers 400 instead."""
         if self.is_vendors_own or not completion.usage_reported:
             return
-        found = seen(request, completion.usage.input_tokens)
-        if is_cut(request, found, context_tokens=self._known.context_tokens, shortest=self._shortest):
+        found = count_prompt(request, completion.usage.input_tokens)
+        if is_prompt_cut(request, found, context_tokens=self._known.context_tokens, shortest=self._shortest):
             raise PromptCut(
                 f"{self.host} read {found.tokens:,} tokens of about {request.input_tokens:,}: it cut the prompt",
                 hint=self.dialect.words.hint_for(PromptTooLong, self.host, request.model),

@@ -4,15 +4,22 @@ What a server says is untrusted and may repeat what it was sent: of a body only 
 the key cut out, and not at all where it repeats the prompt. Nothing here decides by the words of a message. A dialect
 brings its own words as a `Vocabulary`. The trade-off: a host that says "no money" in prose only, without a code, is
 taken by its status.
+
+A model's text as it may be kept and shown: every character can be encoded, and the key does not stand in it.
+
+JSON can carry half a surrogate pair, which no store and no terminal can take, and a careless host repeats the key that
+it was sent. Streamed pieces come out as the whole would: what may go on in the next piece is held back. It leaves
+control characters alone; what shows text escapes them. The trade-off: a key of a few characters is an ordinary word,
+such as servers on one's own machine are given, and is not looked for.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from xscore.errors import (
+from xscore.platform.errors import (
     AuthenticationFailed,
     ConnectionFailed,
     Overloaded,
@@ -25,7 +32,85 @@ from xscore.errors import (
     Unreachable,
     UnreadableResponse,
 )
-from xscore.providers.clean_text import clean
+from xscore.records import Completion
+
+KEY_PLACEHOLDER = "[key]"
+MIN_KEY_CHARS = 12
+"""A shorter key (`none`, `ollama`, `password`) would be found where nobody repeats it."""
+
+
+def clean_text(text: str, *, secret: str) -> str:
+    """Return the text with its surrogates paired or replaced, and the key cut out."""
+    text = _encodable(text)
+    return text.replace(secret, KEY_PLACEHOLDER) if len(secret) >= MIN_KEY_CHARS else text
+
+
+def clean_completion(completion: Completion, *, secret: str) -> Completion:
+    """Return the completion with all that the host wrote in it cleaned."""
+    text, model = clean_text(completion.text, secret=secret), clean_text(completion.model, secret=secret)
+    if (text, model) == (completion.text, completion.model):
+        return completion
+    return replace(completion, text=text, model=model)
+
+
+class StreamCleaner:
+    """A text that comes in pieces, cleaned as if it came whole."""
+
+    def __init__(self, *, secret: str, on_text: Callable[[str], None]) -> None:
+        """on_text: takes the cleaned pieces, as early as they are sure."""
+        self._secret = secret if len(secret) >= MIN_KEY_CHARS else ""
+        self._on_text = on_text
+        self._shown: list[str] = []
+        self._half = ""
+        """The first half of a pair, whose second may come."""
+        self._held = ""
+        """What the key begins with, and may be going on with."""
+
+    def add(self, piece: str) -> None:
+        """Take the next piece."""
+        text = self._half + piece
+        self._half = text[-1:] if _is_first_half(text[-1:]) else ""
+        self._take(_encodable(text.removesuffix(self._half)))
+
+    def end(self) -> str:
+        """Show what was held back, and return the whole text."""
+        self._take(_encodable(self._half))
+        self._show(self._held)
+        self._half = self._held = ""
+        return "".join(self._shown)
+
+    def _take(self, text: str) -> None:
+        if not self._secret:
+            self._show(text)
+            return
+        *before, last = (self._held + text).split(self._secret)
+        sure = len(last) - _begun(last, self._secret)
+        self._held = last[sure:]
+        self._show(KEY_PLACEHOLDER.join([*before, last[:sure]]))
+
+    def _show(self, text: str) -> None:
+        if text:
+            self._shown.append(text)
+            self._on_text(text)
+
+
+def _begun(text: str, secret: str) -> int:
+    """Return how many characters at the end of the text are the longest beginning of the key."""
+    at = text.find(secret[0], max(0, len(text) - len(secret) + 1))
+    while at >= 0 and not secret.startswith(text[at:]):
+        at = text.find(secret[0], at + 1)
+    return len(text) - at if at >= 0 else 0
+
+
+def _is_first_half(char: str) -> bool:
+    return "\ud800" <= char <= "\udbff"
+
+
+def _encodable(text: str) -> str:
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
 
 BY_STATUS: dict[int, type[ProviderError]] = {
     400: RequestRejected,
@@ -44,15 +129,15 @@ BY_STATUS: dict[int, type[ProviderError]] = {
 NEVER_CONNECTED = frozenset({"ClientConnectorError", "ConnectionTimeoutError", "UnsupportedProtocol"})
 """Classes of the transport for a connection that was never made: DNS, refused, TLS, connect timeout."""
 
-MESSAGE_LIMIT = 200
-ECHO_CHARS = 24
+MAX_MESSAGE_CHARS = 200
+MIN_ECHO_CHARS = 24
 """A run of so many characters that the prompt has as well is an echo of the prompt."""
-SAID_UNDER = ("message", "detail", "error")
+MESSAGE_FIELDS = ("message", "detail", "error")
 """Names under which servers put the sentence that says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vocabulary:
+class DialectProfile:
     """The words of one dialect for what goes wrong, and for itself."""
 
     name: str
@@ -192,12 +277,12 @@ def shown_message(body: object, *, secret: str, prompt: tuple[str, ...]) -> str:
     """Return what may be shown of an error body: its message on one line, short, without key or prompt."""
     if not isinstance(body, Mapping):
         return ""
-    message = next((said for name in SAID_UNDER if isinstance(said := body.get(name), str)), "")
-    line = clean(" ".join(message.split()), secret="")
+    message = next((said for name in MESSAGE_FIELDS if isinstance(said := body.get(name), str)), "")
+    line = clean_text(" ".join(message.split()), secret="")
     if secret:
         line = line.replace(secret, "[key]")
-    if len(line) > MESSAGE_LIMIT:
-        line = line[: MESSAGE_LIMIT - 1] + "…"
+    if len(line) > MAX_MESSAGE_CHARS:
+        line = line[: MAX_MESSAGE_CHARS - 1] + "…"
     return "(its message repeats the prompt and is withheld)" if _echoes(line, prompt) else line
 
 
@@ -241,7 +326,7 @@ def _json(text: object) -> object:
 
 def _echoes(line: str, prompt: tuple[str, ...]) -> bool:
     sent = " ".join(" ".join(prompt).split())
-    return any(line[at : at + ECHO_CHARS] in sent for at in range(len(line) - ECHO_CHARS + 1))
+    return any(line[at : at + MIN_ECHO_CHARS] in sent for at in range(len(line) - MIN_ECHO_CHARS + 1))
 
 
 def _by_status(status: int) -> type[ProviderError]:

@@ -159,7 +159,7 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Otherwise:
+class CounterfactualCost:
     """What one call would have cost in another way; None: not known."""
 
     without_prefix_cache: Decimal | None = None
@@ -191,6 +191,6 @@ class CallRecord:
     """None: unpriced."""
     estimated: bool
     """The usage is our estimate: the host sent none, or the call failed after it was sent."""
-    otherwise: Otherwise = field(default_factory=Otherwise)
+    otherwise: CounterfactualCost = field(default_factory=CounterfactualCost)
     chars: int = 0
     """Of the prompt, by `tokens.size`; the ledger learns the model's characters a token from them. 0: unknown."""

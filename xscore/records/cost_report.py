@@ -2,24 +2,29 @@
 
 Made by `cost_reports`, shown by the command line and the page, compared by the gate. Dollars are sums of the calls that
 have a price; how many have none stands beside them. Imported by name where it is used: a turn needs none of it.
+
+What a gate compares: the figures of a report that a commit can be held to, and how each came out.
+
+A baseline is a `Measured` of an earlier commit, kept as a file. Imported by name where it is used: a turn needs none.
 """
 
 from dataclasses import dataclass, field
 from decimal import Decimal
+from enum import StrEnum
+from math import isfinite
 
-from xscore.records.calls import Otherwise, Usage
-from xscore.records.receipt import Coverage, Latency, Selected
-from xscore.records.turn_figures import Expected
+from xscore.records.calls import CounterfactualCost, Usage
+from xscore.records.receipt import Coverage, Expected, Latency, Selected
 
-BY = ("model", "day", "repo", "stage", "provider", "command", "turn")
+REPORT_GROUPINGS = ("model", "day", "repo", "stage", "provider", "command", "turn")
 """What a report can have a line for each of."""
 NOTHING_JUDGED = Coverage(0, 0, 0, 0, 0)
-LAST_MOMENT = 10**11
+LATEST_TIMESTAMP = 10**11
 """Unix seconds, some three thousand years from now; beyond, a stamp is damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ReportQuery:
     """What of the ledger is looked at, and how."""
 
     since: float | None = None
@@ -54,7 +59,7 @@ class Spent:
     """Attempts without a price."""
     estimated: int = 0
     """Attempts whose tokens are our estimate."""
-    otherwise: Otherwise = field(default_factory=Otherwise)
+    otherwise: CounterfactualCost = field(default_factory=CounterfactualCost)
     """Sums; None where no attempt has the figure."""
 
 
@@ -100,7 +105,7 @@ class Group:
     kept: int = 0
 
 
-def is_of_candidates(group: Group, by: str) -> bool:
+def counts_candidates(group: Group, by: str) -> bool:
     """Whether a line stands for candidates: a stage is a part of turns, and a model that only answers judges none."""
     return by != "stage" and (by not in ("model", "provider") or group.coverage != NOTHING_JUDGED)
 
@@ -139,7 +144,7 @@ class EvaluationLine:
             raise ValueError("a count is negative")
         if not all(0 <= one <= 1 for one in (self.recall, self.precision, self.hit, self.reciprocal_rank, self.ndcg)):
             raise ValueError("a share is none")
-        if not 0 <= self.at <= LAST_MOMENT:
+        if not 0 <= self.at <= LATEST_TIMESTAMP:
             raise ValueError("it is of no moment")
 
 
@@ -170,7 +175,7 @@ class TurnLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offline:
+class OfflineTotals:
     """What lists of questions that were judged offline came to."""
 
     jobs: int = 0
@@ -245,5 +250,125 @@ class CostReport:
     """What was left out, and why."""
     left_out: int = 0
     """Rows of calls, turns, evaluations and jobs that make no sense: no figure has them."""
-    offline: Offline = field(default_factory=Offline)
+    offline: OfflineTotals = field(default_factory=OfflineTotals)
     """Jobs that were planned in the stretch."""
+
+
+Figure = Decimal | float | int
+"""Dollars; seconds or a share; a count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageP95:
+    """The p95 of one stage, and of how many samples it is."""
+
+    of: str
+    """`turn` or `call`."""
+    stage: str
+    kind: str
+    """`live` or `cached`."""
+    count: int
+    p95_s: float
+
+    def __post_init__(self) -> None:
+        _refuse_negative(self.count, self.p95_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationRecall:
+    """What one evaluation found: only equal questions, at an equal k, by the same judge can be compared."""
+
+    questions: str
+    """Digest of the file of questions."""
+    judge: str
+    """`provider:model`, `lexical`."""
+    cases: int
+    k: int
+    recall: float
+
+    def __post_init__(self) -> None:
+        _refuse_negative(self.cases, self.k, self.recall)
+        if self.recall > 1:
+            raise ValueError(f"recall lies in 0..1, not {self.recall!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateFigures:
+    """The figures of a report that can be held to a baseline. What is negative or no number cannot exist."""
+
+    turns: int
+    """Ended, in whatever way; a turn that its budget cut short counts."""
+    coverage: Coverage
+    calls: int
+    attempts: int
+    usage: Usage
+    cost_usd: Decimal
+    """Of what is priced."""
+    unpriced: int
+    """Attempts without a price."""
+    recall: EvaluationRecall | None
+    """Of the newest evaluation that judged every candidate; None: there is none."""
+    timings: tuple[StageP95, ...]
+    evaluations_passed_over: int = 0
+    """Evaluations newer than that, which left candidates unjudged. No baseline holds it."""
+    left_out: int = 0
+    """Rows of the ledger that make no sense, so that no figure has them. No baseline holds it."""
+
+    def __post_init__(self) -> None:
+        _refuse_negative(self.turns, self.calls, self.attempts, self.cost_usd, self.unpriced)
+        _refuse_negative(*(getattr(self.usage, name) for name in Usage.__slots__))
+        _refuse_negative(*(getattr(self.coverage, name) for name in Coverage.__slots__))
+
+
+class GateVerdict(StrEnum):
+    """How one figure came out."""
+
+    HELD = "held"
+    BETTER = "better"
+    FAILED = "failed"
+    ALERT = "alert"
+    """Worse than allowed, where that is told and does not fail the check."""
+    INCONCLUSIVE = "inconclusive"
+    """One side has it not, or of too few samples."""
+    INCOMPARABLE = "incomparable"
+    """The workload is another one, or rows of the ledger are damaged, so that the figure says nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateLine:
+    """One figure against its baseline."""
+
+    what: str
+    """`dollars`, `calls`, `tokens in`, …; `p95 of judge calls, live`."""
+    unit: str
+    """`usd`, `count`, `share`, `s`."""
+    baseline: Figure | None
+    """None: the baseline has it not."""
+    now: Figure | None
+    allowed: Figure | None
+    """The worst that would still hold; None: nothing is compared."""
+    verdict: GateVerdict
+    note: str = ""
+    """What a reader needs to know of the verdict; empty: nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateReport:
+    """The whole check."""
+
+    lines: tuple[GateLine, ...]
+
+    def with_verdict(self, verdict: GateVerdict) -> tuple[GateLine, ...]:
+        """Return the lines that came out so."""
+        return tuple(line for line in self.lines if line.verdict is verdict)
+
+    @property
+    def failed(self) -> tuple[GateLine, ...]:
+        """Return the lines that fail the check."""
+        return self.with_verdict(GateVerdict.FAILED)
+
+
+def _refuse_negative(*figures: Figure) -> None:
+    for figure in figures:
+        if not isfinite(figure) or figure < 0:
+            raise ValueError(f"{figure!r} is no figure that can be measured")

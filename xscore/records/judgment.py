@@ -1,4 +1,7 @@
-"""What a judge says of a candidate: a score with its reason, or why there is none. There is no third thing."""
+"""What a judge says of a candidate: a score with its reason, or why there is none. There is no third thing.
+
+What is kept and why: boosts on raw scores, and the account of everything that was not kept.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +12,7 @@ from typing import NamedTuple, Self
 from xscore.records.memory import Candidate
 
 
-class Cause(StrEnum):
+class UnjudgedCause(StrEnum):
     """Why a candidate has no score."""
 
     BUDGET = "budget"
@@ -52,7 +55,7 @@ class JudgeIdentity:
     packed: bool
 
 
-class _Judged(NamedTuple):
+class _JudgmentFields(NamedTuple):
     content_hash: str
     score: float
     reason: str = ""
@@ -64,7 +67,7 @@ class _Judged(NamedTuple):
     """Lexical prior at the time of judging, 0..1; breaks ties."""
 
 
-class Judgment(_Judged):
+class Judgment(_JudgmentFields):
     """A valid score for one content. A score outside 0..1, or NaN, cannot exist.
 
     A named tuple for the same reason as `Candidate`: a cached turn reads one for each memory.
@@ -95,11 +98,11 @@ class Unjudged:
     """The honest absence of a score."""
 
     content_hash: str
-    cause: Cause
+    cause: UnjudgedCause
     detail: str = ""
 
 
-class Share(StrEnum):
+class ClaimState(StrEnum):
     """Whose it is to judge a pack, among the processes at work on one store."""
 
     OURS = "ours"
@@ -110,21 +113,21 @@ class Share(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class ClaimResult:
     """What came of claiming a pack."""
 
-    share: Share
+    share: ClaimState
     known: Mapping[str, Judgment]
     """Contents of it that were judged meanwhile, by content hash; a reason only where a server told it."""
 
 
-class _Settled(NamedTuple):
+class _OutcomeFields(NamedTuple):
     candidate: Candidate
     result: Judgment | Unjudged
     origin: Origin
 
 
-class Outcome(_Settled):
+class Outcome(_OutcomeFields):
     """What became of one candidate this turn. A named tuple for the same reason as `Candidate`."""
 
     __slots__ = ()
@@ -143,3 +146,45 @@ class Outcome(_Settled):
             None if judgment is None else new(cls, (candidate, judgment, origin))
             for candidate, judgment in zip(candidates, judged, strict=True)
         ]
+
+
+SCORE_TOLERANCE = 1e-9
+"""Scores this close are the same: a sum of decimal shares is not exact in binary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boost:
+    """An addition to a raw score, with its grounds."""
+
+    name: str
+    amount: float
+    because: str
+
+
+class Ranked(NamedTuple):
+    """A judged candidate with its boosts; `score` is final, `judgment.score` is raw and untouched.
+
+    A named tuple for the same reason as `Candidate`.
+    """
+
+    candidate: Candidate
+    judgment: Judgment
+    origin: Origin
+    boosts: tuple[Boost, ...]
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The kept candidates, best first, and where all the others went."""
+
+    kept: tuple[Ranked, ...]
+    filled: frozenset[str]
+    """Ids among `kept` that are below the threshold, taken in by `min_keep`."""
+    near_misses: tuple[Ranked, ...]
+    """The best of those not kept, at most 10."""
+    below_threshold: int
+    over_quota: int
+    """Passed, but tests had used up their share of K."""
+    beyond_k: int
+    unjudged: tuple[tuple[Candidate, Unjudged], ...]

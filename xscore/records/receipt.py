@@ -1,14 +1,18 @@
-"""The receipt of a turn: what was judged, what was kept, what it cost. `docs/json.md` is its public form."""
+"""The receipt of a turn: what was judged, what was kept, what it cost. `docs/json.md` is its public form.
+
+The figures of one finished turn that reports add up: what the receipt says in words and lists, in numbers.
+
+One past turn in a line: what `xscore turns` lists. Its receipt tells the rest.
+"""
 
 from dataclasses import dataclass, field
 from decimal import Decimal
+from enum import StrEnum
 
-from xscore.errors import BrokenReceipt
+from xscore.platform.errors import BrokenReceipt
 from xscore.records.calls import Traffic, Usage
-from xscore.records.routing import Routing
-from xscore.records.selection import Boost
-from xscore.records.session import SessionInfo
-from xscore.records.turn import Scope
+from xscore.records.judgment import Boost
+from xscore.records.turn import Routing, Scope, SessionInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,3 +181,78 @@ class ScoreLine:
     score: float | None
     reason: str
     cause: str
+
+
+SCORE_BINS = 20
+"""Final scores are counted in bins of 0.05; 1.0 falls in the last."""
+NEAR_THRESHOLD = 0.1
+"""A score less than this from the threshold is near it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What judging was expected to take before it began."""
+
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: Decimal | None
+    """None: unpriced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFigures:
+    """One finished turn in numbers."""
+
+    command: str
+    """`ask`, `context`, `continue`, `eval`; empty: not known."""
+    judge: str
+    """`provider:model`, or `lexical`."""
+    is_model: bool
+    coverage: Coverage
+    unjudged_by_cause: dict[str, int]
+    kept: int
+    threshold: float
+    near: int | None
+    """Scores near the threshold; None: not known, of a turn from before they were counted."""
+    scores: tuple[int, ...]
+    """Final scores by bin; empty: not known."""
+    latency: Latency
+    expected: Expected | None
+    """None: nothing was judged by a model."""
+
+
+class AnswerState(StrEnum):
+    """What became of a turn's answer."""
+
+    KEPT = "kept"
+    NONE = "none"
+    """No answer was wanted, or none came."""
+    ERASED = "erased"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTurn:
+    """A turn as a list shows it."""
+
+    id: str
+    at: float
+    """Unix seconds."""
+    thread: str
+    state: str
+    """`running`, `unfinished` (its process is gone), `done`, `partial`, `failed`, `interrupted`."""
+    command: str
+    """`ask`, `context`, `continue`, `eval`; empty: not known."""
+    judge: str
+    """`provider:model`, or `lexical`; empty: it has no receipt."""
+    task: str
+    task_is_erased: bool
+    answer: AnswerState
+    coverage: Coverage | None
+    """None: it has no receipt."""
+    kept: int
+    threshold: float
+    spent: StageUsage = field(default_factory=StageUsage)
+    """All its calls, by the ledger."""
+    total_s: float | None = None
+    """None: it has no receipt."""

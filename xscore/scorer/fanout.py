@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-from xscore.records import Cause
+from xscore.records import UnjudgedCause
 
 U = TypeVar("U")
 R = TypeVar("R")
@@ -26,16 +26,16 @@ def workers_for(calls_in_flight: int) -> int:
     return int(calls_in_flight * WORKERS_PER_CALL) + SPARE_WORKERS
 
 
-class Stop:
+class StopSignal:
     """Whether to begin nothing more, and why; the first cause holds."""
 
     def __init__(self, halt: Callable[[], None] = lambda: None) -> None:
         """halt: called at the first cause, to hold back what waits to be sent."""
-        self.cause: Cause | None = None
+        self.cause: UnjudgedCause | None = None
         self.detail = ""
         self._halt = halt
 
-    def set(self, cause: Cause, detail: str = "") -> None:
+    def set(self, cause: UnjudgedCause, detail: str = "") -> None:
         """Begin nothing more."""
         if self.cause is None:
             self.cause, self.detail = cause, detail
@@ -47,7 +47,7 @@ async def fan_out(
     settle: Callable[[U], Awaitable[tuple[Sequence[R], Sequence[U]]]],
     *,
     workers: int,
-    stop: Stop,
+    stop: StopSignal,
     unsent: Callable[[U], Sequence[R]],
 ) -> AsyncGenerator[Sequence[R], None]:
     """Settle every unit; yield the results in batches.
@@ -56,7 +56,7 @@ async def fan_out(
     unsent: the results of a unit that is not begun because of a stop.
     An error out of `settle` cancels the rest and is raised, after the batches that came before it.
     """
-    line = _Line(units)
+    line = _WorkQueue(units)
     results: asyncio.Queue[Sequence[R] | None] = asyncio.Queue()
 
     async def work() -> None:
@@ -84,7 +84,7 @@ async def fan_out(
         await asyncio.gather(finished, *tasks, return_exceptions=True)
 
 
-class _Line(Generic[U]):
+class _WorkQueue(Generic[U]):
     """Units waiting for a worker: those that repair something first."""
 
     def __init__(self, units: Iterator[U]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
-from xscore.records import Candidate, Cause, JudgeIdentity, Judgment, Turn, Unjudged
+from xscore.records import Candidate, JudgeIdentity, Judgment, Turn, Unjudged, UnjudgedCause
 
 Texts = Callable[[Sequence[Candidate]], Mapping[str, str]]
 """Loads what the judge is shown of these candidates: candidate id -> text."""
@@ -30,6 +30,6 @@ class Judge(Protocol):
         """Say what was wrong with replies so far, for the receipt's warnings."""
         ...
 
-    def stop(self, cause: Cause) -> None:
+    def stop(self, cause: UnjudgedCause) -> None:
         """Send nothing more; what is in flight still settles, and the rest is yielded as unjudged with this cause."""
         ...

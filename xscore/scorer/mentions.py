@@ -49,7 +49,7 @@ _EXTENSIONS = frozenset(_SUFFIXES.split())
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class StackFrame:
     """A place that a stack trace passes through."""
 
     path: str
@@ -64,11 +64,11 @@ class Mentions:
 
     names: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    frames: tuple[Frame, ...] = ()
+    frames: tuple[StackFrame, ...] = ()
 
 
 @dataclass(slots=True)
-class Found:
+class NamedInTask:
     """How strongly one memory is named, and in which words."""
 
     strength: float = 0.0
@@ -81,7 +81,7 @@ class Found:
             self.words.append(words)
 
 
-def mentions(task: str, errors: str = "") -> Mentions:
+def find_mentions(task: str, errors: str = "") -> Mentions:
     """Read what the task names, and where the error text (or a trace pasted into the task) passes through."""
     frames = tuple(_frames(f"{task}\n{errors}"))
     rest = without_frames(task)
@@ -97,15 +97,15 @@ def without_frames(text: str) -> str:
     return text
 
 
-def named(found: Mentions, candidates: Sequence[Candidate]) -> Mapping[str, Found]:
+def find_named(found: Mentions, candidates: Sequence[Candidate]) -> Mapping[str, NamedInTask]:
     """Return the candidates that are named, by id."""
-    result: dict[str, Found] = {}
+    result: dict[str, NamedInTask] = {}
     if found.names:
         for candidate, strength, words in _by_name(found.names, candidates):
-            result.setdefault(candidate.id, Found()).add(strength, words)
+            result.setdefault(candidate.id, NamedInTask()).add(strength, words)
     if found.files or found.frames:
         for candidate, strength, words in _by_place(found, candidates):
-            result.setdefault(candidate.id, Found()).add(strength, words)
+            result.setdefault(candidate.id, NamedInTask()).add(strength, words)
     return result
 
 
@@ -135,7 +135,7 @@ def _by_place(found: Mentions, candidates: Sequence[Candidate]) -> Iterator[tupl
         yield from _in_frame(frame, by_path)
 
 
-def _in_frame(frame: Frame, by_path: Mapping[str, Sequence[Candidate]]) -> Iterator[tuple[Candidate, float, str]]:
+def _in_frame(frame: StackFrame, by_path: Mapping[str, Sequence[Candidate]]) -> Iterator[tuple[Candidate, float, str]]:
     path = max(by_path, key=lambda path: _shared(path, frame.path), default="")
     if not path or _shared(path, frame.path) < min(2, path.count("/") + 1):
         return
@@ -145,7 +145,7 @@ def _in_frame(frame: Frame, by_path: Mapping[str, Sequence[Candidate]]) -> Itera
             yield inside, frame.strength, f"error passes {path}:{frame.line}"
 
 
-def _frames(text: str) -> Iterator[Frame]:
+def _frames(text: str) -> Iterator[StackFrame]:
     found = [(m.group(1), int(m.group(2)), m.group(3) or "") for m in _PYTHON_FRAME.finditer(text)]
     found.reverse()  # Python's innermost frame comes last, the others' first
     found += [(m.group(2), int(m.group(3)), (m.group(1) or "").strip()) for m in _SCRIPT_FRAME.finditer(text)]
@@ -153,7 +153,7 @@ def _frames(text: str) -> Iterator[Frame]:
     found += [(m.group(1), int(m.group(2)), "") for m in _PLAIN_FRAME.finditer(plain)]
     for depth, (path, line, function) in enumerate(found):
         last = function.rpartition(".")[2]
-        yield Frame(_slashes(path), line, "" if last.startswith("<") else last, FRAME * NEXT_FRAME**depth)
+        yield StackFrame(_slashes(path), line, "" if last.startswith("<") else last, FRAME * NEXT_FRAME**depth)
 
 
 def _shared(path: str, other: str) -> int:

@@ -5,14 +5,18 @@ flight, and claimed before it is sent (`sharing`), so that processes at work on 
 are loaded some packs at a time. Retries, limits, prices and the ledger are wrapped around the provider, out of sight.
 Trade-off: a reply's valid scores are kept and only the rest is asked again, so one memory may be judged among other
 neighbours than another of its pack.
+
+One pass over the candidates: what pieces came to, what was wrong with replies.
+
+It sends nothing and decides nothing; `model_judge` does. Trade-off: a memory in parts is known only with its last part.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from xscore.cache.judgment_store import Claims, Write
-from xscore.errors import (
+from xscore.cache.judgment_store import Claims, WriteJudgments
+from xscore.platform.errors import (
     BudgetExhausted,
     NotSent,
     PromptTooLong,
@@ -23,21 +27,96 @@ from xscore.errors import (
 )
 from xscore.prompts.judge import turn_block
 from xscore.providers.provider import Provider
-from xscore.records import Candidate, Cause, Claimed, Completion, Judgment, Request, Turn, Unjudged
+from xscore.records import Candidate, ClaimResult, Completion, Judgment, Request, Turn, Unjudged, UnjudgedCause
 from xscore.scorer import repair
-from xscore.scorer.draft import Drafts
-from xscore.scorer.fanout import Stop, fan_out
-from xscore.scorer.hearing import hear
+from xscore.scorer.claiming import ClaimedPack, ClaimNext, NoClaims, OpenedPack, PackQueue
+from xscore.scorer.drafts import PromptDrafts
+from xscore.scorer.fanout import StopSignal, fan_out
 from xscore.scorer.judge import Texts
-from xscore.scorer.packs import Pack, to_send
-from xscore.scorer.repair import Ask
-from xscore.scorer.run import Faults, Result, Run
-from xscore.scorer.sharing import Alone, Look, Opened, Ours, Waiting
-from xscore.scorer.split import Piece
+from xscore.scorer.packs import Pack, packs_to_send
+from xscore.scorer.repair import MemoryPart, PackPrompt, PartTally
+from xscore.scorer.replies import ParsedReply, parse_completion
+
+JudgingResult = Judgment | Unjudged
+
+
+@dataclass(slots=True)
+class ReplyFaults:
+    """What was wrong with replies so far; for the receipt's warnings."""
+
+    mended: int = 0
+    """Replies that were not JSON as they stood."""
+    foreign: int = 0
+    """Scores for ids that were not asked for."""
+    void: int = 0
+    """Scores that are no integer 0..100, or given twice with different values."""
+    asked_again: int = 0
+    """Prompts sent beyond the first of each pack."""
+
+    def count(self, reply: ParsedReply) -> None:
+        """Add what was wrong with one reply."""
+        self.mended += reply.mended
+        self.foreign += reply.foreign
+        self.void += reply.void
+
+    def in_words(self) -> str:
+        """`2 replies mended, 1 scores void; 3 prompts asked again`; empty where nothing was wrong."""
+        counts = ((self.mended, "replies mended"), (self.foreign, "scores for unknown ids"), (self.void, "scores void"))
+        wrong = ", ".join(f"{count:,} {what}" for count, what in counts if count)
+        again = f"{self.asked_again:,} prompts asked again" if self.asked_again else ""
+        return "; ".join(part for part in (wrong, again) if part)
+
+
+@dataclass(slots=True)
+class JudgingRun:
+    """One pass over the candidates."""
+
+    turn_text: str
+    priors: Mapping[str, float]
+    """By content hash of the memory."""
+    waiting: PackQueue
+    has_answer: bool = False
+    """The host has taken a request of ours."""
+    has_score: bool = False
+    """A reply held a usable score."""
+    lost_alone: int = 0
+    """Memories that were lost at the end of the ladder while there was no score yet."""
+    rejected: int = 0
+    """Requests that the host turned down since its latest answer."""
+    _parts: PartTally = field(default_factory=PartTally)
+    _parts_of: dict[str, list[str]] = field(default_factory=dict)
+
+    def contents(self, pack: Pack, found: Sequence[MemoryPart]) -> list[str]:
+        """Name all that judging this pack judges: its members and, where a member is in parts, those."""
+        parts = [piece for piece in found if piece.is_part]
+        for memory in {piece.memory for piece in parts}:
+            self._parts_of[memory] = [piece.content_hash for piece in parts if piece.memory == memory]
+        return [*(member.content_hash for member in pack.members), *(piece.content_hash for piece in parts)]
+
+    def with_parts(self, memories: Iterable[str]) -> list[str]:
+        """Name these memories and the parts they are judged in."""
+        return [content for memory in memories for content in (memory, *self._parts_of.pop(memory, ()))]
+
+    def take(self, settled: Iterable[tuple[MemoryPart, JudgingResult | None]]) -> list[JudgingResult]:
+        """Take the results of pieces; give those of the memories that are settled by them."""
+        results = [self._parts.settle(piece, result) for piece, result in settled if result is not None]
+        return [result for result in results if result is not None]
+
+    def lose(self, pieces: Sequence[MemoryPart], cause: UnjudgedCause, detail: str) -> list[JudgingResult]:
+        """Take pieces that will have no score."""
+        return self.take((piece, Unjudged(piece.content_hash, cause, detail)) for piece in pieces)
+
+    @staticmethod
+    def lost_texts(pack: Pack, found: Sequence[MemoryPart]) -> list[JudgingResult]:
+        """Account for members whose text is gone: another run changed the store meanwhile."""
+        there = {piece.memory for piece in found}
+        gone = [member.content_hash for member in pack.members if member.content_hash not in there]
+        return [Unjudged(hash_, UnjudgedCause.UNREADABLE, "it left the store before it was judged") for hash_ in gone]
+
 
 KnownParts = Callable[[Sequence[str]], Mapping[str, Judgment]]
 """Judgments that exist already among these content hashes of parts."""
-Unit = Look | Ours | Ask
+WorkUnit = ClaimNext | ClaimedPack | PackPrompt
 MOST_REJECTED = 8
 """So many requests turned down in a row, without an answer between them, and the host will take none."""
 MOST_LOST = 4
@@ -45,7 +124,7 @@ MOST_LOST = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class JudgingPlan:
     """What judging would take, when every first reply is good."""
 
     calls: int
@@ -61,17 +140,17 @@ class ModelJudge:
     def __init__(
         self,
         provider: Provider,
-        drafts: Drafts,
+        drafts: PromptDrafts,
         *,
         texts: Texts,
-        write: Write,
+        write: WriteJudgments,
         slots: Mapping[str, tuple[str, int]],
         priors: Mapping[str, float],
         known_parts: KnownParts = lambda _: {},
         claims: Claims | None = None,
         concurrency: int = 32,
         context: str = "task",
-        stop: Stop | None = None,
+        stop: StopSignal | None = None,
         remarks: tuple[str, ...] = (),
         hearsay: Mapping[str, float] | None = None,
     ) -> None:
@@ -82,14 +161,14 @@ class ModelJudge:
         stop: shared by judges that share a provider, so that what ends one ends all; None: one of its own.
         """
         self.identity = drafts.identity(provider=provider.name, host=provider.host)
-        self.faults = Faults()
+        self.faults = ReplyFaults()
         self.elsewhere: set[str] = set()
         self._provider, self._drafts = provider, drafts
         self._texts, self._write, self._known_parts = texts, write, known_parts
         self._slots, self._priors = slots, priors
         self._concurrency, self._context = concurrency, context
-        self._claims = claims or Alone()
-        self._stop = stop or Stop()
+        self._claims = claims or NoClaims()
+        self._stop = stop or StopSignal()
         self._remarks = remarks
         self._hearsay = hearsay or {}
 
@@ -98,21 +177,21 @@ class ModelJudge:
         said = self.faults.in_words()
         return (*self._remarks, *((f"the judge's replies needed mending: {said}",) if said else ()))
 
-    def stop(self, cause: Cause) -> None:
+    def stop(self, cause: UnjudgedCause) -> None:
         """Send nothing more; what is in flight still settles, and the rest is yielded as unjudged with this cause."""
         self._stop.set(cause)
 
-    async def judge(self, turn: Turn, candidates: Sequence[Candidate]) -> AsyncIterator[Result]:
+    async def judge(self, turn: Turn, candidates: Sequence[Candidate]) -> AsyncIterator[JudgingResult]:
         """Yield exactly one result for each distinct content hash among the candidates.
 
         Raises what `write` raises: when judgments cannot be kept, none is paid for.
         """
         packs = self._packs(candidates)
         workers = max(1, min(self._concurrency, len(candidates)))
-        line = Waiting(packs, self._claims, workers=workers)
-        run = Run(turn_block(turn, context=self._context), self._priors_by_content(packs), line)
+        line = PackQueue(packs, self._claims, workers=workers)
+        run = JudgingRun(turn_block(turn, context=self._context), self._priors_by_content(packs), line)
         waiting = {member.content_hash for pack in packs for member in pack.members}
-        units: Iterator[Unit] = iter(line.look())
+        units: Iterator[WorkUnit] = iter(line.look())
         batches = fan_out(
             units,
             lambda unit: self._settle(run, unit),
@@ -124,7 +203,7 @@ class ModelJudge:
             async for batch in batches:
                 self._give_up(run, [result.content_hash for result in batch if isinstance(result, Unjudged)])
                 for result in batch:
-                    _cross_off(waiting, result)
+                    _mark_settled(waiting, result)
                     yield result
         if waiting:
             raise XscoreError(f"{len(waiting)} candidates were not settled", hint="Please report it.")
@@ -139,19 +218,19 @@ class ModelJudge:
             for ask in self._drafts.asks(pack, todo):
                 yield self._drafts.request(ask, turn_text)[0]
 
-    def plan(self, turn: Turn, candidates: Sequence[Candidate]) -> Plan:
+    def plan(self, turn: Turn, candidates: Sequence[Candidate]) -> JudgingPlan:
         """Add up what `judge` would send."""
         calls = tokens = output = 0
         for request in self.requests(turn, candidates):
             calls += 1
             tokens += request.input_tokens
             output += self._drafts.expected_output(request.candidates)
-        return Plan(calls, tokens, output)
+        return JudgingPlan(calls, tokens, output)
 
     def _packs(self, candidates: Sequence[Candidate]) -> list[Pack]:
         """Group the distinct contents into packs, the most promising pack first."""
         distinct = {candidate.content_hash: candidate for candidate in candidates}
-        packs = to_send(list(distinct.values()), self._slots, self._drafts.profile)
+        packs = packs_to_send(list(distinct.values()), self._slots, self._drafts.profile)
         return sorted(packs, key=lambda pack: -max(map(self._promise, pack.members)))
 
     def _promise(self, member: Candidate) -> float:
@@ -161,16 +240,16 @@ class ModelJudge:
     def _priors_by_content(self, packs: Sequence[Pack]) -> dict[str, float]:
         return {member.content_hash: self._priors.get(member.id, 0.0) for pack in packs for member in pack.members}
 
-    async def _settle(self, run: Run, unit: Unit) -> tuple[Sequence[Result], Sequence[Unit]]:
+    async def _settle(self, run: JudgingRun, unit: WorkUnit) -> tuple[Sequence[JudgingResult], Sequence[WorkUnit]]:
         match unit:
-            case Ask():
+            case PackPrompt():
                 return await self._send(run, unit)
-            case Look():
+            case ClaimNext():
                 return await self._look(run)
-            case Ours():
+            case ClaimedPack():
                 return await self._settle_pack(run, unit)
 
-    async def _look(self, run: Run) -> tuple[Sequence[Result], Sequence[Unit]]:
+    async def _look(self, run: JudgingRun) -> tuple[Sequence[JudgingResult], Sequence[WorkUnit]]:
         """Claim the next packs; return what others have judged of them, the rest, and after it the next look."""
         packs = run.waiting.take()
         if not packs:
@@ -178,12 +257,12 @@ class ModelJudge:
             return self._found_judged(run, settled), run.waiting.look()
         texts = self._texts([member for pack in packs for member in pack.members])
         found = [(pack, self._drafts.pieces_of(pack, texts)) for pack in packs]
-        opened = [Opened(pack, pieces, run.contents(pack, pieces)) for pack, pieces in found]
+        opened = [OpenedPack(pack, pieces, run.contents(pack, pieces)) for pack, pieces in found]
         ours = await run.waiting.claim(opened)
         settled = [(one.opened.pack, one.claimed) for one in ours if one.is_settled]
         return self._found_judged(run, settled), [*(one for one in ours if not one.is_settled), *run.waiting.look()]
 
-    def _found_judged(self, run: Run, settled: Sequence[tuple[Pack, Claimed]]) -> Sequence[Result]:
+    def _found_judged(self, run: JudgingRun, settled: Sequence[tuple[Pack, ClaimResult]]) -> Sequence[JudgingResult]:
         """Take packs that others have judged as a whole; parts of their memories that we claimed are given up."""
         found = [claimed.known[member.content_hash] for pack, claimed in settled for member in pack.members]
         memories = [judgment.content_hash for judgment in found]
@@ -193,7 +272,9 @@ class ModelJudge:
             self._claims.release(parts)
         return found
 
-    async def _settle_pack(self, run: Run, ours: Ours) -> tuple[Sequence[Result], Sequence[Unit]]:
+    async def _settle_pack(
+        self, run: JudgingRun, ours: ClaimedPack
+    ) -> tuple[Sequence[JudgingResult], Sequence[WorkUnit]]:
         pack, found, claimed = ours.opened.pack, ours.opened.pieces, ours.claimed
         elsewhere = [claimed.known[one.content_hash] for one in pack.members if one.content_hash in claimed.known]
         if elsewhere:
@@ -211,21 +292,21 @@ class ModelJudge:
         more, again = await self._send(run, asks[0])
         return [*elsewhere, *results, *more], again
 
-    def _give_up(self, run: Run, memories: Iterable[str]) -> None:
+    def _give_up(self, run: JudgingRun, memories: Iterable[str]) -> None:
         """Release the claims on memories, and on their parts, that will have no judgment of ours."""
         self._claims.release(run.with_parts(memories))
 
-    def _known(self, found: Sequence[Piece]) -> Mapping[str, Judgment]:
+    def _known(self, found: Sequence[MemoryPart]) -> Mapping[str, Judgment]:
         parts = [piece.content_hash for piece in found if piece.is_part]
         return self._known_parts(parts) if parts else {}
 
-    async def _send(self, run: Run, ask: Ask) -> tuple[Sequence[Result], Sequence[Ask]]:
+    async def _send(self, run: JudgingRun, ask: PackPrompt) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
         request, codes = self._drafts.request(ask, run.turn_text)
         try:
             completion = await self._provider.complete(request)
         except BudgetExhausted as error:
-            self._stop.set(Cause.BUDGET, error.message)
-            return run.lose(ask.pieces, Cause.BUDGET, error.message), ()
+            self._stop.set(UnjudgedCause.BUDGET, error.message)
+            return run.lose(ask.pieces, UnjudgedCause.BUDGET, error.message), ()
         except NotSent:
             return self._unsent(run, ask), ()
         except ProviderError as error:
@@ -234,9 +315,9 @@ class ModelJudge:
         return await self._after_reply(run, ask, codes, completion)
 
     async def _after_reply(
-        self, run: Run, ask: Ask, codes: Sequence[str], completion: Completion
-    ) -> tuple[Sequence[Result], Sequence[Ask]]:
-        heard = hear(ask, codes, completion, priors=run.priors, read=self._drafts.layout.read)
+        self, run: JudgingRun, ask: PackPrompt, codes: Sequence[str], completion: Completion
+    ) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
+        heard = parse_completion(ask, codes, completion, priors=run.priors, read=self._drafts.layout.read)
         self.faults.count(heard.reply)
         run.has_score = run.has_score or bool(heard.judged)
         results = run.take(heard.judged)
@@ -245,23 +326,27 @@ class ModelJudge:
         more, again = self._climb(run, ask, heard.missing, heard.trouble)
         return [*results, *more], again
 
-    def _after_error(self, run: Run, ask: Ask, error: ProviderError) -> tuple[Sequence[Result], Sequence[Ask]]:
+    def _after_error(
+        self, run: JudgingRun, ask: PackPrompt, error: ProviderError
+    ) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
         detail = f"{error.kind}: {error.message}"
         if isinstance(error, PromptTooLong):
-            return self._climb(run, ask, ask.pieces, repair.too_long(detail))
+            return self._climb(run, ask, ask.pieces, repair.prompt_too_long(detail))
         if isinstance(error, RequestRejected):
             run.rejected += 1
             if run.rejected < MOST_REJECTED:
-                return self._climb(run, ask, ask.pieces, repair.rejected(detail))
-            self._stop.set(Cause.PROVIDER, detail)  # any prompt, not this one: an empty account may say so in prose
+                return self._climb(run, ask, ask.pieces, repair.prompt_rejected(detail))
+            self._stop.set(
+                UnjudgedCause.PROVIDER, detail
+            )  # any prompt, not this one: an empty account may say so in prose
         if error.stops_run or (isinstance(error, Unreachable) and not run.has_answer):
-            self._stop.set(Cause.PROVIDER, detail)
-        return run.lose(ask.pieces, Cause.PROVIDER, detail), ()
+            self._stop.set(UnjudgedCause.PROVIDER, detail)
+        return run.lose(ask.pieces, UnjudgedCause.PROVIDER, detail), ()
 
     def _climb(
-        self, run: Run, ask: Ask, missing: Sequence[Piece], trouble: repair.Trouble
-    ) -> tuple[Sequence[Result], Sequence[Ask]]:
-        again, lost = repair.next_rung(ask, missing, trouble)
+        self, run: JudgingRun, ask: PackPrompt, missing: Sequence[MemoryPart], trouble: repair.RepairReason
+    ) -> tuple[Sequence[JudgingResult], Sequence[PackPrompt]]:
+        again, lost = repair.next_prompts(ask, missing, trouble)
         self.faults.asked_again += len(again)
         if not run.has_score:
             run.lost_alone += len(lost)
@@ -269,11 +354,11 @@ class ModelJudge:
                 self._stop.set(trouble.cause, f"{trouble.detail}; this model has given no usable score at all")
         return run.take(lost), again
 
-    def _unsent(self, run: Run, unit: Unit) -> Sequence[Result]:
+    def _unsent(self, run: JudgingRun, unit: WorkUnit) -> Sequence[JudgingResult]:
         assert self._stop.cause is not None
-        if isinstance(unit, Ask):
+        if isinstance(unit, PackPrompt):
             return run.lose(unit.pieces, self._stop.cause, self._stop.detail)
-        packs = [unit.opened.pack] if isinstance(unit, Ours) else run.waiting.leave()
+        packs = [unit.opened.pack] if isinstance(unit, ClaimedPack) else run.waiting.leave()
         members = [member for pack in packs for member in pack.members]
         return [Unjudged(member.content_hash, self._stop.cause, self._stop.detail) for member in members]
 
@@ -282,7 +367,7 @@ class ModelJudge:
             await self._write(judgments)
 
 
-def _cross_off(waiting: set[str], result: Result) -> None:
+def _mark_settled(waiting: set[str], result: JudgingResult) -> None:
     if result.content_hash not in waiting:
         raise XscoreError(f"{result.content_hash} was settled twice", hint="Please report it.")
     waiting.remove(result.content_hash)

@@ -1,4 +1,11 @@
-"""The repair ladder: what to do about memories that a reply did not score. Pure.
+"""What is judged at once: a whole memory, or a part of one that is larger than a pack. Pure.
+
+An oversized memory is split at inner boundaries and never cut off: its parts, joined, are its text. Its score is the
+best of its parts, and it has one only when every part has. Parts are judged and cached under hashes of their own, so a
+resumed run asks for the missing parts alone.
+Trade-off: cuts are found greedily from the front, so an edit re-judges its own part and those after it, not before.
+
+The repair ladder: what to do about memories that a reply did not score. Pure.
 
     pack  ->  half a pack of what is missing  ->  one by one  ->  Unjudged(cause)
 
@@ -9,15 +16,117 @@ that leaves memories unjudged, visibly.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import pairwise
 from math import ceil
+from typing import NamedTuple
 
-from xscore.records import Cause, Unjudged
-from xscore.scorer.split import Piece
+from xscore.platform.hashing import content_hash
+from xscore.records import Candidate, Judgment, Unjudged, UnjudgedCause
 
 
-class Rung(IntEnum):
+class MemoryPart(NamedTuple):
+    """One thing that gets a score of its own. A named tuple: there is one for each candidate."""
+
+    content_hash: str
+    kind: str
+    path: str
+    entity: str
+    text: str
+    memory: str
+    """Content hash of the memory it is, or is a part of."""
+    parts: int = 1
+    """How many parts that memory has."""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether its score stands for a part only."""
+        return self.parts > 1
+
+
+def memory_parts(candidate: Candidate, text: str, *, max_tokens: int) -> tuple[MemoryPart, ...]:
+    """Give the candidate whole, or in parts of at most about `max_tokens` by its own characters per token."""
+    texts = [text]
+    if candidate.tokens > max_tokens:
+        texts = split_text(text, max_chars=max(1, len(text) * max_tokens // candidate.tokens))
+    kind, path, entity, memory = candidate.kind.value, candidate.path, candidate.entity, candidate.content_hash
+    if len(texts) == 1:
+        return (MemoryPart(memory, kind, path, entity, text, memory),)
+    found = []
+    for number, part in enumerate(texts, start=1):
+        name = f"{entity} part {number}/{len(texts)}".lstrip()
+        found.append(MemoryPart(content_hash(path, name, part), kind, path, name, part, memory, len(texts)))
+    return tuple(found)
+
+
+def split_text(text: str, *, max_chars: int) -> list[str]:
+    """Cut a text into pieces of at most `max_chars` whose sum is the text.
+
+    The last blank line in the second half of a piece is the best place, then the deepest dedent, then any line end;
+    a single longer line is cut where it must be. Pieces are of even size, so that the last one is no crumb.
+    """
+    count = ceil(len(text) / max_chars)
+    cut_texts: list[str] = []
+    start = 0
+    while len(text) - start > max_chars:
+        even = ceil((len(text) - start) / max(1, count - len(cut_texts)))
+        limit = min(max_chars, max(even + max_chars // 8, max_chars // 2))
+        end = start + _boundary(text[start : start + limit])
+        cut_texts.append(text[start:end])
+        start = end
+    return [*cut_texts, text[start:]]
+
+
+def _boundary(window: str) -> int:
+    """Where to end a piece that may reach to the end of this window."""
+    best, best_rank, offset = len(window), (0, 0, 0), 0
+    lines = window.splitlines(keepends=True)
+    for line, following in pairwise(lines):
+        offset += len(line)
+        if offset < len(window) // 2:
+            continue
+        blank = not line.strip() and bool(following.strip())
+        dedent = max(0, _indent(line) - _indent(following)) if line.strip() and following.strip() else 0
+        rank = (2 if blank else 1, dedent if not blank else -_indent(following), offset)
+        if rank > best_rank:
+            best, best_rank = offset, rank
+    return best
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+@dataclass(slots=True)
+class PartTally:
+    """Brings the parts of oversized memories together; a memory leaves it once, when its last part has settled."""
+
+    _settled: dict[str, dict[str, Judgment | Unjudged]] = field(default_factory=dict)
+
+    def settle(self, piece: MemoryPart, result: Judgment | Unjudged) -> Judgment | Unjudged | None:
+        """Take one piece's result; give its memory's, or None while parts are missing."""
+        if not piece.is_part:
+            return result
+        parts = self._settled.setdefault(piece.memory, {})
+        parts[piece.content_hash] = result
+        if len(parts) < piece.parts:
+            return None
+        return score_of_parts(piece.memory, list(self._settled.pop(piece.memory).values()))
+
+
+def score_of_parts(memory: str, parts: Sequence[Judgment | Unjudged]) -> Judgment | Unjudged:
+    """Score a memory by its best part, or say why a part of it has no score."""
+    judged = [part for part in parts if isinstance(part, Judgment)]
+    lost = [part for part in parts if isinstance(part, Unjudged)]
+    if lost:
+        detail = f"{len(lost)} of {len(parts)} parts: {lost[0].detail or lost[0].cause.value}"
+        return Unjudged(memory, lost[0].cause, detail)
+    best = max(judged, key=lambda part: part.score)
+    return Judgment(memory, best.score, best.reason, prior=best.prior)
+
+
+class RepairRung(IntEnum):
     """How far down the ladder an ask stands."""
 
     PACK = 0
@@ -26,22 +135,22 @@ class Rung(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PackPrompt:
     """One prompt to send: pieces in the order in which they stand in it."""
 
     pack: str
     """Names the prompt: deals its ids and routes its prefix."""
-    pieces: tuple[Piece, ...]
-    rung: Rung = Rung.PACK
+    pieces: tuple[MemoryPart, ...]
+    rung: RepairRung = RepairRung.PACK
     is_kept: bool = False
     """Another turn would ask about the same pieces under the same name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class RepairReason:
     """Why an ask left pieces without a score."""
 
-    cause: Cause
+    cause: UnjudgedCause
     """What they are lost for at the end of the ladder."""
     detail: str
     one_by_one: bool = False
@@ -50,27 +159,29 @@ class Trouble:
     """A piece alone in its prompt need not be asked again: the answer would be the same."""
 
 
-UNREADABLE = Trouble(Cause.UNREADABLE, "no valid score in the reply")
-CUT_SHORT = Trouble(Cause.UNREADABLE, "the reply was cut short before its score")
-REFUSED = Trouble(Cause.REFUSED, "the model declined", one_by_one=True, final_when_alone=True)
+UNREADABLE = RepairReason(UnjudgedCause.UNREADABLE, "no valid score in the reply")
+CUT_SHORT = RepairReason(UnjudgedCause.UNREADABLE, "the reply was cut short before its score")
+REFUSED = RepairReason(UnjudgedCause.REFUSED, "the model declined", one_by_one=True, final_when_alone=True)
 
 
-def too_long(detail: str) -> Trouble:
+def prompt_too_long(detail: str) -> RepairReason:
     """A prompt that the model's context does not hold."""
-    return Trouble(Cause.TOO_LONG, detail, final_when_alone=True)
+    return RepairReason(UnjudgedCause.TOO_LONG, detail, final_when_alone=True)
 
 
-def rejected(detail: str) -> Trouble:
+def prompt_rejected(detail: str) -> RepairReason:
     """A prompt that the host will not take, while it takes others."""
-    return Trouble(Cause.PROVIDER, detail, one_by_one=True, final_when_alone=True)
+    return RepairReason(UnjudgedCause.PROVIDER, detail, one_by_one=True, final_when_alone=True)
 
 
-def next_rung(ask: Ask, missing: Sequence[Piece], trouble: Trouble) -> tuple[list[Ask], list[tuple[Piece, Unjudged]]]:
+def next_prompts(
+    ask: PackPrompt, missing: Sequence[MemoryPart], trouble: RepairReason
+) -> tuple[list[PackPrompt], list[tuple[MemoryPart, Unjudged]]]:
     """Give the asks that may still score what is missing, or the pieces that are lost for good."""
     was_alone = len(ask.pieces) == 1
-    if ask.rung is Rung.ALONE or (was_alone and trouble.final_when_alone):
+    if ask.rung is RepairRung.ALONE or (was_alone and trouble.final_when_alone):
         return [], [(piece, Unjudged(piece.content_hash, trouble.cause, trouble.detail)) for piece in missing]
-    rung = Rung.ALONE if trouble.one_by_one or was_alone else Rung(ask.rung + 1)
-    size = 1 if rung is Rung.ALONE else ceil(len(ask.pieces) / 2)
+    rung = RepairRung.ALONE if trouble.one_by_one or was_alone else RepairRung(ask.rung + 1)
+    size = 1 if rung is RepairRung.ALONE else ceil(len(ask.pieces) / 2)
     groups = [tuple(missing[start : start + size]) for start in range(0, len(missing), size)]
-    return [Ask(f"{ask.pack}/{rung.value}.{number}", group, rung) for number, group in enumerate(groups)], []
+    return [PackPrompt(f"{ask.pack}/{rung.value}.{number}", group, rung) for number, group in enumerate(groups)], []

@@ -1,21 +1,25 @@
 """The settings of the house, read once at the door and handed down."""
 
-from xscore.settings.layers import EmbeddingSettings, MemorySettings, RoutingSettings, SessionSettings
-from xscore.settings.load import Loaded, all_names, load, repo_may_set, variable
+from xscore.settings.load import LoadedSettings, environment_variable, load_settings, repository_may_set, setting_names
 from xscore.settings.model import (
     AnthropicSettings,
     BoostSettings,
+    BudgetSettings,
     BundleSettings,
+    EmbeddingSettings,
+    GateSettings,
     IndexSettings,
     JudgeSettings,
+    MemorySettings,
     OpenAISettings,
     PrimarySettings,
+    RoutingSettings,
     SelectionSettings,
+    SessionSettings,
     Settings,
     StoreSettings,
+    TelemetrySettings,
 )
-from xscore.settings.spending import BudgetSettings, GateSettings
-from xscore.settings.telemetry import TelemetrySettings
 
 __all__ = [
     "AnthropicSettings",
@@ -26,7 +30,7 @@ __all__ = [
     "GateSettings",
     "IndexSettings",
     "JudgeSettings",
-    "Loaded",
+    "LoadedSettings",
     "MemorySettings",
     "OpenAISettings",
     "PrimarySettings",
@@ -36,8 +40,8 @@ __all__ = [
     "Settings",
     "StoreSettings",
     "TelemetrySettings",
-    "all_names",
-    "load",
-    "repo_may_set",
-    "variable",
+    "environment_variable",
+    "load_settings",
+    "repository_may_set",
+    "setting_names",
 ]

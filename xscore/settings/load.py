@@ -16,9 +16,8 @@ from typing import get_origin
 
 from pydantic import SecretStr, ValidationError
 
-from xscore.errors import UsageError
-from xscore.settings.model import Settings
-from xscore.settings.part import Part
+from xscore.platform.errors import UsageError
+from xscore.settings.model import Settings, SettingsGroup
 
 VENDORS = ("openai", "anthropic")
 """Sections whose key comes from the environment alone."""
@@ -26,7 +25,7 @@ KEYS = frozenset(f"{vendor}.api_key" for vendor in VENDORS)
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSettings:
     """Settings with the place each value came from."""
 
     settings: Settings
@@ -35,13 +34,13 @@ class Loaded:
     warnings: tuple[str, ...]
 
 
-def load(
+def load_settings(
     *,
     repo_root: Path | None,
     user_file: Path | None,
     environ: Mapping[str, str],
     flags: Mapping[str, object] | None = None,
-) -> Loaded:
+) -> LoadedSettings:
     """Merge all sources, lowest first.
 
     flags: `section.name` -> value; None values are flags not given.
@@ -54,7 +53,7 @@ def load(
         _check_names(found, source)
         for name, value in found.items():
             values[name] = value
-            origins[name] = source if source != "environment" else f"environment {variable(name)}"
+            origins[name] = source if source != "environment" else f"environment {environment_variable(name)}"
     settings = _validate(values, origins)
     for vendor in VENDORS:
         part = getattr(settings, vendor)
@@ -63,23 +62,23 @@ def load(
             with_key = part.model_copy(update={"api_key": SecretStr(key)})
             settings = settings.model_copy(update={vendor: with_key})
             origins[f"{vendor}.api_key"] = f"environment {part.api_key_env}"
-    return Loaded(settings, {name: origins.get(name, "default") for name in all_names()}, tuple(warnings))
+    return LoadedSettings(settings, {name: origins.get(name, "default") for name in setting_names()}, tuple(warnings))
 
 
-def all_names() -> dict[str, tuple[type[Part], str]]:
+def setting_names() -> dict[str, tuple[type[SettingsGroup], str]]:
     """Every setting: `section.name` -> (part, field name), in the order of the reference."""
-    names: dict[str, tuple[type[Part], str]] = {}
+    names: dict[str, tuple[type[SettingsGroup], str]] = {}
     for section, info in Settings.model_fields.items():
         part = info.annotation
-        assert isinstance(part, type) and issubclass(part, Part)
+        assert isinstance(part, type) and issubclass(part, SettingsGroup)
         for field in part.model_fields:
             names[f"{section}.{field}"] = (part, field)
     return names
 
 
-def repo_may_set(name: str, value: object = None) -> bool:
+def repository_may_set(name: str, value: object = None) -> bool:
     """Whether a repository's own file may set this name, to this value where some are for it and others not."""
-    part, field = all_names()[name]
+    part, field = setting_names()[name]
     extra = part.model_fields[field].json_schema_extra
     allowed = extra.get("repo") if isinstance(extra, dict) else None
     return value is False if allowed == "off" else bool(allowed)
@@ -113,7 +112,7 @@ def _repo_sources(root: Path, warnings: list[str]) -> list[tuple[str, dict[str, 
             data = data.get(key, {}) if isinstance(data, dict) else {}
         values = _flatten(data, name)
         _check_names(values, name)
-        for refused in [key for key, value in values.items() if not repo_may_set(key, value)]:
+        for refused in [key for key, value in values.items() if not repository_may_set(key, value)]:
             del values[refused]
             warnings.append(f"{name} sets {refused}, which only you may set (user file, environment or flag); ignored")
         found.append((name, values))
@@ -142,7 +141,7 @@ def _flatten(data: object, source: str) -> dict[str, object]:
     return flat
 
 
-def variable(name: str) -> str:
+def environment_variable(name: str) -> str:
     """Name the environment variable that sets `section.name`."""
     special = {
         "openai.base_url": "OPENAI_BASE_URL",
@@ -154,9 +153,9 @@ def variable(name: str) -> str:
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
     return {
-        name: _from_text(environ[variable(name)], part.model_fields[field].annotation)
-        for name, (part, field) in all_names().items()
-        if name not in KEYS and environ.get(variable(name), "") != ""
+        name: _from_text(environ[environment_variable(name)], part.model_fields[field].annotation)
+        for name, (part, field) in setting_names().items()
+        if name not in KEYS and environ.get(environment_variable(name), "") != ""
     }
 
 
@@ -170,7 +169,7 @@ def _from_text(text: str, kind: object) -> object:
 
 
 def _check_names(values: Mapping[str, object], source: str) -> None:
-    names = all_names()
+    names = setting_names()
     for name in values:
         if name not in names or name in KEYS:
             section = name.partition(".")[0]

@@ -11,26 +11,24 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
-from xscore.cost_reports.page import headline, over_turns, tables, turn_detail
-from xscore.cost_reports.page.estimate import estimate
-from xscore.cost_reports.page.latency import latency
-from xscore.cost_reports.page.markup import Html, element, joined
-from xscore.cost_reports.page.otherwise import otherwise
-from xscore.cost_reports.page.scores import scores
-from xscore.cost_reports.page.steps import steps
+from xscore.cost_reports.page import tables, turn_detail, turn_plots
+from xscore.cost_reports.page import tables as headline
+from xscore.cost_reports.page.figures import counterfactual_plot, latency_plot, score_plot
+from xscore.cost_reports.page.plot import Html, element, joined
+from xscore.cost_reports.page.tables import estimate_table
+from xscore.cost_reports.page.turn_plots import bucket_turns
+from xscore.platform.text import ellipsize, format_time
 from xscore.records.cost_report import CostReport
-from xscore.safe_text import brief
-from xscore.wording import moment
 
 CHAPTERS = (("figures", "Plots"), ("models", "By model"), ("turns", "Turns"), ("choices", "What turns chose"))
 
 
-def render(report: CostReport) -> str:
+def render_page(report: CostReport) -> str:
     """Return the report as one self-contained HTML file; the same report gives the same bytes."""
     style, script = _data("page.css"), _data("page.js")
     page = _data("page.html").format(
-        policy=policy(style, script),
-        title=Html(f"xscore report, {moment(report.made_at, '%Y-%m-%d')}"),
+        policy=content_security_policy(style, script),
+        title=Html(f"xscore report, {format_time(report.made_at, '%Y-%m-%d')}"),
         style=style,
         header=_header(report),
         main=_main(report),
@@ -39,7 +37,7 @@ def render(report: CostReport) -> str:
     return str(page)
 
 
-def policy(style: str, script: str) -> str:
+def content_security_policy(style: str, script: str) -> str:
     """Return the content security policy: nothing but this style and this script."""
     hashes = [b64encode(sha256(part.encode()).digest()).decode() for part in (style, script)]
     rules = ("default-src 'none'", f"style-src 'sha256-{hashes[0]}'", f"script-src 'sha256-{hashes[1]}'")
@@ -53,48 +51,50 @@ def _header(report: CostReport) -> Html:
     return joined(
         (
             element("h1", "Cost and latency"),
-            element("p", brief(", ".join(report.repositories), 400) or "no repository", class_="of"),
-            element("p", f"{of}; made {moment(report.made_at)} UTC", class_="of"),
+            element("p", ellipsize(", ".join(report.repositories), 400) or "no repository", class_="of"),
+            element("p", f"{of}; made {format_time(report.made_at)} UTC", class_="of"),
             element("nav", *chapters, aria_label="Chapters"),
         )
     )
 
 
 def _main(report: CostReport) -> Html:
-    gathered = steps(report.turns)
+    gathered = bucket_turns(report.turns)
     plots = (
-        over_turns.cost(gathered),
-        over_turns.hit_rate(gathered),
-        latency(report.timings),
-        over_turns.calls(gathered),
-        scores(report.scores, report.threshold),
-        otherwise(report.comparison),
+        turn_plots.cost_plot(gathered),
+        turn_plots.hit_rate_plot(gathered),
+        latency_plot(report.timings),
+        turn_plots.calls_plot(gathered),
+        score_plot(report.scores, report.threshold),
+        counterfactual_plot(report.comparison),
     )
     return joined(
         (
-            headline.warnings(report),
-            _chapter("headline", "In short", headline.headline(report)),
+            headline.warning_list(report),
+            _chapter("headline", "In short", headline.headline_figures(report)),
             _chapter("figures", "Plots", _part(report), element("div", *plots, class_="plots")),
             _chapter("models", "By model", *_models(report)),
             _chapter(
-                "turns", "Turns", tables.turns(report) if report.turns else _nothing("No turn lies in this stretch.")
+                "turns",
+                "Turns",
+                tables.turns_table(report) if report.turns else _nothing("No turn lies in this stretch."),
             ),
-            _chapter("choices", "What turns chose", turn_detail.details(report)),
+            _chapter("choices", "What turns chose", turn_detail.turn_details_html(report)),
         )
     )
 
 
 def _models(report: CostReport) -> list[Html]:
     parts = [
-        tables.groups("Calls by model, the dearest first", "Model", report.by_model)
+        tables.groups_table("Calls by model, the dearest first", "Model", report.by_model)
         if report.by_model
         else _nothing("No call was made.")
     ]
     if report.by and report.by != "model" and report.groups:
-        parts.append(tables.groups(f"Calls by {report.by}", report.by.capitalize(), report.groups))
-    parts.append(estimate(report.accuracy))
+        parts.append(tables.groups_table(f"Calls by {report.by}", report.by.capitalize(), report.groups))
+    parts.append(estimate_table(report.accuracy))
     if report.evaluations:
-        parts.append(tables.evaluations(report.evaluations))
+        parts.append(tables.evaluations_table(report.evaluations))
     return parts
 
 
@@ -118,7 +118,7 @@ def _nothing(words: str) -> Html:
 
 
 def _moment(at: float | None, otherwise: str) -> str:
-    return otherwise if at is None else f"{moment(at)} UTC"
+    return otherwise if at is None else f"{format_time(at)} UTC"
 
 
 @cache

@@ -5,13 +5,12 @@ Everything here was written by a repository, a user or a model; it enters as pla
 
 from collections.abc import Sequence
 
-from xscore.cost_reports.page.markup import Html, element, joined
-from xscore.cost_reports.payment import paid
+from xscore.cost_reports.page.plot import Html, element, joined
+from xscore.cost_reports.report_text import format_spent
+from xscore.platform.text import counted, ellipsize, format_duration, format_time
 from xscore.records import Boost
 from xscore.records.cost_report import CostReport, TurnDetail, TurnLine
 from xscore.records.receipt import Selected
-from xscore.safe_text import brief
-from xscore.wording import counted, fine_seconds, moment
 
 HEAD_CHARS = 120
 TASK_CHARS = 4_000
@@ -21,7 +20,7 @@ WORDS_CHARS = 200
 """A longer path, name or ground is shown in part."""
 
 
-def details(report: CostReport) -> Html:
+def turn_details_html(report: CostReport) -> Html:
     """Show each turn whose choice is known, folded, the newest first."""
     lines = {line.id: line for line in report.turns}
     several = len(report.repositories) > 1
@@ -33,10 +32,10 @@ def details(report: CostReport) -> Html:
 
 
 def _turn(detail: TurnDetail, line: TurnLine | None, index: int, *, several: bool) -> Html:
-    head = element("h3", brief(line.task, HEAD_CHARS) or "(no task)" if line else detail.turn_id)
+    head = element("h3", ellipsize(line.task, HEAD_CHARS) or "(no task)" if line else detail.turn_id)
     said = [f"{counted(len(detail.selected), 'memory', 'memories')} chosen"]
     if line:
-        said = [moment(line.at), *said, paid(line.spent)]
+        said = [format_time(line.at), *said, format_spent(line.spent)]
     return element(
         "details",
         element("summary", head, element("span", " · ".join(said))),
@@ -58,10 +57,10 @@ def _about(detail: TurnDetail, line: TurnLine | None, *, several: bool) -> Html:
         detail.turn_id, line.repository if several else "", line.command, line.state,
         line.judge and f"judge {line.judge}",
         "" if line.threshold is None else f"threshold {line.threshold:.2f}",
-        fine_seconds(line.latency.total) if line.latency else "",
+        format_duration(line.latency.total) if line.latency else "",
     ]  # fmt: skip
-    about = element("p", " · ".join(brief(fact, WORDS_CHARS) for fact in facts if fact), class_="about")
-    if line.task == brief(line.task, HEAD_CHARS):
+    about = element("p", " · ".join(ellipsize(fact, WORDS_CHARS) for fact in facts if fact), class_="about")
+    if line.task == ellipsize(line.task, HEAD_CHARS):
         return about
     task = line.task if len(line.task) <= TASK_CHARS else line.task[: TASK_CHARS - 1] + "…"
     return joined((element("p", task, class_="task"), about))
@@ -92,11 +91,11 @@ def _memory(memory: Selected) -> Html:
         if holds
     ]
     place = element("code", _place(memory)) if memory.path else ""
-    kind = element("i", brief(f"{memory.layer} {memory.kind}", 60))
+    kind = element("i", ellipsize(f"{memory.layer} {memory.kind}", 60))
     said = [
-        element("b", brief(name, WORDS_CHARS)), " ", place, " ", kind,
+        element("b", ellipsize(name, WORDS_CHARS)), " ", place, " ", kind,
         *(joined((" ", element("em", mark))) for mark in marks),
-        element("p", brief(memory.reason, REASON_CHARS)) if memory.reason.strip() else "",
+        element("p", ellipsize(memory.reason, REASON_CHARS)) if memory.reason.strip() else "",
         *(element("small", _boost(boost)) for boost in memory.boosts),
     ]  # fmt: skip
     cells = (element("td", f"{memory.score:.2f}"), element("td", f"{memory.raw_score:.2f}"), element("td", *said))
@@ -105,11 +104,11 @@ def _memory(memory: Selected) -> Html:
 
 def _boost(boost: Boost) -> str:
     sign = "−" if boost.amount < 0 else "+"
-    return f"{sign}{abs(boost.amount):.2f} {brief(boost.name, 60)}: {brief(boost.because, WORDS_CHARS)}"
+    return f"{sign}{abs(boost.amount):.2f} {ellipsize(boost.name, 60)}: {ellipsize(boost.because, WORDS_CHARS)}"
 
 
 def _place(memory: Selected) -> str:
     lines = ""
     if memory.start_line:
         lines = f":{memory.start_line}" + (f"-{memory.end_line}" if memory.end_line > memory.start_line else "")
-    return brief(memory.path, WORDS_CHARS) + lines
+    return ellipsize(memory.path, WORDS_CHARS) + lines

@@ -1,0 +1,178 @@
+"""An answer's receipt as a page for people: what was chosen and why, what came close, what it cost.
+
+It shows every figure that `--json` has in short; it computes none but sums.
+"""
+
+from decimal import Decimal
+from itertools import islice
+
+from xscore.cli.phrases import describe_limits
+from xscore.cli.terminal import bold, faint
+from xscore.platform.text import (
+    counted,
+    format_dollars,
+    format_place,
+    format_seconds,
+    format_share,
+    format_tokens,
+    one_line,
+)
+from xscore.records import Answer, Selected, StageUsage, UnjudgedCause, Usage
+
+MISSES_SHOWN = 3
+DETAILS_SHOWN = 3
+WITHIN_REACH = 0.7
+"""Share of the threshold from which a miss is near enough to name."""
+NO_MEMORIES = (
+    "Nothing was chosen: there are no memories here to judge. `xscore index --verbose` says what was kept out."
+)
+
+
+def render_selection(answer: Answer) -> str:
+    """The chosen memories, best first; or that nothing was chosen, and what to do about it."""
+    if not answer.selected:
+        return render_nothing_chosen(answer)
+    return "\n".join(line for memory in answer.selected for line in _entry(memory))
+
+
+def render_near_misses(answer: Answer) -> str:
+    """What came close, on one line; empty where nothing did."""
+    missed = [miss for miss in answer.near_misses if miss.score >= WITHIN_REACH * answer.threshold]
+    if not missed or not answer.selected:
+        return ""
+    names = ", ".join(f"{_name(miss)} {miss.score:.2f}" for miss in missed[:MISSES_SHOWN])
+    more = f" and {len(missed) - MISSES_SHOWN} more" if len(missed) > MISSES_SHOWN else ""
+    passing = missed[0].score >= answer.threshold
+    way = "raise --top-k" if passing else "lower --threshold or use --min-keep"
+    return faint(f"{'not kept' if passing else f'just below {answer.threshold:g}'}: {names}{more} ({way})")
+
+
+def render_nothing_chosen(answer: Answer) -> str:
+    """Say plainly that nothing reached the threshold, what came nearest, and what can be done."""
+    judged = answer.coverage.candidates - answer.coverage.unjudged
+    if not judged:
+        return "Nothing was chosen: nothing was judged." if answer.coverage.candidates else NO_MEMORIES
+    lines = [f"Nothing was chosen: none of {judged:,} judged memories reached {answer.threshold:g}."]
+    lines += [f"  nearest  {miss.score:.2f}  {_name(miss)}" for miss in answer.near_misses[:MISSES_SHOWN]]
+    lines.append("  Lower --threshold, name the file you are in with --file, or say the task in the words of the code.")
+    return "\n".join(lines)
+
+
+def render_unjudged(answer: Answer) -> str:
+    """Count what has no score, by cause, and say what went wrong; empty where everything has one."""
+    if not answer.coverage.unjudged:
+        return ""
+    causes = ", ".join(f"{count:,} {cause}" for cause, count in sorted(answer.unjudged.by_cause.items()))
+    is_told = any("`xscore continue" in warning for warning in answer.warnings)
+    others = [absent.detail for absent in answer.unjudged.sample if absent.cause != UnjudgedCause.BUDGET or not is_told]
+    details = dict.fromkeys(one_line(detail) for detail in others if detail)
+    way_on = "." if is_told else f"; `xscore continue {answer.turn_id}` judges the rest."
+    return "\n".join(
+        [
+            f"{counted(answer.coverage.unjudged, 'candidate')} of {answer.coverage.candidates:,} unjudged"
+            f" ({causes}){way_on}",
+            *(f"      {detail}" for detail in islice(details, DETAILS_SHOWN)),
+        ]
+    )
+
+
+def render_traffic(answer: Answer) -> str:
+    """What the judge's host stated of its limits, and how many calls were in flight when; empty where none was made."""
+    went = answer.traffic
+    lines = []
+    stated = [f"{count:,} {name}" for name, count in describe_limits(went.limits)]
+    if stated:
+        lines.append(f"{one_line(answer.judge.host)} allows {', '.join(stated)} a minute")
+    if went.concurrency:
+        steps = [f"{step.limit} from {step.at_s:.1f} s ({step.because.replace('_', ' ')})" for step in went.concurrency]
+        lines.append(f"calls in flight: {', '.join(steps)}")
+    return "\n".join(map(faint, lines))
+
+
+def render_routing(answer: Answer) -> str:
+    """The plan of the turn; of each layer its memories, milliseconds, whether it was late, its share of the bundle."""
+    routed = answer.routing
+    if routed is None:
+        return ""
+    plan = routed.plan
+    lines = [f"task type: {plan.task_type} ({one_line(plan.because)})"]
+    for layer in sorted(routed.layers, key=lambda one: -one.fetch_ms):
+        ceiling = (
+            f"at most {format_share(plan.ceilings[layer.layer], 1)} of the bundle"
+            if layer.layer in plan.ceilings
+            else "what the others leave"
+        )
+        remark = (
+            f", not read: {one_line(layer.problem)}"
+            if layer.problem
+            else ", past its deadline"
+            if layer.is_late
+            else ""
+        )
+        lines.append(f"  {layer.layer:<10} {layer.memories:>7,} memories  {layer.fetch_ms:>7.1f} ms  {ceiling}{remark}")
+    return "\n".join(lines)
+
+
+def render_cost_line(answer: Answer) -> str:
+    """Sum the turn up in one line: kept, calls, cached, tokens by kind, dollars, seconds, turn.
+
+    `~` stands before dollars only where a host did not say what it counted; one unpriced call makes the turn unpriced.
+    """
+    parts = [f"kept {len(answer.selected)} of {answer.coverage.candidates:,}"]
+    stages = [
+        stage for stage in (answer.probe_usage, answer.embed_usage, answer.judge_usage, answer.primary_usage) if stage
+    ]
+    calls = sum(stage.calls for stage in stages)
+    if answer.judge.is_model or calls:
+        parts.append(counted(calls, "call"))
+        parts.append(f"{answer.coverage.cached:,} cached")
+    if answer.coverage.carried:
+        parts.append(f"{answer.coverage.carried:,} carried")
+    if not answer.judge.is_model:
+        parts.append("lexical, no model judged")
+    parts.extend(_tokens(stages))
+    cost = format_dollars(_sum(stages), estimated=any(stage.estimated for stage in stages))
+    parts += [cost, format_seconds(answer.latency.total), f"turn {answer.turn_id}"]
+    return faint(" · ".join(parts))
+
+
+def _tokens(stages: list[StageUsage]) -> list[str]:
+    used = sum((stage.usage for stage in stages), Usage())
+    if not used.input_tokens and not used.output_tokens:
+        return []
+    of_input = _parts((used.cached_input_tokens, "prefix-cached"), (used.cache_write_tokens, "written"))
+    of_output = _parts((used.reasoning_tokens, "reasoning"))
+    return [f"{format_tokens(used.input_tokens)} in{of_input} / {format_tokens(used.output_tokens)} out{of_output}"]
+
+
+def _parts(*counts: tuple[int, str]) -> str:
+    shown = [f"{format_tokens(count)} {kind}" for count, kind in counts if count]
+    return f" ({', '.join(shown)})" if shown else ""
+
+
+def _sum(stages: list[StageUsage]) -> Decimal | None:
+    total = Decimal(0)
+    for stage in stages:
+        if stage.cost_usd is None:
+            return None
+        total += stage.cost_usd
+    return total
+
+
+def _name(memory: Selected) -> str:
+    said = f"{memory.kind} “{memory.title}”" if memory.title else memory.id
+    return one_line(f"{memory.path}::{memory.entity}" if memory.path and memory.entity else memory.path or said)
+
+
+def _entry(memory: Selected) -> list[str]:
+    """One memory: score, place and name, how the score came about; below it the reason."""
+    where = format_place(memory.path, memory.start_line, memory.end_line) if memory.path else memory.id
+    name = memory.entity if memory.path or not memory.title else f"{memory.kind}: {memory.title}"
+    head = f"{bold(f'{memory.score:.2f}')}  {where}  {bold(one_line(name) or memory.kind)}"
+    if memory.boosts:
+        head += faint(f"  ({memory.raw_score:.2f}{''.join(f' +{b.amount:.2f} {b.name}' for b in memory.boosts)})")
+    if memory.below_threshold:
+        head += faint("  (below threshold)")
+    if memory.is_stale:
+        head += faint("  (stale: the code it cites has changed)")
+    return [head, f"      {one_line(memory.reason)}"] if memory.reason else [head]

@@ -1,0 +1,102 @@
+"""The judging in words: what limits it, where it stands, what leads. Figures are rounded; the JSON has them exact.
+
+Working sessions in words: what was worked on, where, and how long ago. It prints nothing.
+"""
+
+from dataclasses import fields
+from decimal import Decimal
+
+from xscore.platform.text import counted, format_dollars, format_seconds, one_line
+from xscore.records import Estimate, JudgeEstimate, Progress, RateLimits, SessionInfo, WorkingSession
+
+FEWEST_FOR_RATE = 10
+"""Judgments from which a rate, and with it the time that is left, can be told."""
+
+
+def describe_limits(limits: RateLimits) -> list[tuple[str, int]]:
+    """Name each limit that is known: `requests`, `tokens`, `input tokens`, `output tokens`."""
+    named = ((field.name.removesuffix("_per_minute").replace("_", " "), field.name) for field in fields(limits))
+    return [(words, getattr(limits, name)) for words, name in named if getattr(limits, name)]
+
+
+def describe_binding_limit(judge: JudgeEstimate) -> str:
+    """What the judging waits for: a limit a minute, or the calls in flight."""
+    match judge.binding_limit:
+        case "none":
+            return "nothing is left to judge"
+        case "latency":
+            return f"bound by the latency of the host, with {counted(judge.concurrency, 'call')} in flight"
+    limit = getattr(judge.limits, judge.binding_limit)
+    return f"bound by {limit:,} {judge.binding_limit.replace('_per_minute', ' a minute').replace('_', ' ')}"
+
+
+def format_maximum(usd: Decimal | None) -> str:
+    """`at most $0.099`; nothing is the most of what costs nothing."""
+    return f"at most {format_dollars(usd)}" if usd else format_dollars(usd)
+
+
+def format_total(estimate: Estimate) -> str:
+    """`~$0.13`, of judging alone; `up to ~$0.23` with an answer, whose part is a maximum."""
+    cost = format_dollars(estimate.cost_usd, estimated=True)
+    return f"up to {cost}" if estimate.primary and estimate.primary.cost_usd and estimate.cost_usd else cost
+
+
+def render_progress(progress: Progress) -> str:
+    """Where the judging stands, in one plain line; how fast only where calls are waited for and a few came back."""
+    done = progress.judged + progress.cached + progress.unjudged
+    parts = [f"{done:,} of {progress.candidates:,}", f"{progress.judged:,} judged", f"{progress.cached:,} cached"]
+    if progress.unjudged:
+        parts.append(f"{progress.unjudged:,} unjudged")
+    can_tell = progress.calls > 0 and progress.judged >= FEWEST_FOR_RATE
+    if can_tell and progress.elapsed_s > 0:
+        parts.append(f"{progress.judged / progress.elapsed_s:.0f}/s")
+    parts.append(format_dollars(progress.cost_usd, estimated=True))
+    if can_tell and progress.seconds_left is not None:
+        parts.append(f"{format_seconds(progress.seconds_left)} left")
+    return " · ".join(parts)
+
+
+def render_leaders(progress: Progress) -> list[str]:
+    """The provisional best, one line each."""
+    return [f"{leader.score:.2f}  {one_line(leader.path)}  {one_line(leader.entity)}" for leader in progress.leaders]
+
+
+TASK_CHARS = 72
+_AGE_UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
+
+
+def describe_resumed_session(session: SessionInfo, *, now: float) -> str:
+    """`You were working on "…" (branch feat/x, 2 h ago).`"""
+    return f"You were working on {quote_task(session.last_task)} ({format_branch(session.branch)}{format_age(session.last_updated, now)})."
+
+
+def render_session_line(session: WorkingSession, *, now: float) -> str:
+    """One line of a list: thread, branch, when, how many tasks, the last of them."""
+    state = "closed" if session.closed_at is not None else format_age(session.last_updated, now)
+    task = f"  {quote_task(session.task)}" if session.task else ""
+    return f"{session.thread}  {format_branch(session.branch)}{state}, {count_tasks(session.tasks)}{task}"
+
+
+def format_age(then: float, now: float) -> str:
+    """`2 h ago`; a moment that lies ahead, after a clock was set back, is now."""
+    past = now - then
+    for seconds, unit in _AGE_UNITS:
+        if past >= seconds:
+            return f"{past / seconds:.0f} {unit} ago"
+    return "just now"
+
+
+def format_branch(branch: str) -> str:
+    """`branch feat/x, `; empty where there is no git."""
+    return f"branch {one_line(branch)}, " if branch else ""
+
+
+def quote_task(task: str) -> str:
+    """A task in quotation marks, on one line, cut to its beginning."""
+    words = " ".join(task.split())
+    return f'"{one_line(words if len(words) <= TASK_CHARS else words[: TASK_CHARS - 1].rstrip() + "…")}"'
+
+
+def count_tasks(number: int) -> str:
+    """`1 task`, `2 tasks`."""
+    return counted(number, "task")

@@ -1,0 +1,1 @@
+"""Money that is enforced: reservations, caps, the ledger, usage totals."""

@@ -1,0 +1,221 @@
+"""The ledger: one row an attempt, and what the rows of a turn add up to.
+
+Rows go through the same writing thread as judgments and in front of them, so that a committed judgment never lacks the
+record of the call that paid for it; `record` itself only queues. Money is kept in picodollars (`money`), so that SQL
+adds it up exactly. Trade-off: a row holds what the call would have cost otherwise as well, at the prices of its day.
+
+Every attempt of one turn, as the ledger has it, in the order they began. It adds nothing up.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from operator import attrgetter
+
+from xscore.cache.group_commit import GroupCommit
+from xscore.platform import database, money
+from xscore.platform.database import damage_if_invalid
+from xscore.platform.errors import StoreError
+from xscore.records import CallRecord, Stage, StageUsage, Usage
+from xscore.store.turn_history import (
+    TOKEN_COLUMNS,
+    dollars_from_row,
+    parse_count,
+    parse_seconds,
+    parse_timestamp,
+    usage_from_row,
+)
+
+_OK = "ok"
+_FADE = 0.98
+"""What a learned ratio keeps of its past at each call: about the last fifty calls count."""
+MIN_CHARS_PER_TOKEN = 1.5
+MAX_CHARS_PER_TOKEN = 8.0
+"""Whole judging prompts in any language lie within (their mix takes 3.7): beyond, a host has misreported its usage."""
+_INSERT = """
+    INSERT INTO call (id, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates,
+        input_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens,
+        cost, cost_without_prefix_cache, cost_without_packs, cost_by_batch, estimated)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_INSERT_OF_BATCH = f"""
+    INSERT INTO call (id, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates,
+        input_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens,
+        cost, cost_without_prefix_cache, cost_without_packs, cost_by_batch, estimated, batch, cost_live)
+    VALUES ({", ".join("?" * 23)}) ON CONFLICT (id) DO NOTHING
+"""
+_LEARN = """
+    INSERT INTO chars_per_token (provider, host, model, chars, tokens) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (provider, host, model) DO UPDATE
+    SET chars = chars * ? + excluded.chars, tokens = tokens * ? + excluded.tokens
+"""
+"""The last two: what is left of the past after as many calls as are added."""
+_RATIO = "SELECT chars / tokens FROM chars_per_token WHERE provider = ? AND host = ? AND model = ?"
+_SPENT = """
+    SELECT count(*) - count(cost), max(iif(cost < 0 OR typeof(cost) NOT IN ('integer', 'null'), cost, NULL)),
+        coalesce(sum(cost / 1000000), 0), coalesce(sum(cost % 1000000), 0)
+    FROM call
+"""
+"""In two sums, so that no number of rows overflows one."""
+_ROWS = """
+    SELECT outcome, cost, estimated, input_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens,
+        output_tokens, reasoning_tokens
+    FROM call WHERE turn_id = ? AND stage = ?
+"""
+
+
+class Ledger:
+    """Writes call records behind the caller's back, in order."""
+
+    def __init__(self, commits: GroupCommit) -> None:
+        self._commits = commits
+
+    def record(self, call: CallRecord) -> None:
+        """Queue one attempt. Raises StoreError when an earlier commit failed: what cannot be recorded is not spent.
+
+        Not for a call that was answered: its reply is worth having, and whoever writes or reserves next is told.
+        """
+        try:
+            self._commits.add(_insert, call)
+        except (StoreError, sqlite3.Error):
+            if call.outcome != _OK:
+                raise
+
+
+def insert_batch_calls(
+    connection: sqlite3.Connection, mark: str, calls: Iterable[tuple[CallRecord, Decimal | None]]
+) -> None:
+    """Enter calls that a batch answered, each with what it would have cost live, within an open transaction.
+
+    One that is there already stays as it is: its id is its custom_id.
+    """
+    connection.executemany(
+        _INSERT_OF_BATCH,
+        ((*_call_values(call), mark, None if live is None else money.picodollars(live)) for call, live in calls),
+    )
+
+
+def stage_usage_of(connection: sqlite3.Connection, turn_id: str, stage: Stage) -> StageUsage:
+    """Add up one stage of a turn. A call is an attempt that was answered; the others count as attempts alone."""
+    rows = connection.execute(_ROWS, (turn_id, stage)).fetchall()
+    return StageUsage(
+        calls=sum(outcome == _OK for outcome, *_ in rows),
+        attempts=len(rows),
+        usage=sum((Usage(**dict(zip(_USAGE, row[3:], strict=True))) for row in rows), Usage()),
+        cost_usd=sum_picodollars(row[1] for row in rows),
+        estimated=any(row[2] for row in rows),
+    )
+
+
+def total_spent(connection: sqlite3.Connection) -> Decimal | None:
+    """Add up every call in the store; None as soon as one is unpriced. Raises StoreDamaged for what is no amount."""
+    unpriced, damaged, millions, rest = connection.execute(_SPENT).fetchone()
+    if damaged is not None:
+        sum_picodollars([damaged])
+    return None if unpriced else sum_picodollars([millions * 10**6 + rest])
+
+
+def is_estimated(connection: sqlite3.Connection) -> bool:
+    """Whether the usage of some call in the store is our estimate."""
+    return bool(connection.execute("SELECT EXISTS (SELECT 1 FROM call WHERE estimated <> 0)").fetchone()[0])
+
+
+def sum_picodollars(costs: Iterable[int | None]) -> Decimal | None:
+    """Add picodollars; None as soon as one is unpriced. Raises StoreDamaged for what is no amount."""
+    whole = Decimal(0)
+    with damage_if_invalid("a cost"):
+        for cost in costs:
+            if cost is None:
+                return None
+            whole += money.dollars_of_picodollars(cost)
+    return whole
+
+
+def learned_chars_per_token(connection: sqlite3.Connection, *, provider: str, host: str, model: str) -> float | None:
+    """Return the characters a token this model has shown so far at this host; None: nothing yet that can be believed.
+
+    What one host reports says nothing of another, though it serves a model of the same name.
+    """
+    row = connection.execute(_RATIO, (provider, host, model)).fetchone()
+    return float(row[0]) if row and _is_believable(row[0]) else None
+
+
+_USAGE = (
+    "input_tokens",
+    "cached_input_tokens",
+    "cache_write_tokens",
+    "cache_write_1h_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+)
+_ATTRIBUTES = attrgetter(
+    *("id", "turn_id", "stage.value", "provider", "host", "model", "started_at", "duration_s", "outcome", "candidates"),
+    *(f"usage.{name}" for name in _USAGE),
+)
+"""The columns before the costs, as one call in C: a row is made of every call."""
+
+
+def _insert(calls: Sequence[CallRecord], connection: sqlite3.Connection) -> None:
+    connection.executemany(_INSERT, map(_call_values, calls))
+    connection.executemany(_LEARN, _ratio_updates(calls))
+
+
+def _updates_ratio(call: CallRecord) -> bool:
+    tokens = call.usage.input_tokens
+    return not call.estimated and tokens > 0 and _is_believable(call.chars / tokens)
+
+
+def _is_believable(ratio: float | None) -> bool:
+    return ratio is not None and MIN_CHARS_PER_TOKEN <= ratio <= MAX_CHARS_PER_TOKEN
+
+
+def _ratio_updates(calls: Sequence[CallRecord]) -> list[tuple[object, ...]]:
+    """Add up what these calls teach of each model, one after the other, so that each model's row is written once."""
+    learned: dict[tuple[str, str, str], tuple[float, float, float]] = {}
+    for call in calls:
+        if _updates_ratio(call):
+            key = call.provider, call.host, call.model
+            chars, tokens, left = learned.get(key, (0.0, 0.0, 1.0))
+            learned[key] = chars * _FADE + call.chars, tokens * _FADE + call.usage.input_tokens, left * _FADE
+    return [(*key, chars, tokens, left, left) for key, (chars, tokens, left) in learned.items()]
+
+
+def _call_values(call: CallRecord) -> tuple[object, ...]:
+    otherwise = call.otherwise
+    costs = call.cost_usd, otherwise.without_prefix_cache, otherwise.without_packs, otherwise.by_batch
+    amounts = [None if usd is None else money.picodollars(usd) for usd in costs]
+    return (*_ATTRIBUTES(call), *amounts, int(call.estimated))
+
+
+_CALLS = f"""
+    SELECT id, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates,
+        cost, estimated, {", ".join(TOKEN_COLUMNS)}
+    FROM call WHERE turn_id = ? ORDER BY started_at, id
+"""
+
+
+def calls_of_turn(connection: sqlite3.Connection, turn_id: str) -> list[CallRecord]:
+    """Return the calls of a turn. Raises StoreDamaged for a row that makes no sense."""
+    rows = connection.execute(_CALLS, (turn_id,)).fetchall()
+    with database.damage_if_invalid("a call"):
+        return [_call_from_row(row) for row in rows]
+
+
+def _call_from_row(row: tuple[object, ...]) -> CallRecord:
+    identifier, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates = row[:10]
+    cost, estimated, *tokens = row[10:]
+    return CallRecord(
+        id=str(identifier),
+        turn_id=str(turn_id),
+        stage=Stage(str(stage)),
+        provider=str(provider),
+        host=str(host),
+        model=str(model),
+        started_at=parse_timestamp(started_at),
+        duration_s=parse_seconds(duration_s),
+        outcome=str(outcome),
+        candidates=parse_count(candidates),
+        usage=usage_from_row(tokens),
+        cost_usd=dollars_from_row(cost),
+        estimated=bool(estimated),
+    )

@@ -1,0 +1,1 @@
+"""Lists of questions: judged live, through the vendors' Batch APIs, or on Ray."""

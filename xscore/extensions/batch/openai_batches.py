@@ -1,0 +1,229 @@
+"""OpenAI's Batch API: a file of requests, a batch over it, and files of what came back.
+
+The mark is kept as the batch's metadata and in the file's name, so that both are found again. It creates nothing twice
+by itself. The trade-off: on the vendor's own host the input is told to expire after `INPUT_KEPT_S`, since memories
+stand in it; results are kept as long as the host keeps them.
+"""
+
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import IO, Any
+from urllib.parse import quote
+
+from xscore.extensions.batch.vendor_calls import (
+    BatchCalls,
+    answered_result,
+    failed_result,
+    input_size,
+    unreadable_result,
+    upload_timeout_s,
+    vendor_id_of,
+)
+from xscore.platform.errors import RateLimited
+from xscore.providers.host_facts import sub_object, token_count
+from xscore.providers.openai import OPENAI
+from xscore.providers.wire import WireProvider
+from xscore.records import Capability, Request
+from xscore.records.batch import BatchLimits, BatchResult, BatchState, RequestOutcome, VendorBatch
+
+ENDPOINT = "/v1/chat/completions"
+INPUT_KEPT_S = 3 * 86_400
+MARK_KEY = "xscore"
+"""Under which a batch's metadata holds our mark."""
+STATES = {
+    "cancelling": BatchState.CANCELLING,
+    "completed": BatchState.ENDED,
+    "expired": BatchState.ENDED,
+    "cancelled": BatchState.ENDED,
+    "failed": BatchState.FAILED,
+}
+"""Vendor's word -> ours; any other is still working."""
+NOT_RUN = {"batch_expired": RequestOutcome.EXPIRED, "batch_cancelled": RequestOutcome.CANCELLED}
+"""Code in the error file -> fate of the request."""
+TOO_MUCH_WAITING = "token_limit_exceeded"
+PROBLEMS = {
+    TOO_MUCH_WAITING: "more input tokens would wait at the host than your account may have there",
+    "duplicate_custom_id": "two requests have one id",
+    "empty_file": "its input is empty",
+    "invalid_json_line": "a line of its input is not JSON",
+    "mismatched_model": "its requests name different models",
+    "model_not_found": "the host has no such model for batches",
+    "too_many_tasks": "it has more requests than the host takes",
+    "billing_hard_limit_reached": "the account has spent what it may",
+    "insufficient_quota": "the account has spent what it may",
+}
+"""Code of a failed batch -> why, in our words."""
+
+
+class OpenAIBatches:
+    """The Batch API of one host that speaks the OpenAI dialect."""
+
+    name = "openai"
+    limits = BatchLimits(requests=50_000, bytes=200_000_000)
+
+    def __init__(self, provider: WireProvider, *, calls: BatchCalls | None = None) -> None:
+        self.host = provider.host
+        self._provider = provider
+        self._calls = calls or BatchCalls(provider.connection)
+
+    def adopt(self, capability: Capability) -> None:
+        """Make bodies from now on in this form and without these fields."""
+        self._provider.adopt(capability)
+
+    def line(self, custom_id: str, body: bytes) -> bytes:
+        """Return a request's line of the input."""
+        name = json.dumps(custom_id).encode()
+        return b'{"custom_id":%b,"method":"POST","url":"%b","body":%b}\n' % (name, ENDPOINT.encode(), body)
+
+    def body(self, request: Request) -> bytes:
+        """Return the JSON body of a request, as the live call would send it."""
+        return self._provider.body(request)
+
+    async def upload(self, lines: IO[bytes], *, mark: str) -> str:
+        """Upload the input, streamed, and return the id of its file."""
+        import httpx2
+
+        timeout_s = upload_timeout_s(input_size(lines))
+        file = (f"{mark}.jsonl", lines, "application/jsonl")
+        found = await self._calls.once(
+            lambda client: client.post(
+                "/files",
+                cast_to=httpx2.Response,
+                body=file_fields(is_vendors_own=self._provider.is_vendors_own),
+                files=[("file", file)],
+                options={"headers": {"Content-Type": "multipart/form-data"}},
+            ),
+            timeout_s=timeout_s,
+        )
+        return vendor_id_of(found, OPENAI, host=self.host)
+
+    async def create(self, lines: IO[bytes], *, mark: str, file_id: str, requests: int) -> VendorBatch:
+        """Create the batch over an uploaded input."""
+        import httpx2
+
+        fields = batch_fields(mark=mark, file_id=file_id)
+        of = f"file {file_id}, or no Batch API"
+        return self._seen(
+            await self._calls.once(lambda client: client.post("/batches", cast_to=httpx2.Response, body=fields), of=of)
+        )
+
+    async def find(self, *, mark: str, since: float, requests: int) -> Sequence[VendorBatch]:
+        """Return the newest batch of this mark, whenever the vendor's clock says that it was created."""
+        entries = self._calls.listed("/batches", cursor="after", created_at=_created_at, since=None)
+        async with aclosing(entries):
+            async for entry in entries:
+                if _mark(entry) == mark:
+                    return [self._seen(entry)]
+        return []
+
+    async def find_file(self, *, mark: str, since: float) -> str:
+        """Return the id of the newest upload that bears this mark; empty where there is none."""
+        entries = self._calls.listed(
+            "/files", cursor="after", created_at=_created_at, since=None, purpose="batch", order="desc"
+        )
+        async with aclosing(entries):
+            async for entry in entries:
+                if entry.get("filename") == f"{mark}.jsonl":
+                    return vendor_id_of(entry, OPENAI, host=self.host)
+        return ""
+
+    async def look(self, vendor_id: str) -> VendorBatch:
+        """Return the batch as it stands."""
+        return self._seen(await self._calls.get(f"/batches/{quote(vendor_id, safe='')}", of=f"batch {vendor_id}"))
+
+    async def cancel(self, vendor_id: str) -> VendorBatch:
+        """Ask for it to be cancelled; a batch that is over comes back as it stands."""
+        path, of = f"/batches/{quote(vendor_id, safe='')}/cancel", f"batch {vendor_id}"
+        found = await self._calls.cancel(path, of=of, look=lambda: self.look(vendor_id))
+        return found if isinstance(found, VendorBatch) else self._seen(found)
+
+    async def results(self, seen: VendorBatch, *, model: str) -> AsyncGenerator[BatchResult, None]:
+        """Yield what became of each request that the files of results and of errors tell of."""
+        for file_id in seen.files:
+            path, of = f"/files/{quote(file_id, safe='')}/content", f"file {file_id}"
+            async with aclosing(self._calls.lines(path, of=of, results=seen.requests)) as lines:
+                async for line in lines:
+                    yield self._result(line, model)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._provider.aclose()
+
+    def _result(self, line: Mapping[str, Any], model: str) -> BatchResult:
+        custom_id = line.get("custom_id")
+        if not isinstance(custom_id, str):
+            return unreadable_result()
+        response = sub_object(line, "response")
+        code = sub_object(line, "error").get("code")
+        if isinstance(code, str) and code in NOT_RUN:
+            return BatchResult(custom_id=custom_id, fate=NOT_RUN[code], detail=code)
+        status = token_count(response.get("status_code"))
+        if status is None:
+            return failed_result(custom_id, line.get("error"), words=OPENAI, model=model)
+        body = response.get("body")
+        if status == 200 and not isinstance(body, Mapping):
+            return unreadable_result(custom_id)
+        if not isinstance(body, Mapping) or status != 200:
+            return failed_result(custom_id, body, words=OPENAI, model=model, status=status)
+        connection = self._provider.connection
+        replies = self._provider.dialect.replies
+        return answered_result(custom_id, body, replies=replies, model=model, host=self.host, secret=connection.key)
+
+    def _seen(self, found: Mapping[str, Any]) -> VendorBatch:
+        status, counts = str(found.get("status")), sub_object(found, "request_counts")
+        files = (found.get("output_file_id"), found.get("error_file_id"))
+        input_id = found.get("input_file_id")
+        problem, tells = _problem(found) if status == "failed" else ("", ())
+        return VendorBatch(
+            vendor_id=vendor_id_of(found, OPENAI, host=self.host),
+            state=STATES.get(status, BatchState.WORKING),
+            status=status,
+            mark=_mark(found),
+            created_at=_created_at(found),
+            requests=token_count(counts.get("total")) or 0,
+            done=token_count(counts.get("completed")) or 0,
+            failed=token_count(counts.get("failed")) or 0,
+            problem=problem,
+            tells=tells,
+            files=tuple(name for name in files if isinstance(name, str) and name),
+            file_id=input_id if isinstance(input_id, str) else "",
+        )
+
+
+def file_fields(*, is_vendors_own: bool) -> dict[str, Any]:
+    """Return what is sent beside the input's bytes; only the vendor is asked to let it expire."""
+    kept = {"expires_after": {"anchor": "created_at", "seconds": INPUT_KEPT_S}} if is_vendors_own else {}
+    return {"purpose": "batch", **kept}
+
+
+def batch_fields(*, mark: str, file_id: str) -> dict[str, Any]:
+    """Return the body that creates a batch."""
+    return {
+        "completion_window": "24h",
+        "endpoint": ENDPOINT,
+        "input_file_id": file_id,
+        "metadata": {MARK_KEY: mark},
+    }
+
+
+def _created_at(found: Mapping[str, Any]) -> float:
+    return float(token_count(found.get("created_at")) or 0)
+
+
+def _mark(found: Mapping[str, Any]) -> str:
+    mark = sub_object(found, "metadata").get(MARK_KEY)
+    return mark if isinstance(mark, str) else ""
+
+
+def _problem(found: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """Return why a batch failed, and which kinds of errors that is; of the host's words only the codes we know."""
+    data = sub_object(found, "errors").get("data")
+    errors = [error for error in data if isinstance(error, Mapping)] if isinstance(data, list) else []
+    codes = [code for error in errors if isinstance(code := error.get("code"), str)]
+    known = next((code for code in codes if code in PROBLEMS), "")
+    line = next((number for error in errors if (number := token_count(error.get("line"))) is not None), None)
+    where = "" if line is None else f" (line {line})"
+    why = f"{PROBLEMS[known]} ({known})" if known else "the host refused its input"
+    kind = RateLimited if known == TOO_MUCH_WAITING else OPENAI.kept_kind({"code": known}, status=400)
+    return why + where, (kind.kind,)

@@ -1,0 +1,285 @@
+"""What questions that share a pack are sent as, and how many of them may share it. Pure.
+
+How many is the user's to say (`batch.questions_a_call`); here it is brought down to what a host takes: properties of a
+strict schema, the model's output cap, its context. Trade-off: the output cap reserves a reason for every score, so that
+a model with a small cap shares less than its replies would need.
+
+The layout of questions that share a pack. With one question in it, it is that of whatever is asked again alone.
+
+Its pack stands first, always, so that all questions share a prefix.
+
+Which questions share which packs: a pack and the questions that lack all of it, cut to what a prompt may hold. Pure.
+
+A forecast and the judge both plan through here. Trade-off: packs that differ in one member are shared by nobody.
+
+A reply about several questions read without trust: a valid integer for an id under its question, or nothing. Pure.
+
+Strict and tolerant as `scores_read`, and by the same rules for each score. Beyond them, a score is never taken from one
+question for another: it counts under the code that it stands under, wherever that stands in the reply; a code that is
+given twice with different scores is void with all of them; and a score out of a mended reply counts only where the raw
+text states it in full right behind its question's code, before any other brace or code. Trade-off: a reply that leaves
+the questions out, as a reply to one turn would, says nothing, also where there was only one question to mean.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+from xscore.platform import tokens
+from xscore.prompts.judge import PackEntry
+from xscore.prompts.questions import (
+    QUESTIONS_VERSION,
+    asked_alone_chars,
+    questions_block,
+    questions_request,
+    questions_rubric,
+)
+from xscore.records import Request
+from xscore.scorer.drafts import (
+    MOST_FRAME_TOKENS,
+    REASON_TOKENS,
+    SCORE_TOKENS,
+    PromptDrafts,
+    PromptLayout,
+    PromptOptions,
+)
+from xscore.scorer.packs import ENTRY_TOKENS, Pack
+from xscore.scorer.repair import PackPrompt
+from xscore.scorer.replies import (
+    EMPTY_REPLY,
+    ParsedReply,
+    ReplyObject,
+    find_object,
+    has_conflict,
+    printable_reason,
+    stated_scores,
+    valid_scores,
+)
+
+_QUESTION = re.compile(r"(?<!\w)[\"'“”]?(q\d{1,2})[\"'“”]?\s*:\s*\{")
+MOST_MENDED_SCORES = 60
+"""As many as one turn's reply can hold bound the brackets of what is mended: mending takes time quadratic in them."""
+_END = re.compile(r"[{}\[\]]|(?<!\w)q\d{1,2}(?!\w)")
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionReplies:
+    """What a reply validly says to each question."""
+
+    by_question: Mapping[str, ParsedReply]
+    whole: ParsedReply
+    """Without scores: counts what was wrong with all of it."""
+
+
+def read_one_question(text: str, ids: Collection[str]) -> ParsedReply:
+    """Read a reply to the prompt with one question, `q1`."""
+    found = read_questions(text, ("q1",), ids)
+    one, whole = found.by_question["q1"], found.whole
+    return ParsedReply(one.scores, one.reasons, whole.foreign, whole.void, whole.mended)
+
+
+def read_questions(text: str, questions: Collection[str], ids: Collection[str]) -> QuestionReplies:
+    """Read a reply to a prompt with these questions and ids; there is a `Reply` for each question."""
+    found = find_object(text, scores=min(len(questions) * (len(ids) + 1), MOST_MENDED_SCORES))
+    by_question = dict.fromkeys(questions, EMPTY_REPLY)
+    data = found.data if found else None
+    if found is None or not isinstance(data, dict):
+        return QuestionReplies(by_question, ParsedReply({}, {}, mended=bool(found and found.mended)))
+    scores = data.get("scores")
+    if has_conflict(data, "scores") or not isinstance(scores, dict):
+        return QuestionReplies(by_question, ParsedReply({}, {}, mended=found.mended))
+    reasons = _reasons_by_question(data.get("reasons"))
+    foreign = void = 0
+    for code, given in scores.items():
+        if code not in by_question:
+            foreign += 1
+        elif not isinstance(given, dict) or has_conflict(scores, code):
+            void += 1
+        else:
+            reply = by_question[code] = _question_reply(
+                given, ids, reasons.get(code, {}), _text_of_question(found, code)
+            )
+            foreign, void = foreign + reply.foreign, void + reply.void
+    return QuestionReplies(by_question, ParsedReply({}, {}, foreign, void, found.mended))
+
+
+def _question_reply(
+    given: Mapping[str, object], ids: Collection[str], reasons: Mapping[str, str], raw: str | None
+) -> ParsedReply:
+    """Read the scores of one question. raw: what they must be stated in; None: they stood there whole."""
+    found = valid_scores(given, ids)
+    kept = found.scores if raw is None else stated_scores(found.scores, raw)
+    void = found.void + len(found.scores) - len(kept)
+    return ParsedReply(kept, {id_: said for id_, said in reasons.items() if id_ in kept}, found.foreign, void)
+
+
+def _text_of_question(found: ReplyObject, code: str) -> str | None:
+    """Return the damaged text in which this question's scores must stand; nothing where its code is given twice."""
+    if not found.damaged:
+        return None
+    own = [match.end() for match in _QUESTION.finditer(found.damaged) if match[1] == code]
+    if len(own) != 1:
+        return ""
+    end = _END.search(found.damaged, own[0])
+    return found.damaged[own[0] : end.start() + 1 if end else len(found.damaged)]
+
+
+def _reasons_by_question(data: object) -> dict[str, dict[str, str]]:
+    """Sort the reasons by question; those that do not say which are dropped."""
+    found: dict[str, dict[str, str]] = {}
+    for entry in data if isinstance(data, list) else ():
+        if not isinstance(entry, dict):
+            continue
+        code, id_, said = entry.get("q"), entry.get("id"), entry.get("reason", entry.get("reasoning"))
+        if isinstance(code, str) and isinstance(id_, str) and isinstance(said, str):
+            found.setdefault(code, {})[id_] = printable_reason(said)
+    return found
+
+
+def render_shared(entries: Sequence[PackEntry], turn_texts: Sequence[str], options: PromptOptions) -> Request:
+    """Build the request that judges these entries for each of these rendered turns."""
+    assert options.order == QUESTIONS_LAYOUT.only_order
+    return questions_request(
+        entries,
+        turn_texts,
+        model=options.model,
+        max_output_tokens=options.max_output_tokens,
+        reasons_from=options.reasons_from,
+        cache_key=options.cache_key,
+        is_kept=options.is_kept,
+        prefix_ttl_s=options.prefix_ttl_s,
+        reasoning=options.reasoning,
+        temperature=options.temperature,
+        timeout_s=options.timeout_s,
+        chars_per_token=options.chars_per_token,
+    )
+
+
+def _one_question(entries: Sequence[PackEntry], turn_text: str, options: PromptOptions) -> Request:
+    return render_shared(entries, (turn_text,), options)
+
+
+QUESTIONS_LAYOUT = PromptLayout(QUESTIONS_VERSION, _one_question, read_one_question, "memory_first")
+
+
+MOST_SCORES = 480
+"""Of one reply, so that its schema stays far below the 5,000 properties that a strict one may have."""
+MOST_OUTPUT_TOKENS = 16_384
+"""Of one reply, reasoning beside: what is not streamed may not be much longer at every host."""
+QUESTION_TOKENS = 8
+"""Most tokens of one question's braces and code in a reply."""
+CODE_TOKENS = 6
+"""Most tokens by which a question's code lengthens a reason."""
+
+
+def shared_request(drafts: PromptDrafts, ask: PackPrompt, turn_texts: Sequence[str]) -> tuple[Request, tuple[str, ...]]:
+    """Render an ask for these questions; give the request and the id of each piece."""
+    entries = drafts.entries(ask)
+    options = replace(
+        drafts.options(ask, max_output_tokens=shared_output_cap(drafts, len(entries), len(turn_texts))),
+        timeout_s=drafts.model.timeout_s * (1 + len(turn_texts)) / 2,
+    )
+    request = render_shared(entries, turn_texts, options)
+    return request, tuple(entry.code_id for entry in entries)
+
+
+def separate_prompt_tokens(drafts: PromptDrafts, shared: Request, turn_texts: Sequence[str]) -> tuple[int, ...]:
+    """Return the input tokens of the prompts that questions of a shared one would have been sent by themselves.
+
+    By sizes, since rubric and pack are the same to the byte: nothing is rendered again but the question.
+    """
+    prefix, memories = tokens.size(shared.system, shared.content[0]), len(shared.reply_ids)
+    asked = (asked_alone_chars(text, memories, reasons_from=drafts.reasons_from) for text in turn_texts)
+    return tuple(ceil((prefix + chars) / drafts.model.chars_per_token) for chars in asked)
+
+
+def shared_output_cap(drafts: PromptDrafts, memories: int, questions: int) -> int:
+    """Most tokens the reply may have: every id scored and explained for each question, and what is reasoned before."""
+    cap = _reply_tokens(memories, questions) + drafts.model.reasoning_reserve
+    most = drafts.model.max_output_tokens
+    return cap if most is None else min(cap, most)
+
+
+def shared_expected_output(drafts: PromptDrafts, memories: int, questions: int) -> int:
+    """Tokens that the reply is likely to have."""
+    return questions * (drafts.expected_output(memories) - tokens.REPLY_FRAME + QUESTION_TOKENS) + tokens.REPLY_FRAME
+
+
+def max_questions(drafts: PromptDrafts, memories: int, *, wanted: int) -> int:
+    """Return how many questions, at most those wanted, may share a pack of so many memories; at least 1."""
+    most, reserve = drafts.model.max_output_tokens, drafts.model.reasoning_reserve
+    room = MOST_OUTPUT_TOKENS if most is None else min(MOST_OUTPUT_TOKENS, most - reserve)
+    by_output = (room - MOST_FRAME_TOKENS) // (_reply_tokens(memories, 1) - MOST_FRAME_TOKENS)
+    return max(1, min(wanted, MOST_SCORES // max(1, memories), by_output))
+
+
+def split_questions(questions: Sequence[int], sizes: Sequence[int], *, most: int, room: int) -> list[list[int]]:
+    """Cut questions into runs of nearly equal length, none above `most`, nor with texts that take more than `room`.
+
+    sizes: tokens of each question's text, by number.
+    """
+    count = ceil(len(questions) / most)
+    found: list[list[int]] = []
+    for at in range(count):
+        run = list(questions[at * len(questions) // count : (at + 1) * len(questions) // count])
+        while run:
+            fits = next(n for n in range(len(run), 0, -1) if n == 1 or sum(sizes[one] for one in run[:n]) <= room)
+            found.append(run[:fits])
+            run = run[fits:]
+    return found
+
+
+def room_for_questions(drafts: PromptDrafts, pack_tokens: int, memories: int, *, most: int, context_tokens: int) -> int:
+    """Return the tokens that the questions' texts may take beside a pack and the reply to `most` of them."""
+    rubric = ceil(tokens.size(questions_rubric()) / drafts.model.chars_per_token)
+    return context_tokens - rubric - pack_tokens - memories * ENTRY_TOKENS - shared_output_cap(drafts, memories, most)
+
+
+def question_size(drafts: PromptDrafts, turn_text: str) -> int:
+    """Return about how many tokens a question takes in a prompt."""
+    return ceil(tokens.size(questions_block((turn_text,))) / drafts.model.chars_per_token)
+
+
+def _reply_tokens(memories: int, questions: int) -> int:
+    return MOST_FRAME_TOKENS + questions * (QUESTION_TOKENS + (SCORE_TOKENS + REASON_TOKENS + CODE_TOKENS) * memories)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedUnit:
+    """A pack and the questions, by number, that are to share it."""
+
+    pack: Pack
+    questions: tuple[int, ...]
+
+
+def plan_shared_units(
+    drafts: PromptDrafts,
+    packs: Sequence[Sequence[Pack]],
+    turn_texts: Sequence[str],
+    *,
+    most: int,
+    context_tokens: int,
+    alone: bool = False,
+) -> list[SharedUnit]:
+    """Say which questions share which packs. packs: what each question lacks. alone: give also what one has alone."""
+    sizes = [question_size(drafts, text) for text in turn_texts]
+    units: list[SharedUnit] = []
+    for pack, askers in _by_pack(packs):
+        memories = len(pack.members)
+        fits = max_questions(drafts, memories, wanted=most)
+        size = min(sum(member.tokens for member in pack.members), 2 * drafts.profile.tokens)
+        room = room_for_questions(drafts, size, memories, most=fits, context_tokens=context_tokens)
+        runs = split_questions(askers, sizes, most=fits, room=room)
+        units.extend(SharedUnit(pack, tuple(run)) for run in runs if alone or len(run) > 1)
+    return units
+
+
+def _by_pack(packs: Sequence[Sequence[Pack]]) -> list[tuple[Pack, list[int]]]:
+    """Give each pack, members and all, with the numbers of the questions that lack it."""
+    found: dict[tuple[str, tuple[str, ...]], tuple[Pack, list[int]]] = {}
+    for number, lacking in enumerate(packs):
+        for pack in lacking:
+            key = pack.id, tuple(member.content_hash for member in pack.members)
+            found.setdefault(key, (pack, []))[1].append(number)
+    return list(found.values())

@@ -1,0 +1,1 @@
+"""How well the judge finds what it should: recall, precision, nDCG, dollars."""

@@ -1,0 +1,153 @@
+"""How good a ranking is against what should have been found: recall, precision, MRR, nDCG. Pure.
+
+A memory matches a gold entity when the paths are equal and either the names are equal (and the lines overlap, where
+both have lines) or each covers at least half of the other's lines, so that another tool's cut of the same function
+counts. A gold of a path alone is matched by any memory of that file. One gold entity is matched once; a second memory
+for it is a miss. What is named is looked for first, so that a path alone takes nothing away from it. Calibration is the
+share of gold at each height of the scores: of a judge whose scores can be trusted it rises with them.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from xscore.records import Candidate
+from xscore.records.judgment import SCORE_TOLERANCE
+
+_OVERLOAD = re.compile(r"#\d+$")
+
+GoldHits = Sequence[int | None]
+"""For each ranked memory, best first, the gold entity it newly matches, by its place in the gold list."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntityRef:
+    """An entity of a file: what was found, or what should have been."""
+
+    path: str
+    name: str
+    start: int = 0
+    """First line, 1-based; 0: unknown."""
+    end: int = 0
+
+
+def entity_ref(candidate: Candidate) -> EntityRef:
+    """Return a candidate as what can be compared with gold."""
+    return EntityRef(candidate.path, candidate.entity, candidate.start_line, candidate.end_line)
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationBin:
+    """Scores from `low` to `high`, the upper end belonging to the last bin alone, and the gold among them."""
+
+    low: float
+    high: float
+    memories: int
+    gold: int
+
+
+class LabelledScore(NamedTuple):
+    """One judged memory."""
+
+    score: float
+    """In 0..1."""
+    is_gold: bool
+
+
+def calibration_bins(scored: Iterable[LabelledScore], *, bins: int = 10) -> tuple[CalibrationBin, ...]:
+    """Count memories and gold at each height."""
+    memories, gold = [0] * bins, [0] * bins
+    for score, is_gold in scored:
+        at = min(int(score * bins + SCORE_TOLERANCE), bins - 1)
+        memories[at] += 1
+        gold[at] += is_gold
+    return tuple(CalibrationBin(at / bins, (at + 1) / bins, memories[at], gold[at]) for at in range(bins))
+
+
+def match_gold(ranked: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[int | None]:
+    """Return, for each ranked place, the gold place that it newly matches, or None."""
+    free = dict(sorted(enumerate(gold), key=lambda numbered: _is_a_path_alone(numbered[1])))
+    paths = {_portable(wanted.path) for wanted in gold}
+    found: list[int | None] = []
+    for place in ranked:
+        if _portable(place.path) not in paths:
+            found.append(None)
+            continue
+        hit = next((index for index, wanted in free.items() if is_same_entity(place, wanted)), None)
+        if hit is not None:
+            del free[hit]
+        found.append(hit)
+    return found
+
+
+def are_gold(places: Sequence[EntityRef], gold: Sequence[EntityRef]) -> list[bool]:
+    """Return of each place whether any gold place is the same entity, however often it is found."""
+    paths = {_portable(wanted.path) for wanted in gold}
+    return [
+        _portable(place.path) in paths and any(is_same_entity(place, wanted) for wanted in gold) for place in places
+    ]
+
+
+def is_same_entity(place: EntityRef, gold: EntityRef) -> bool:
+    """Whether both are the same entity, by name or by lines."""
+    if _portable(place.path) != _portable(gold.path):
+        return False
+    if _is_a_path_alone(gold):
+        return True
+    shared = min(place.end, gold.end) - max(place.start, gold.start) + 1 if place.start and gold.start else None
+    if place.name and _plain(place.name) == _plain(gold.name):
+        return shared is None or shared > 0
+    return shared is not None and shared > 0 and 2 * shared >= max(_lines(place), _lines(gold))
+
+
+def recall_at(found: GoldHits, gold: int, *, k: int) -> float:
+    """Share of the gold entities among the first k."""
+    return _count(found[:k]) / gold if gold else 0.0
+
+
+def precision_at(found: GoldHits, *, k: int) -> float:
+    """Share of gold among the first k, or among all where fewer were found; 0 for nothing found."""
+    return _count(found[:k]) / min(k, len(found)) if found else 0.0
+
+
+def hit_at(found: GoldHits, *, k: int) -> float:
+    """1 when any gold entity is among the first k."""
+    return float(_count(found[:k]) > 0)
+
+
+def reciprocal_rank(found: GoldHits) -> float:
+    """1 / rank of the first gold entity; its mean over cases is the MRR."""
+    return next((1 / rank for rank, hit in enumerate(found, start=1) if hit is not None), 0.0)
+
+
+def ndcg_at(found: GoldHits, gold: int, *, k: int) -> float:
+    """Discounted gain of the first k over that of a perfect order, each gold entity worth the same."""
+    gain = sum(_discount(rank) for rank, hit in enumerate(found[:k], start=1) if hit is not None)
+    best = sum(_discount(rank) for rank in range(1, min(k, gold) + 1))
+    return gain / best if best else 0.0
+
+
+def _is_a_path_alone(gold: EntityRef) -> bool:
+    return not (gold.name or gold.start)
+
+
+def _portable(path: str) -> str:
+    return path.removeprefix("./")
+
+
+def _discount(rank: int) -> float:
+    return 1 / math.log2(rank + 1)
+
+
+def _count(found: GoldHits) -> int:
+    return sum(hit is not None for hit in found)
+
+
+def _plain(name: str) -> str:
+    return _OVERLOAD.sub("", name.strip()).replace("::", ".")
+
+
+def _lines(place: EntityRef) -> int:
+    return place.end - place.start + 1

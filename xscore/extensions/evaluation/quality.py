@@ -1,0 +1,229 @@
+"""Evaluations in the store: one row each, written here and nowhere else. It measures nothing and compares nothing.
+
+What an evaluation found, question by question and together: records, and the plain functions that make them.
+
+Two things are measured of each judge: what it *chose* (the selection, at most k, from the threshold up), which is what
+a task would be given, and how it *ranked* everything by final score, down to k. A question that was cut short counts in
+neither. Unjudged candidates are in no ranking; they are counted.
+"""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields, replace
+from decimal import Decimal
+from sqlite3 import Connection
+from statistics import fmean
+
+from xscore.extensions.evaluation import metrics
+from xscore.extensions.evaluation.metrics import CalibrationBin, EntityRef, LabelledScore, entity_ref
+from xscore.pipeline.ranking import Ranking
+from xscore.platform import database
+from xscore.records import CapLeft, Coverage, Ranked, Usage
+from xscore.records.cost_report import EvaluationLine
+
+
+def record_evaluation(connection: Connection, line: EvaluationLine) -> str:
+    """Keep an evaluation in a transaction of its own and return the id that it was dealt (`v_…`)."""
+    named = replace(line, id="v_" + secrets.token_hex(8))
+    with database.transaction(connection):
+        connection.execute(
+            "INSERT INTO evaluation (id, at, questions, judge, cases, k, recall, precision, hit, reciprocal_rank, ndcg,"
+            " candidates, unjudged) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            astuple(named),
+        )
+    return named.id
+
+
+GOLD_NAMED = 5
+"""Gold entities that no candidate is, named in the warning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankingMetrics:
+    """How good one ranking is; of several questions the mean. All in 0..1."""
+
+    recall: float
+    precision: float
+    hit: float
+    reciprocal_rank: float
+    ndcg: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeQuality:
+    """What one judge found."""
+
+    chosen: RankingMetrics
+    """Of the selection."""
+    ranked: RankingMetrics
+    """Of the first k by final score, whatever the threshold; the reciprocal rank looks further down."""
+    kept: float
+    """Memories that were chosen; of several questions the mean."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissedGold:
+    """A gold entity that was not chosen."""
+
+    path: str
+    name: str
+    rank: int | None
+    """Place of its memory in the whole ranking, from 1; None: it has none."""
+    score: float | None
+    is_candidate: bool
+    """Whether any candidate is this entity; where not, the file or the name is not in the index, or out of scope."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionResult:
+    """One question."""
+
+    id: str
+    query: str
+    turn_id: str
+    gold: int
+    judge: JudgeQuality
+    words: JudgeQuality | None
+    """The same by the lexical judge; None where it is the judge."""
+    missed: tuple[MissedGold, ...]
+    coverage: Coverage
+    calls: int
+    cost_usd: Decimal | None
+    """None: unpriced."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """The whole run."""
+
+    id: str
+    """`v_…` under which it is recorded; empty: it is not."""
+    questions: str
+    """Digest of the file of questions."""
+    asked: int
+    """Questions that were judged to their end; the figures are of these."""
+    of: int
+    """Questions in the file."""
+    ended: str
+    """Why it ended before the last question: `budget`, `deadline`, `interrupted`, `provider`, `store`; empty: it did
+    not."""
+    cap: CapLeft | None
+    """What is left of the cap that came first, where it ended so; that of `max_usd` is of the `run`."""
+    judge: str
+    """`provider:model`, or `lexical`."""
+    is_model: bool
+    k: int
+    threshold: float
+    found: JudgeQuality | None
+    """Means; None: no question was judged to its end."""
+    words: JudgeQuality | None
+    """Means of the lexical judge; None where it is the judge."""
+    reliability: tuple[CalibrationBin, ...]
+    """Of final scores."""
+    coverage: Coverage
+    unjudged_by_cause: dict[str, int]
+    calls: int
+    usage: Usage
+    cost_usd: Decimal | None
+    """Of the whole run, questions that were cut short as well; None: unpriced."""
+    estimated: bool
+    seconds: float
+    results: tuple[QuestionResult, ...]
+    """In the order of the file."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """What the command ends with."""
+        nothing = self.coverage.candidates > 0 and self.coverage.unjudged == self.coverage.candidates
+        early = {"interrupted": 130, "budget": 4, "provider": 3, "deadline": 1, "store": 6}.get(self.ended)
+        return early or (3 if nothing else 1 if self.coverage.unjudged else 0)
+
+    @property
+    def worst(self) -> tuple[QuestionResult, ...]:
+        """Questions of which something was missed, the worst first."""
+        short = [result for result in self.results if result.judge.chosen.recall < 1]
+        return tuple(sorted(short, key=lambda one: (one.judge.chosen.recall, one.judge.ranked.ndcg)))
+
+
+def quality_of(ranking: Ranking, gold: Sequence[EntityRef], *, k: int) -> JudgeQuality:
+    """Measure one judge's ranking against one question's gold, which is not empty."""
+    chosen = metrics.match_gold([entity_ref(entry.candidate) for entry in ranking.selection.kept], gold)
+    ranked = metrics.match_gold([entity_ref(entry.candidate) for entry in ranking.in_order()], gold)
+    return JudgeQuality(chosen=_measures(chosen, gold, k), ranked=_measures(ranked, gold, k), kept=len(chosen))
+
+
+def missed_gold(ranking: Ranking, gold: Sequence[EntityRef]) -> tuple[MissedGold, ...]:
+    """Name the gold that was not chosen, and where it stands."""
+    in_order = ranking.in_order()
+    at = {hit: rank for rank, hit in enumerate(_hits(in_order, gold)) if hit is not None}
+    chosen = set(_hits(ranking.selection.kept, gold))
+    unjudged = [entity_ref(candidate) for candidate, _ in ranking.selection.unjudged]
+    return tuple(
+        MissedGold(
+            path=wanted.path,
+            name=wanted.name,
+            rank=at[index] + 1 if index in at else None,
+            score=in_order[at[index]].score if index in at else None,
+            is_candidate=index in at or any(metrics.is_same_entity(one, wanted) for one in unjudged),
+        )
+        for index, wanted in enumerate(gold)
+        if index not in chosen
+    )
+
+
+def absent_gold_warning(results: Sequence[QuestionResult]) -> tuple[str, ...]:
+    """Say which gold entities no candidate is, in one sentence; nothing where all are."""
+    absent = [
+        f"{one.id}: {gold.path}::{gold.name}" if gold.name else f"{one.id}: {gold.path}"
+        for one in results
+        for gold in one.missed
+        if not gold.is_candidate
+    ]
+    if not absent:
+        return ()
+    shown = ", ".join(absent[:GOLD_NAMED]) + (
+        f" and {len(absent) - GOLD_NAMED} more" if len(absent) > GOLD_NAMED else ""
+    )
+    why = "not in the index, or out of scope"
+    if len(absent) == 1:
+        return (f"1 gold entity is no candidate ({why}) and counts as missed: {shown}",)
+    return (f"{len(absent)} gold entities are no candidates ({why}) and count as missed: {shown}",)
+
+
+def labelled_scores(ranking: Ranking, gold: Sequence[EntityRef]) -> list[LabelledScore]:
+    """Return each judged candidate's final score and whether it is gold."""
+    are_gold = metrics.are_gold([entity_ref(entry.candidate) for entry in ranking.ranked], gold)
+    return [LabelledScore(entry.score, is_gold) for entry, is_gold in zip(ranking.ranked, are_gold, strict=True)]
+
+
+def mean_quality(found: Sequence[JudgeQuality]) -> JudgeQuality | None:
+    """Return the means over questions; None over none."""
+    if not found:
+        return None
+    return JudgeQuality(
+        chosen=_mean([one.chosen for one in found]),
+        ranked=_mean([one.ranked for one in found]),
+        kept=fmean(one.kept for one in found),
+    )
+
+
+def _mean(measures: Sequence[RankingMetrics]) -> RankingMetrics:
+    return RankingMetrics(
+        **{field.name: fmean(getattr(one, field.name) for one in measures) for field in fields(RankingMetrics)}
+    )
+
+
+def _hits(ranked: Sequence[Ranked], gold: Sequence[EntityRef]) -> list[int | None]:
+    return metrics.match_gold([entity_ref(entry.candidate) for entry in ranked], gold)
+
+
+def _measures(found: metrics.GoldHits, gold: Sequence[EntityRef], k: int) -> RankingMetrics:
+    return RankingMetrics(
+        recall=metrics.recall_at(found, len(gold), k=k),
+        precision=metrics.precision_at(found, k=k),
+        hit=metrics.hit_at(found, k=k),
+        reciprocal_rank=metrics.reciprocal_rank(found),
+        ndcg=metrics.ndcg_at(found, len(gold), k=k),
+    )

@@ -1,0 +1,286 @@
+"""A store's judgments as one signed Parquet file, for another machine with a clone of the same repository.
+
+It reveals keys, scores and reasons: no task, no source, no path. A judgment that does not fit its seal stays behind.
+The user's own layer is judged in another store and never exported. Trade-off: a judgment bears no date, so `since` goes
+by when its turn was last asked; one that no turn here has asked is left out then.
+
+An exported cache read into a store: believed where its signature holds, else refused, or taken into quarantine.
+
+The signature is looked at before anything is parsed, every row before the first is written. Rows are written in
+transactions of `GROUP_ROWS`, so that others at work on the store wait for milliseconds; a judgment that is there wins,
+so an import that was killed is completed by the same import again, and one that is repeated changes nothing. Trade-off:
+judgments of contents that no memory here shows come in too, since the index may not know the files yet; a sweep of the
+cache drops them.
+"""
+
+import os
+import secrets
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any
+
+from xscore.cache import judgments as hearsay
+from xscore.cache.judgments import find_query, insert_judgments_under, known_judgments
+from xscore.cache.keys import JudgmentKey
+from xscore.cache.prune import JudgedTurn, find_judge_keys, judge_names, judged_turns
+from xscore.extensions.exchange import cache_parquet, cache_signature
+from xscore.extensions.exchange.cache_parquet import GROUP_ROWS, MAX_ROWS, MAX_UNTRUSTED_ROWS, ExchangeRow, try_in_child
+from xscore.extensions.exchange.cache_signature import ExchangeKey, no_key_to_check
+from xscore.platform import database
+from xscore.platform.errors import NothingMatched, UsageError
+from xscore.platform.hashing import judgment_checksums, turn_checksum
+from xscore.records import Judgment
+
+_OF_TURN = """
+    SELECT hash, score, prior, pack, position, seal, coalesce(text, '')
+    FROM judgment JOIN content ON content.id = judgment.content_id
+    LEFT JOIN reason ON reason.query_id = judgment.query_id AND reason.content_id = judgment.content_id
+    WHERE judgment.query_id = ? ORDER BY judgment.content_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportFilter:
+    """Which judgments."""
+
+    judges: tuple[str, ...] = ()
+    """Names (`provider:model`) or beginnings of judge keys (`usage.judges_meant`); none: every judge."""
+    since: float | None = None
+    """Unix seconds; those of turns that were asked then or later."""
+    reasons: bool = True
+
+
+@dataclass(slots=True)
+class CacheExport:
+    """What went into the file."""
+
+    judgments: int = 0
+    turns: int = 0
+    """Turns by one judge."""
+    reasons: int = 0
+    damaged: int = 0
+    """Judgments that stayed behind, since they do not fit their seal."""
+    bytes: int = 0
+    key: str = ""
+    """Id of the key that signed."""
+
+
+def export_judgments(connection: Connection, path: Path, key: ExchangeKey, wanted: ExportFilter) -> CacheExport:
+    """Write the file, for the user alone, in place of an earlier export and of nothing else.
+
+    Raises NothingMatched where there is nothing to write or a judge is unknown, UsageError, StoreError.
+    """
+    place = path.resolve()
+    if place.exists() and not place.is_file():
+        raise UsageError(f"{path} is not a file", hint="Name a file to write, such as cache.parquet.")
+    if not cache_signature.may_replace_export(place):
+        raise UsageError(
+            f"{path} is there and was not written by `xscore cache export`",
+            hint="Name another file, or remove this one first.",
+        )
+    found = CacheExport(key=key.id)
+    aside = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+    try:
+        os.close(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            with database.read_snapshot(connection):
+                turns = _chosen_turns(connection, wanted)
+                entry = (cache_signature.SIGNATURE_ENTRY, cache_signature.unsigned_entry(key))
+                cache_parquet.write_parquet(aside, lambda: _groups(connection, turns, wanted, found), signature=entry)
+            if not found.judgments:
+                raise NothingMatched("there is no judgment to export", hint="`xscore cache stats` names the judges.")
+            with aside.open("r+b") as file:
+                cache_signature.sign_file(file, key)
+                file.flush()
+                os.fsync(file.fileno())
+                found.bytes = file.seek(0, os.SEEK_END)
+            aside.replace(place)
+        finally:
+            aside.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}", hint="Name a file that you may write."
+        ) from error
+    return found
+
+
+def _chosen_turns(connection: Connection, wanted: ExportFilter) -> list[tuple[JudgedTurn, str]]:
+    """Return the turns that are wanted, each with its judge's name where that is known."""
+    names, meant = judge_names(connection), find_judge_keys(connection, wanted.judges)
+    return [
+        (turn, names.get(turn.judge, ""))
+        for turn in judged_turns(connection)
+        if (wanted.since is None or (turn.used_at or 0.0) >= wanted.since)
+        and (not wanted.judges or turn.judge in meant)
+    ]
+
+
+def _groups(
+    connection: Connection, turns: list[tuple[JudgedTurn, str]], wanted: ExportFilter, found: CacheExport
+) -> Iterator[list[ExchangeRow]]:
+    group: list[ExchangeRow] = []
+    for turn, name in turns:
+        reader = connection.execute(_OF_TURN, (turn.query,))
+        before = found.judgments
+        while rows := reader.fetchmany(GROUP_ROWS):
+            for row in _checked_rows(turn, name, rows, found, reasons=wanted.reasons):
+                group.append(row)
+                if len(group) == GROUP_ROWS:
+                    yield group
+                    group = []
+        found.turns += found.judgments > before
+    if group:
+        yield group
+
+
+def _checked_rows(
+    turn: JudgedTurn, name: str, rows: list[tuple[Any, ...]], found: CacheExport, *, reasons: bool
+) -> Iterator[ExchangeRow]:
+    """Yield what fits its seal."""
+    begun = turn_checksum(turn.turn_key, turn.judge, turn.sample)
+    for hash_, score, prior, pack, position, seal, reason in rows:
+        try:
+            fits = judgment_checksums(begun, [(hash_, score, prior, pack, position)]) == [seal] and 0 <= score <= 1
+        except (ValueError, TypeError, AttributeError, struct.error):
+            fits = False
+        if not fits:
+            found.damaged += 1
+            continue
+        told = reason if reasons and isinstance(reason, str) else ""
+        found.judgments += 1
+        found.reasons += bool(told)
+        yield ExchangeRow(turn.turn_key, turn.judge, name, turn.sample, hash_, score, prior, pack, position, told)
+
+
+CleanReason = Callable[[str], str]
+"""Makes one harmless line, without secrets, of what a model gave for a reason."""
+
+
+@dataclass(slots=True)
+class CacheImport:
+    """What came of an import, or would."""
+
+    judgments: int = 0
+    """In the file."""
+    added: int = 0
+    known: int = 0
+    """Judged here before, or given twice: what was there stays."""
+    turns: int = 0
+    """Turns by one judge in the file."""
+    believed: bool = True
+    """False: they are in quarantine."""
+    key: str = ""
+    """Id of the key that signed; empty: nobody looked."""
+
+
+def import_judgments(
+    connection: Connection,
+    path: Path,
+    key: ExchangeKey | None,
+    *,
+    folder: Path,
+    reason: CleanReason,
+    dry_run: bool = False,
+) -> CacheImport:
+    """Take over the judgments of a file that someone with this key signed. folder: of the store.
+
+    Raises StoreUntrusted for a file that is not signed with it as it stands, UsageError for one that cannot be read.
+    """
+    if key is None:
+        raise no_key_to_check()
+    with cache_signature.private_copy(path, beside=folder) as file:
+        cache_signature.check_signature(file, key, name=path)
+        rows = cache_parquet.count_parquet_rows(file, name=path, at_most=MAX_ROWS)
+        for _ in cache_parquet.read_parquet_rows(file, name=path, rows=rows):
+            pass
+        found = CacheImport(key=key.id)
+        _import_rows(
+            connection,
+            cache_parquet.read_parquet_rows(file, name=path, rows=rows),
+            found,
+            _KeepJudgments(reason),
+            dry_run=dry_run,
+        )
+    return found
+
+
+def import_untrusted(connection: Connection, path: Path, *, folder: Path, dry_run: bool = False) -> CacheImport:
+    """Take the scores of any file into quarantine, whoever wrote it. Raises UsageError for one that cannot be read.
+
+    A process of its own reads it first (`exchange_trial`).
+    """
+    with cache_signature.private_copy(path, beside=folder) as file:
+        rows = try_in_child(file, name=path, at_most=MAX_UNTRUSTED_ROWS)
+        found = CacheImport(believed=False)
+        _import_rows(
+            connection,
+            cache_parquet.read_parquet_rows(file, name=path, rows=rows),
+            found,
+            _KeepUntrusted(),
+            dry_run=dry_run,
+        )
+    return found
+
+
+def _import_rows(
+    connection: Connection,
+    groups: Iterable[Sequence[ExchangeRow]],
+    found: CacheImport,
+    keep: "_KeepJudgments | _KeepUntrusted",
+    *,
+    dry_run: bool,
+) -> None:
+    latest: JudgmentKey | None = None
+    for group in groups:
+        with database.transaction(connection) if not dry_run else database.read_snapshot(connection):
+            for names, rows in _by_turn(group):
+                fresh = _fresh(connection, names, rows)
+                found.judgments += len(rows)
+                found.added += len(fresh) if dry_run or not fresh else keep(connection, names, fresh)
+                found.turns += names != latest
+                latest = names
+    found.known = found.judgments - found.added
+
+
+def _by_turn(group: Sequence[ExchangeRow]) -> Iterator[tuple[JudgmentKey, list[ExchangeRow]]]:
+    for (turn_key, judge, sample), rows in groupby(group, key=lambda row: (row.turn_key, row.judge, row.sample)):
+        yield (turn_key, judge, sample), list(rows)
+
+
+def _fresh(connection: Connection, names: JudgmentKey, rows: Sequence[ExchangeRow]) -> list[ExchangeRow]:
+    """Return those that are not judged here, each content once."""
+    first: dict[str, ExchangeRow] = {}
+    for row in rows:
+        first.setdefault(row.hash, row)
+    query = find_query(connection, names)
+    known = {} if query is None else known_judgments(connection, names, query, first)
+    return [row for row in first.values() if row.hash not in known]
+
+
+@dataclass(frozen=True, slots=True)
+class _KeepJudgments:
+    """Keeps rows as judgments."""
+
+    reason: CleanReason
+
+    def __call__(self, connection: Connection, names: JudgmentKey, rows: Sequence[ExchangeRow]) -> int:
+        judgments = [
+            Judgment(
+                row.hash, row.score, self.reason(row.reason) if row.reason else "", row.pack, row.position, row.prior
+            )
+            for row in rows
+        ]
+        insert_judgments_under(connection, judgments, names)
+        return len(judgments)
+
+
+@dataclass(frozen=True, slots=True)
+class _KeepUntrusted:
+    """Keeps rows as hearsay."""
+
+    def __call__(self, connection: Connection, names: JudgmentKey, rows: Sequence[ExchangeRow]) -> int:
+        return hearsay.keep_untrusted(connection, names, [(row.hash, row.score) for row in rows])

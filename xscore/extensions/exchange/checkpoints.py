@@ -1,0 +1,199 @@
+"""Checkpoints: a working session under a name, with its goals, names and open tasks, to be taken up in any later turn.
+
+A row holds what was extracted from the session's turns, entry by entry under the id of the exchange it came from, and
+names memories by id; no text of a memory is copied. So erasing an exchange takes its entry out and leaves the rest.
+Trade-off: a checkpoint says what stood there when it was saved; only what was erased since is missing.
+"""
+
+import json
+import sqlite3
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from difflib import get_close_matches
+from typing import Any
+
+from xscore.platform import database
+from xscore.platform.errors import NothingMatched, UsageError
+from xscore.records import Checkpoint, SessionEntry
+from xscore.store.line_search import searchable_lines
+from xscore.store.personal_data import redact_pii
+from xscore.store.redaction import redact
+from xscore.store.scrubbing import mark_for_scrubbing, new_erasure_mark, scrub_database
+from xscore.store.session_summary import session_entries, summarise_entries
+from xscore.store.store import Store
+from xscore.store.working_session import load_session
+
+NAME_CHARS = 64
+NOTE_CHARS = 2_000
+MOST_NOTES = 20
+_FORGET_NAME = (
+    "DELETE FROM checkpoint WHERE name = ?",
+    "UPDATE turn SET moment = json_set(moment, '$.checkpoint', '') WHERE json_extract(moment, '$.checkpoint') = ?",
+    "UPDATE receipt SET body = json_set(body, '$.checkpoint', '') WHERE json_extract(body, '$.checkpoint') = ?",
+)
+_LISTS = frozenset(field.name for field in fields(SessionEntry) if "tuple" in str(field.type))
+
+
+def save_checkpoint(
+    connection: sqlite3.Connection,
+    name: str,
+    *,
+    thread: str,
+    notes: Sequence[str] = (),
+    goals: Sequence[str] = (),
+    persona: str = "",
+    replace: bool = True,
+    now: float,
+) -> Checkpoint:
+    """Keep the session as it stands under this name.
+
+    goals: instead of those that the tasks name. replace: whether one of that name may go, notes and goals included.
+    Raises UsageError for a name or note that cannot be kept, or a name that is taken.
+    """
+    checked = _checked(name)
+    said = {
+        "persona": persona,
+        "notes": [_kept(note, "a note") for note in notes][:MOST_NOTES],
+        "goals": [_kept(goal, "a goal") for goal in goals][:MOST_NOTES],
+    }
+    with database.transaction(connection):  # so that nothing is kept that is erased just now
+        if not replace and checkpoint_exists(connection, checked):
+            raise UsageError(
+                f"there is a checkpoint `{checked}` already",
+                hint="Choose another name, or give --replace: its notes and goals then go, and those given now stay.",
+            )
+        found = load_session(connection, thread)
+        payload = {
+            "thread": thread,
+            "branch": found.branch if found else "",
+            "ticket": found.ticket if found else "",
+            **said,
+            "entries": [entry_to_json(entry) for entry in session_entries(connection, thread)],
+        }
+        connection.execute(
+            "INSERT INTO checkpoint (name, created_at, payload) VALUES (?, ?, ?) ON CONFLICT (name)"
+            " DO UPDATE SET created_at = excluded.created_at, payload = excluded.payload",
+            (checked, now, json.dumps(payload, ensure_ascii=False)),
+        )
+    return load_checkpoint(connection, checked)
+
+
+def load_checkpoint(connection: sqlite3.Connection, name: str) -> Checkpoint:
+    """Return a checkpoint. Raises NothingMatched with the names that come near."""
+    row = connection.execute(
+        "SELECT name, created_at, payload FROM checkpoint WHERE name = ?", (_name(name),)
+    ).fetchone()
+    if row is not None:
+        with database.damage_if_invalid("a checkpoint"):
+            return _checkpoint(*row)
+    names = [str(known) for (known,) in connection.execute("SELECT name FROM checkpoint ORDER BY name")]
+    near = get_close_matches(name, names, n=3, cutoff=0.4)
+    said = f"Did you mean {' or '.join(near)}?" if near else "`xscore checkpoint list` names them."
+    raise NothingMatched(f"there is no checkpoint `{name}`", hint=said)
+
+
+def checkpoint_exists(connection: sqlite3.Connection, name: str) -> bool:
+    """Whether there is a checkpoint of this name."""
+    return connection.execute("SELECT 1 FROM checkpoint WHERE name = ?", (_name(name),)).fetchone() is not None
+
+
+def list_checkpoints(connection: sqlite3.Connection) -> list[Checkpoint]:
+    """Return all checkpoints, newest first."""
+    rows = connection.execute("SELECT name, created_at, payload FROM checkpoint ORDER BY created_at DESC, name")
+    with database.damage_if_invalid("a checkpoint"):
+        return [_checkpoint(*row) for row in rows.fetchall()]
+
+
+def erase_checkpoint(store: Store, name: str, *, patience_s: float = 5.0) -> bool:
+    """Erase a checkpoint for good; False: another process kept the journal from being emptied, so it may linger there.
+
+    Raises NothingMatched where there is none of that name.
+    """
+    mark = new_erasure_mark()
+    with database.transaction(store.connection):
+        gone = load_checkpoint(store.connection, name)
+        for sql in _FORGET_NAME:
+            store.connection.execute(sql, (gone.name,))
+        mark_for_scrubbing(store.connection, mark)
+    told = [
+        gone.name,
+        *gone.notes,
+        *gone.goals,
+        *gone.pending,
+        *(f"{entry.task}\n{entry.outcome}" for entry in gone.entries),
+    ]
+    return scrub_database(store.connection, store.path, searchable_lines(told), mark=mark, patience_s=patience_s)
+
+
+def render_checkpoint(checkpoint: Checkpoint) -> str:
+    """Return the checkpoint in words, for the answer prompt: notes first, then what its session came to."""
+    ids = ", ".join(checkpoint.memory_ids)
+    parts = [
+        f"Checkpoint: {checkpoint.name}" + (f" (branch {checkpoint.branch})" if checkpoint.branch else ""),
+        "\n".join(["Notes:", *(f"- {note}" for note in checkpoint.notes)]) if checkpoint.notes else "",
+        checkpoint.summary,
+        f"Memories: {ids}" if ids else "",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _checkpoint(name: str, created_at: float, payload: str) -> Checkpoint:
+    values: dict[str, Any] = json.loads(payload)
+    told = tuple(entry_from_json(entry) for entry in values.get("entries", ()))
+    goals = _strings(values.get("goals", ()))
+    summary = summarise_entries(told, ticket=values.get("ticket", ""), goals=goals)
+    return Checkpoint(
+        name=name,
+        created_at=float(created_at),
+        branch=str(values.get("branch", "")),
+        summary=summary.text,
+        goals=summary.goals,
+        entities=summary.entities,
+        files=summary.files,
+        pending=summary.pending,
+        memory_ids=summary.memory_ids,
+        notes=_strings(values.get("notes", ())),
+        persona=str(values.get("persona", "")),
+        entries=told,
+    )
+
+
+def entry_to_json(entry: SessionEntry) -> dict[str, object]:
+    """Write an entry under the id of its exchange, by which erasure finds it."""
+    values = {field.name: getattr(entry, field.name) for field in fields(entry)}
+    return {"id": entry.exchange or entry.turn_id, **{name: value for name, value in values.items() if value}}
+
+
+def entry_from_json(values: Mapping[str, Any]) -> SessionEntry:
+    """Read an entry; what was erased of it since is empty."""
+    known: dict[str, Any] = {field.name: values.get(field.name, "") for field in fields(SessionEntry)}
+    read: dict[str, Any] = {name: _strings(said) if name in _LISTS else str(said) for name, said in known.items()}
+    return SessionEntry(**read)
+
+
+def _strings(values: Sequence[object]) -> tuple[str, ...]:
+    return tuple(str(value) for value in values if value)
+
+
+def _name(name: str) -> str:
+    return redact(unicodedata.normalize("NFC", name.strip())).text
+
+
+def _checked(name: str) -> str:
+    """Return a name fit to be kept. Raises UsageError."""
+    given = _name(name)
+    if not given or len(given) > NAME_CHARS:
+        raise UsageError(
+            f"a checkpoint's name has 1 to {NAME_CHARS} characters, not {len(given)}", hint="Choose another."
+        )
+    if any(unicodedata.category(char)[0] == "C" for char in given):
+        raise UsageError("a checkpoint's name holds no control characters", hint="Choose another.")
+    return given
+
+
+def _kept(text: str, what: str) -> str:
+    said = redact_pii(redact(text.strip()).text).text
+    if len(said) > NOTE_CHARS:
+        raise UsageError(f"{what} of {len(said):,} characters is too long", hint=f"Keep it to {NOTE_CHARS:,}.")
+    return said

@@ -1,0 +1,102 @@
+"""What people make of a memory moves its confidence (L08): accepted, rejected, adopted, overridden; bounded 0..1.
+
+An inferred memory starts at `memory.inferred_confidence` (0.6). The amounts are settings (`memory.feedback`): accept
++0.10, adoption +0.05, reject −0.20, override −0.30. The first two are evidence and count as having been seen.
+Trade-off: a plain sum rather than a model of trust, so that anybody can work out in their head where a memory stands.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from xscore.platform import database
+from xscore.platform.errors import NothingMatched, UsageError
+from xscore.records import Kind, Memory, MemorySource
+from xscore.settings.model import SignalName
+from xscore.store import memory_rows
+from xscore.store.events import EventName, emit_event
+from xscore.store.opening import Databases
+
+ADOPTABLE = frozenset({Kind.PREFERENCE, Kind.PATTERN, Kind.CONVENTION})
+
+
+class Signal(StrEnum):
+    """What was made of a memory."""
+
+    ACCEPT = "accept"
+    """A person says that it is right."""
+    REJECT = "reject"
+    """A person says that it is wrong."""
+    ADOPTION = "adoption"
+    """The answer to a new task cited it, or another project was seen to do so."""
+    OVERRIDE = "override"
+    """It was known, and the opposite was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceChange:
+    """How a signal moved a memory."""
+
+    id: str
+    title: str
+    signal: Signal
+    before: float
+    """Confidence."""
+    after: float
+    evidence_count: int
+
+
+def changed_confidence(confidence: float, signal: Signal, amounts: Mapping[SignalName, float]) -> float:
+    """Return the confidence after a signal, bounded 0..1. amounts: `settings.memory.feedback`."""
+    return min(1.0, max(0.0, confidence + amounts[signal.value]))
+
+
+def give_feedback(store: Databases, memory_id: str, signal: Signal, *, now: float) -> ConfidenceChange:
+    """Move one memory of the repository's store, or of the user's. now: Unix seconds.
+
+    Raises NothingMatched, and UsageError for memories of the index, which are what their file says.
+    """
+    for connection in store.connections():
+        with database.transaction(connection):
+            found = memory_rows.select_memories(connection, "id = ?", (memory_id,))
+            if found:
+                return _change_confidence(connection, found[0], signal, store.settings.feedback, now)
+    raise NothingMatched(f"no memory is {memory_id}", hint="`xscore memory list` shows the ids.")
+
+
+def record_adoptions(
+    connection: sqlite3.Connection, ids: Iterable[str], *, amounts: Mapping[SignalName, float], now: float
+) -> int:
+    """Count preferences, patterns and conventions among these as adopted, in a transaction that is open.
+
+    amounts: `settings.memory.feedback`. Returns how many; others are left alone.
+    """
+    among = "source <> 'index' AND kind IN (SELECT value FROM json_each(?)) AND id IN (SELECT value FROM json_each(?))"
+    found = memory_rows.select_memories(
+        connection, among, (json.dumps(sorted(ADOPTABLE)), json.dumps(sorted(set(ids))))
+    )
+    for memory in found:
+        _change_confidence(connection, memory, Signal.ADOPTION, amounts, now)
+    return len(found)
+
+
+def _change_confidence(
+    connection: sqlite3.Connection, memory: Memory, signal: Signal, amounts: Mapping[SignalName, float], now: float
+) -> ConfidenceChange:
+    if memory.source is MemorySource.INDEX:
+        raise UsageError(
+            f"{memory.id} is what {memory.path} says: there is nothing to accept or reject",
+            hint="Edit the file; for a choice of yours, `xscore memory add` it.",
+        )
+    after = changed_confidence(memory.confidence, signal, amounts)
+    agrees = signal in (Signal.ACCEPT, Signal.ADOPTION)
+    evidence = memory.evidence_count + agrees
+    connection.execute(
+        "UPDATE memory SET confidence = ?, evidence_count = ?, accessed_at = max(accessed_at, ?) WHERE id = ?",
+        (after, evidence, now if agrees else 0.0, memory.id),
+    )
+    payload = {"feedback": str(signal), "confidence": round(after, 6)}
+    emit_event(connection, EventName.UPDATED, at=now, subject=memory.id, payload=payload)
+    return ConfidenceChange(memory.id, memory.title, signal, memory.confidence, after, evidence)

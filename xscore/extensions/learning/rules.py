@@ -1,0 +1,315 @@
+"""The size of a layer (L11): over its rows or bytes, the least valuable are archived first. Pure.
+
+Value is importance × confidence, then when it was last seen. Trade-off: how often something was used counts only
+through when, so that a memory used a hundred times years ago gives way.
+
+What time does to the memories of a layer: they fade, are archived, and go. The same for both stores.
+
+Each rule is a pure function of its own (`decay`, `retention`, `caps`); here they are applied, one after the other.
+What a person said does not fade. Trade-off: fading is counted from the last run, which one value in the store tells; a
+store that was salvaged fades anew from when each memory was last seen.
+
+Memories that say the same become one (L03): the clearest stays, its evidence adds up, the others are superseded.
+
+Only memories of one layer, scope and kind that speak of the same file, or of none, are compared, and two keys are never
+made one. What a person said stays before what was inferred, then what has a key, then the latest, then the longest.
+Trade-off: the others stay in the store, superseded, until they are pruned, so that nothing is lost by a comparison.
+
+What a closed session learned, carried over to the project (L01), and its exchanges brought to one summary.
+
+Decisions become governance, the rest the project's; what the session had noted steps back, superseded by it. What the
+project was told by a person is never replaced by what a session inferred. The summary's words come from
+`memory.session_digest`: no model is asked. Trade-off: everything of those kinds is carried over, since nobody but the
+user can tell what was worth it; what turns out useless fades and goes like any other memory.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+
+from xscore.extensions.learning.draft import (
+    HISTORY_KINDS,
+    LIVE,
+    ActionKind,
+    ConsolidationDraft,
+    Scope,
+    Similar,
+    as_superseded,
+    is_archived,
+    is_dropped,
+    is_pruned,
+    is_user_stated,
+)
+from xscore.pipeline.contradictions import SECONDS_PER_DAY, days_since, decayed, last_seen
+from xscore.platform.hashing import digest
+from xscore.records import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
+from xscore.settings import MemorySettings
+from xscore.store import memory_writer
+from xscore.store.remembering import statement_text
+
+
+def over_cap(memories: Iterable[Memory], *, max_rows: int, max_bytes: int) -> list[Memory]:
+    """Return what has to be archived for a layer's live memories to fit, least valuable first."""
+    best_first = sorted((memory for memory in memories if memory.status in LIVE), key=_value, reverse=True)
+    rows = size = 0
+    for memory in best_first:
+        rows, size = rows + 1, size + len(memory.text.encode("utf-8", "surrogatepass"))
+        if rows > max_rows or size > max_bytes:
+            break
+    else:
+        return []
+    return best_first[rows - 1 :][::-1]
+
+
+def _value(memory: Memory) -> tuple[float, float, str]:
+    return (memory.importance * memory.confidence, last_seen(memory), memory.id)
+
+
+LEAST_DAYS = 1.0
+"""Confidence falls by whole days or more."""
+
+
+def fade_confidence(
+    draft: ConsolidationDraft,
+    layers: Collection[Layer],
+    scope: Scope,
+    rules: MemorySettings,
+    *,
+    now: float,
+    drifting: Collection[str] = (),
+) -> None:
+    """Let confidence fall for the days since it last did (L05). drifting: ids that fade faster, said or not (L09).
+
+    At most once a day, so that consolidation may run at any time; what was seen within a day does not fade.
+    """
+    if not is_due(draft, scope, now=now):
+        return
+    for memory in draft.of(layers):
+        drifts = memory.id in drifting
+        if memory.status not in LIVE or memory.kind in HISTORY_KINDS or (is_user_stated(memory) and not drifts):
+            continue
+        days = days_since(max(draft.last_seen(memory), draft.faded_at.get(scope, 0.0)), now)
+        rate = rules.decay_per_day * (rules.drift_rate if drifts else 1.0)
+        fallen = decayed(memory.confidence, days, rate)
+        if days < LEAST_DAYS or fallen == memory.confidence:
+            continue
+        latest = f", unused in the latest {rules.drift_projects} projects" if drifts else ""
+        why = f"confidence {memory.confidence:.3f} -> {fallen:.3f}, {days:.1f} days unseen{latest}"
+        draft.act(ActionKind.FADE, scope, replace(memory, confidence=fallen), why=why)
+
+
+def is_due(draft: ConsolidationDraft, scope: Scope, *, now: float) -> bool:
+    """Whether confidence last fell a day ago or more."""
+    return days_since(draft.faded_at.get(scope, 0.0), now) >= LEAST_DAYS
+
+
+def archive_weak(draft: ConsolidationDraft, scope: Scope, rules: MemorySettings) -> None:
+    """Archive what was inferred of the user and is believed no more (L04)."""
+    for memory in draft.of((Layer.USER,)):
+        if (
+            memory.status in LIVE
+            and memory.source is MemorySource.INFERRED
+            and memory.confidence < rules.weak_confidence
+        ):
+            why = f"confidence {memory.confidence:.3f} is below {rules.weak_confidence:g}"
+            draft.act(ActionKind.ARCHIVE, scope, _archived(memory), why=why)
+
+
+def expire_unused(
+    draft: ConsolidationDraft, layers: Collection[Layer], scope: Scope, rules: MemorySettings, *, now: float
+) -> None:
+    """Drop, prune and archive what has long been unused (L03, L06)."""
+    for memory in draft.of(layers):
+        days = (now - draft.last_seen(memory)) / SECONDS_PER_DAY
+        if is_dropped(memory, days, rules):
+            why = f"importance {memory.importance:g} is below {rules.drop_importance:g}, unused for {days:.0f} days"
+            draft.erase(ActionKind.DROP, scope, memory, why=why)
+        elif is_pruned(memory, days, rules):
+            draft.erase(ActionKind.PRUNE, scope, memory, why=f"unused for {days:.0f} days")
+        elif is_archived(memory, days, rules):
+            draft.act(ActionKind.ARCHIVE, scope, _archived(memory), why=f"unused for {days:.0f} days")
+
+
+def keep_to_caps(draft: ConsolidationDraft, layers: Iterable[Layer], scope: Scope, rules: MemorySettings) -> None:
+    """Archive the least valuable of a layer that is over its rows or bytes (L11)."""
+    for layer in layers:
+        rows, size = rules.max_rows[layer.value], rules.max_bytes[layer.value]
+        for memory in over_cap(draft.of((layer,)), max_rows=rows, max_bytes=size):
+            why = f"the {layer} layer is over its cap of {rows:,} rows or {size:,} bytes, and this is of least value"
+            draft.act(ActionKind.ARCHIVE, scope, _archived(memory), why=why)
+
+
+def _archived(memory: Memory) -> Memory:
+    return memory_writer.with_status(memory, MemoryStatus.ARCHIVED)
+
+
+def merge_duplicates(draft: ConsolidationDraft, layers: Collection[Layer], scope: Scope, *, similar: Similar) -> None:
+    """Merge what says the same in these layers, until nothing does."""
+    while _merged(draft, layers, scope, similar):
+        pass
+
+
+def _merged(draft: ConsolidationDraft, layers: Collection[Layer], scope: Scope, similar: Similar) -> bool:
+    pools: dict[tuple[str, ...], dict[str, Memory]] = {}
+    for memory in draft.of(layers):
+        if memory.status in LIVE and memory.kind not in HISTORY_KINDS:
+            pool = (memory.layer, memory.scope, memory.kind, _file_of(memory))
+            pools.setdefault(pool, {})[memory.id] = memory
+    found = False
+    for name in sorted(pools):
+        by_id = pools[name]
+        for group in similar({id_: memory.text for id_, memory in by_id.items()}) if len(by_id) > 1 else []:
+            found |= _merge_group(draft, scope, [by_id[id_] for id_ in group])
+    return found
+
+
+def _merge_group(draft: ConsolidationDraft, scope: Scope, group: Sequence[Memory]) -> bool:
+    if len({memory.key for memory in group if memory.key}) > 1:
+        group = [memory for memory in group if not memory.key]
+    if len(group) < 2:
+        return False
+    best, *others = sorted(group, key=_clarity, reverse=True)
+    occurrences = sum(memory.particulars.occurrences for memory in group)
+    kept = replace(
+        best,
+        key=next((memory.key for memory in group if memory.key), ""),
+        evidence_count=sum(memory.evidence_count for memory in group),
+        importance=max(memory.importance for memory in group),
+        confidence=max(memory.confidence for memory in group),
+        particulars=replace(best.particulars, occurrences=occurrences),
+    )
+    why = f"{len(group)} say the same; seen {kept.evidence_count} times in all"
+    draft.act(ActionKind.MERGE, scope, kept, *(as_superseded(memory, best.id) for memory in others), why=why)
+    return True
+
+
+def _clarity(memory: Memory) -> tuple[bool, bool, float, int, str]:
+    return (is_user_stated(memory), bool(memory.key), memory.updated_at, len(memory.text), memory.id)
+
+
+def _file_of(memory: Memory) -> str:
+    return memory.path or next(iter(memory.particulars.paths), "")
+
+
+CARRIED = frozenset(
+    {
+        *(Kind.DECISION, Kind.FAILURE, Kind.CONVENTION, Kind.PATTERN),
+        *(Kind.TECH_STACK, Kind.ARCHITECTURE, Kind.TODO),
+    }
+)
+"""Kinds that outlive the session that noted them."""
+SUMMARY_IMPORTANCE = 0.6
+"""A little above the exchanges it stands for."""
+_TITLE_CHARS = 80
+
+_Slot = tuple[Layer, MemoryScope, str]
+"""Where two memories cannot be active at once, if it has a key."""
+
+
+def carry_over(draft: ConsolidationDraft, closed: Collection[str]) -> None:
+    """Give the project what these closed sessions noted."""
+    active = {_slot_of(memory): memory.id for memory in draft.after.values() if memory.status is MemoryStatus.ACTIVE}
+    for noted in draft.of((Layer.SESSION,)):
+        thread = draft.threads.get(noted.id) or noted.particulars.session
+        if noted.status in LIVE and noted.kind in CARRIED and thread in closed:
+            _carry_one(draft, noted, thread, active)
+
+
+def summarise_sessions(
+    draft: ConsolidationDraft, closed: Collection[str], *, told: Callable[[str], str], now: float
+) -> None:
+    """Make the summaries of closed sessions that have none, or none of their latest exchanges (B11).
+
+    told: what a session comes to, in words; empty: nothing.
+    """
+    exchanges: dict[str, list[Memory]] = {}
+    for memory in draft.of((Layer.SESSION,)):
+        thread = draft.threads.get(memory.id, "")
+        if memory.kind is Kind.EXCHANGE and thread in closed:
+            exchanges.setdefault(thread, []).append(memory)
+    for thread in sorted(exchanges):
+        newest = max(memory.updated_at for memory in exchanges[thread])
+        known = draft.after.get(summary_id(thread))
+        if known is None or newest > known.updated_at:
+            _summarise_one(draft, thread, exchanges[thread], told(thread), now=now)
+
+
+def summary_id(thread: str) -> str:
+    """Name the summary of a session."""
+    return _summary(thread, "", "-", now=0.0).id
+
+
+def _carry_one(draft: ConsolidationDraft, noted: Memory, thread: str, active: dict[_Slot, str]) -> None:
+    """active: place -> id of the memory that stands there; a place with a key has room for one."""
+    memory = _project_memory(noted, thread)
+    standing = active.get(_slot_of(memory), memory.id) if memory.key else memory.id
+    rival = draft.after[standing] if standing != memory.id else None
+    if rival is not None and is_user_stated(rival) and not is_user_stated(memory):
+        return
+    known = draft.after.get(memory.id)
+    if known is not None and known.status in LIVE:
+        memory = replace(known, evidence_count=known.evidence_count + noted.evidence_count)
+    stepping_back = [as_superseded(each, memory.id) for each in (rival, noted) if each is not None]
+    draft.act(ActionKind.CARRY, "session", memory, *stepping_back, why=f"noted in the closed session {thread}")
+    active[_slot_of(memory)] = memory.id
+
+
+def _project_memory(noted: Memory, thread: str) -> Memory:
+    memory, _ = memory_writer.make_memory(
+        layer=Layer.GOVERNANCE if noted.kind is Kind.DECISION else Layer.PROJECT,
+        kind=noted.kind,
+        title=noted.title,
+        text=noted.text,
+        path=noted.path,
+        entity=noted.entity,
+        ordinal=int(digest("said", noted.key, statement_text(noted))[:15], 16),
+        language=noted.language,
+        particulars=replace(noted.particulars, session=thread),
+        key=noted.key,
+        scope=MemoryScope.REPOSITORY,
+        importance=noted.importance,
+        confidence=noted.confidence,
+        evidence_count=noted.evidence_count,
+        source=noted.source,
+        created_at=noted.created_at,
+        updated_at=noted.updated_at,
+        allow_pii=True,  # it came through the door before
+    )
+    return memory
+
+
+def _slot_of(memory: Memory) -> _Slot:
+    return (memory.layer, memory.scope, memory.key)
+
+
+def _summarise_one(draft: ConsolidationDraft, thread: str, exchanges: list[Memory], text: str, *, now: float) -> None:
+    if not text.strip():
+        return
+    first = min(exchanges, key=lambda memory: (memory.created_at, memory.id))
+    count = f"{len(exchanges)} exchange" + "s" * (len(exchanges) != 1)
+    title = f"Session of {count}: {first.title}"[:_TITLE_CHARS]
+    summary = _summary(thread, title, text, now=now)
+    known = draft.after.get(summary.id)
+    if known is not None:
+        summary = replace(summary, created_at=known.created_at, importance=known.importance)
+        summary = replace(summary, accessed_at=known.accessed_at, access_count=known.access_count)
+    draft.threads[summary.id] = thread
+    draft.members[summary.id] = tuple(memory.id for memory in exchanges)
+    why = f"{count} of a closed session, in their own words"
+    draft.act(ActionKind.SUMMARISE, "session", summary, why=why)
+
+
+def _summary(thread: str, title: str, text: str, *, now: float) -> Memory:
+    memory, _ = memory_writer.make_memory(
+        layer=Layer.SESSION,
+        kind=Kind.SUMMARY,
+        title=title,
+        text=text,
+        ordinal=int(digest("summary", thread)[:15], 16),
+        particulars=MemoryDetails(session=thread),
+        scope=MemoryScope.SESSION,
+        importance=SUMMARY_IMPORTANCE,
+        source=MemorySource.INFERRED,
+        created_at=now,
+        updated_at=now,
+    )
+    return memory

@@ -1,0 +1,301 @@
+"""When what projects do becomes what the user does (L02): in at least 3 projects, and in half of them. Pure.
+
+Support is the number of projects that say it over all projects that ever took part, so that 2 of 3 are too few, 3 of 5
+enough, and 3 of 7 too thin. Confidence is proportional to support: an inferred memory's starting confidence at the
+least support that suffices, at most 1. Trade-off: projects that say nothing of a key count against it.
+
+Drift (L09): a preference that the latest projects do without fades faster. Pure.
+
+A project that decided otherwise on purpose is an exception and not counted: it knew the preference. Trade-off: with
+fewer than M projects known nothing drifts, however old the preference is.
+
+From projects to the user (L02, L09): what this one says is noted, what enough of them say becomes the user's own.
+
+It reads and writes nothing itself: observations and drafts in, drafts and notes out. What the user said themselves is
+never replaced by what was inferred, and what they erased for good never comes back. A choice made otherwise on purpose
+in this project is marked as an exception and left alone. Trade-off: only what has a key is compared across projects.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from xscore.extensions.learning.draft import LIVE, ActionKind, ConsolidationDraft, as_superseded, is_user_stated
+from xscore.extensions.learning.feedback import Signal, changed_confidence
+from xscore.pipeline.contradictions import (
+    NAMED,
+    VALUE_WORDS,
+    ParsedChoice,
+    choice_in_text,
+    chosen_value,
+    normalized,
+    parse_choice,
+    topic_of_key,
+)
+from xscore.platform.hashing import digest
+from xscore.records import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus, Observation
+from xscore.settings import MemorySettings
+from xscore.store import memory_writer
+from xscore.store.remembering import entity_for_key
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """A value that enough projects choose."""
+
+    key: str
+    value: str
+    """In the words of the project that was seen last."""
+    kind: str
+    """Of the memory that was seen last."""
+    projects: int
+    of: int
+    """All projects that took part."""
+    confidence: float
+
+    @property
+    def support(self) -> float:
+        """Share of all projects."""
+        return self.projects / self.of
+
+
+def promotions(observed: Sequence[ParsedChoice], of: int, rules: MemorySettings) -> list[Promotion]:
+    """Return at most one promotion a topic, by topic; of two values with equal support the one seen last."""
+    makers: dict[tuple[str, str], dict[str, Observation]] = {}
+    for each in sorted(observed, key=lambda each: (each.observed.seen_at, each.observed.key)):
+        makers.setdefault((each.topic, each.value), {})[each.observed.project] = each.observed
+    best: dict[str, tuple[tuple[int, float, str], Promotion]] = {}
+    for (about, value), by in makers.items():
+        if not is_in_enough_projects(len(by), of, rules):
+            continue
+        newest = max(by.values(), key=lambda each: (each.seen_at, each.project))
+        found = Promotion(newest.key, newest.value, newest.kind, len(by), of, promotion_confidence(len(by) / of, rules))
+        rank = (len(by), newest.seen_at, value)
+        if about not in best or rank > best[about][0]:
+            best[about] = (rank, found)
+    return [best[key][1] for key in sorted(best)]
+
+
+def is_in_enough_projects(projects: int, of: int, rules: MemorySettings) -> bool:
+    """Whether so many of so many projects make it the user's."""
+    return projects >= rules.promote_projects and projects >= rules.promote_support * of
+
+
+def promotion_confidence(support: float, rules: MemorySettings) -> float:
+    """Return the confidence that a support gives: proportional, `inferred_confidence` at `promote_support`."""
+    return min(1.0, rules.inferred_confidence * support / max(rules.promote_support, 1e-9))
+
+
+def is_drifting(value: str, observed: Iterable[ParsedChoice], newest_first: Sequence[str], *, latest: int) -> bool:
+    """Whether none of the latest projects chooses this value, deliberate exceptions left out.
+
+    value: in its `normal` form. observed: what is said of its topic. newest_first: all projects, by when they were last
+    seen. latest: how many are looked at (`memory.drift_projects`).
+    """
+    about = {each.observed.project: each for each in observed}
+    excepted = {name for name, each in about.items() if each.observed.kind == Kind.DECISION and each.value != value}
+    asked = [name for name in newest_first if name not in excepted][:latest]
+    if len(asked) < latest:
+        return False
+    return not any(name in about and about[name].value == value for name in asked)
+
+
+COMPARED = frozenset({Kind.TECH_STACK, Kind.DECISION, Kind.CONVENTION, Kind.PATTERN, Kind.PREFERENCE})
+"""Kinds of which what holds in several projects says something of their user."""
+_OF_THE_REPOSITORY = (Layer.PROJECT, Layer.GOVERNANCE)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservationChanges:
+    """What the user's store is to note of this project."""
+
+    project: str
+    new: tuple[Observation, ...]
+    ended: tuple[str, ...]
+    """Keys of which the project says nothing any more."""
+    observed: tuple[ParsedChoice, ...]
+    """All projects' observations, once that is done."""
+    adopts: frozenset[tuple[str, str]]
+    """Topics and values that this project newly says, and said under no key before."""
+    projects: Mapping[str, float]
+    """All projects, this one seen now."""
+
+
+def compare_observations(
+    repository: ConsolidationDraft,
+    user: ConsolidationDraft,
+    known: Sequence[Observation],
+    *,
+    project: str,
+    projects: Mapping[str, float],
+    now: float,
+) -> ObservationChanges:
+    """Compare what this project says with what was noted of it; the actions stand in the user's draft."""
+    said = {each.key: each for each in known if each.project == project}
+    saying = {memory.key: memory for memory in sorted(_comparable(repository), key=_weight)}
+    new = tuple(
+        Observation(project, key, str(memory.kind), chosen_value(memory), now)
+        for key, memory in sorted(saying.items())
+        if key not in said or (said[key].kind, said[key].value) != (str(memory.kind), chosen_value(memory))
+    )
+    ended = tuple(sorted(said.keys() - saying.keys()))
+    for each in new:
+        user.note(ActionKind.OBSERVE, "user", saying[each.key], why=f"{each.key}: {each.value}")
+    for key in ended:
+        user.note(ActionKind.OBSERVE, "user", why=f"{key}: this project says nothing of it any more")
+    replaced = {*ended, *(one.key for one in new)}
+    kept = [parse_choice(each) for each in known if each.project != project or each.key not in replaced]
+    fresh = [parse_choice(each) for each in new]
+    before = {(each.topic, each.value) for each in map(parse_choice, said.values())}
+    adopts = frozenset((each.topic, each.value) for each in fresh) - before
+    seen = {**projects, project: max(now, projects.get(project, now))}
+    return ObservationChanges(project, new, ended, (*kept, *fresh), adopts, seen)
+
+
+def promote_preferences(
+    user: ConsolidationDraft,
+    noted: ObservationChanges,
+    rules: MemorySettings,
+    *,
+    forgotten: Collection[str],
+    now: float,
+) -> None:
+    """Make what enough projects say the user's. forgotten: ids that were erased and must not come back."""
+    by_topic = _by_topic(user)
+    for found in promotions(noted.observed, len(noted.projects), rules):
+        memory, about = user_memory(found, now=now), by_topic.get(topic_of_key(found.key), [])
+        same = [each for each in about if normalized(chosen_value(each)) == normalized(found.value)]
+        live = [each for each in about if each.status in LIVE]
+        why = f"{found.key}: {found.value}, in {found.projects} of {found.of} projects (support {found.support:.2f})"
+        agreeing = next((each for each in same if each.status in LIVE), None)
+        if agreeing is not None:
+            if (topic_of_key(found.key), normalized(found.value)) in noted.adopts:
+                _adopt(user, agreeing, rules, why)
+        elif memory.id not in forgotten and not any(map(_is_stated, about)) and _is_news(user, same, found):
+            stepping_back = [as_superseded(each, memory.id) for each in live]
+            user.act(ActionKind.PROMOTE, "user", memory, *stepping_back, why=why)
+
+
+def mark_seen(user: ConsolidationDraft, noted: ObservationChanges) -> None:
+    """A preference is seen wherever a project that says the same is."""
+    seen: dict[tuple[str, str], float] = {}
+    for each in noted.observed:
+        at = noted.projects.get(each.observed.project, 0.0)
+        seen[each.topic, each.value] = max(at, seen.get((each.topic, each.value), 0.0))
+    for about, memories in _by_topic(user).items():
+        for memory in memories:
+            at = seen.get((about, normalized(chosen_value(memory))), 0.0)
+            if at:
+                user.seen[memory.id] = max(user.seen.get(memory.id, 0.0), at)
+
+
+def drifting_preferences(user: ConsolidationDraft, noted: ObservationChanges, rules: MemorySettings) -> set[str]:
+    """Return the ids of preferences that the latest projects do without."""
+    by_topic: dict[str, list[ParsedChoice]] = {}
+    for each in noted.observed:
+        by_topic.setdefault(each.topic, []).append(each)
+    newest_first = sorted(noted.projects, key=lambda name: (-noted.projects[name], name))
+    return {
+        memory.id
+        for about, memories in _by_topic(user).items()
+        for memory in memories
+        if is_drifting(
+            normalized(chosen_value(memory)), by_topic.get(about, ()), newest_first, latest=rules.drift_projects
+        )
+    }
+
+
+def mark_exceptions(repository: ConsolidationDraft, user: ConsolidationDraft) -> None:
+    """Mark what this project chose on purpose, and otherwise than its user does."""
+    preferences = {topic_of_key(each.key): each for each in user.of((Layer.USER,)) if each.key and each.status in LIVE}
+    for memory in _comparable(repository):
+        preference = preferences.get(topic_of_key(memory.key))
+        if preference is None or not is_user_stated(memory) or memory.particulars.exception_of == preference.id:
+            continue
+        if normalized(chosen_value(memory)) == normalized(chosen_value(preference)):
+            continue
+        marked = replace(memory, particulars=replace(memory.particulars, exception_of=preference.id))
+        reason = memory.particulars.rationale or "chosen explicitly"
+        why = f"{chosen_value(memory)} here, {chosen_value(preference)} usually: {reason}"
+        repository.act(ActionKind.EXCEPT, "user", marked, why=why)
+
+
+def _comparable(repository: ConsolidationDraft) -> list[Memory]:
+    return [
+        memory
+        for memory in repository.of(_OF_THE_REPOSITORY)
+        if memory.key and memory.kind in COMPARED and memory.status is MemoryStatus.ACTIVE
+    ]
+
+
+def _weight(memory: Memory) -> tuple[bool, float, str]:
+    """The last one counts where several speak of a key: what was decided, then the latest."""
+    return (memory.kind is Kind.DECISION, memory.updated_at, memory.id)
+
+
+def _by_topic(user: ConsolidationDraft) -> dict[str, list[Memory]]:
+    """What the user's layer holds under keys, so that nothing is compared with all of it."""
+    found: dict[str, list[Memory]] = {}
+    for memory in user.of((Layer.USER,)):
+        if memory.key:
+            found.setdefault(topic_of_key(memory.key), []).append(memory)
+    return found
+
+
+def _adopt(user: ConsolidationDraft, memory: Memory, rules: MemorySettings, why: str) -> None:
+    """A further project does what is known already."""
+    after = (
+        memory.confidence
+        if is_user_stated(memory)
+        else changed_confidence(memory.confidence, Signal.ADOPTION, rules.feedback)
+    )
+    grown = replace(memory, evidence_count=memory.evidence_count + 1, confidence=after)
+    user.act(ActionKind.PROMOTE, "user", grown, why=why)
+
+
+def _is_stated(memory: Memory) -> bool:
+    """Whether the user said it, though it may be archived by now, and nothing newer took its place."""
+    return is_user_stated(memory) and memory.status is not MemoryStatus.SUPERSEDED
+
+
+def _is_news(user: ConsolidationDraft, same: Sequence[Memory], found: Promotion) -> bool:
+    """What was archived, itself or as what took its place, comes back only with more projects than it had then."""
+    return all(
+        _heir(user, each).status is not MemoryStatus.ARCHIVED or found.projects > each.evidence_count for each in same
+    )
+
+
+def _heir(user: ConsolidationDraft, memory: Memory) -> Memory:
+    """Return what stands in the place of a memory that stepped back, at the end of the line."""
+    passed = set[str]()
+    while memory.status is MemoryStatus.SUPERSEDED and memory.superseded_by in user.after and memory.id not in passed:
+        passed.add(memory.id)
+        memory = user.after[memory.superseded_by]
+    return memory
+
+
+def user_memory(found: Promotion, *, now: float) -> Memory:
+    """Make the memory that a promotion becomes."""
+    named = found.kind in NAMED and len(found.value.split()) <= VALUE_WORDS
+    kind = Kind.PATTERN if found.kind == Kind.PATTERN else Kind.PREFERENCE
+    worded = f"Usually uses {found.value}."
+    is_read_back = normalized(choice_in_text(worded)) == normalized(
+        found.value
+    )  # else a second run would not agree with it
+    text = worded if named and is_read_back else found.value
+    memory, _ = memory_writer.make_memory(
+        layer=Layer.USER,
+        kind=kind,
+        title=f"{found.key}: {found.value}",
+        text=text,
+        entity=entity_for_key(Layer.USER, found.key),
+        ordinal=int(digest("said", found.key, text)[:15], 16),
+        key=found.key,
+        scope=MemoryScope.GLOBAL,
+        confidence=found.confidence,
+        evidence_count=found.projects,
+        source=MemorySource.INFERRED,
+        created_at=now,
+        updated_at=now,
+        allow_pii=True,  # it came through the door before
+    )
+    return memory

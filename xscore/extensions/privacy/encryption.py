@@ -1,0 +1,226 @@
+"""Encrypt a store, or decrypt it: the whole file is written anew beside the old one and takes its place in one step.
+
+Nobody else may have the store open meanwhile. A call that is killed leaves the old store or the new one, and perhaps a
+scratch file, which the next call removes. What is replaced is overwritten before it is given up. Keys are the business
+of `memory.store_key`. Trade-offs: it needs the room of a second copy; and what the disk keeps of blocks that were
+given back, as solid-state disks do, and of journals that SQLite removed long ago, is beyond it.
+"""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from xscore.platform import sqlite_drivers
+from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.platform.paths import STORE_FILE
+from xscore.platform.sqlite_drivers import key_literal, open_with_cipher
+from xscore.store import encryption_key, opening, user_secret
+from xscore.store.scrubbing import leftover_files
+
+_ENCRYPTED, _PLAIN = ".sealed", ".plain"
+_SCRATCH = (_ENCRYPTED, _PLAIN, ".new")
+_SIDES = ("-wal", "-shm", "-journal", sqlite_drivers.NOTE_SUFFIX)
+_CHUNK = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """What became of one store."""
+
+    path: str
+    is_encrypted: bool
+    changed: bool
+    """False: it already was as it should be."""
+    bytes: int
+    """Of the database as it is now."""
+    key: str
+    """Where the key is: `the keyring`, or a path."""
+    removed: tuple[str, ...] = ()
+    """Set-aside stores and scratch files that could be read by all and are gone; paths."""
+
+
+def encrypt_store(path: Path, *, user_data_dir: Path, drop_asides: bool = False) -> Conversion:
+    """Encrypt the database at `path` with the user's key, which is made at the first call.
+
+    It must be closed in this process. drop_asides: remove set-aside stores beside it, which would stay readable.
+    Raises StoreError when it is at work, there are such, or the key or sqlcipher3 is missing; StoreDamaged.
+    """
+    with user_secret.user_lock(user_data_dir):
+        key = encryption_key.load_or_create_encryption_key(user_data_dir)
+        removed = _leftovers(path)
+        asides = [place for place in leftover_files(path.parent) if place.is_dir() and not _is_sealed_aside(place)]
+        if asides and not drop_asides:
+            raise StoreError(
+                f"{asides[0]} holds a store that was set aside and would stay readable",
+                hint="Remove it with `--drop-asides`, or move it to a place that is safe.",
+            )
+        changed = not _is_encrypted(path, key)
+        if changed:
+            opening.refuse_busy_store(path, encryption_key.key_source(user_data_dir))
+            sealed = _exported(path, None, path.with_name(path.name + _ENCRYPTED), key)
+            sqlite_drivers.write_note(
+                path, key
+            )  # first: beside it, a database that is not encrypted opens all the same
+            _take_its_place(sealed, path, path.with_name(path.name + _PLAIN))
+        removed += _removed(asides)
+    return _conversion(path, user_data_dir, changed=changed, removed=removed, is_encrypted=True)
+
+
+def decrypt_store(path: Path, *, user_data_dir: Path) -> Conversion:
+    """Write the database at `path` as a plain one again. The key stays, for other stores. Raises as `encrypt`."""
+    with user_secret.user_lock(user_data_dir):
+        noted = sqlite_drivers.read_note(path)
+        removed = _leftovers(path)
+        changed = False
+        if noted is not None:
+            keys = encryption_key.key_source(user_data_dir)
+            key = sqlite_drivers.key_of_note(path, noted, keys)
+            changed = _is_encrypted(path, key)
+            if changed:
+                opening.refuse_busy_store(path, keys)
+                plain = _exported(path, key, path.with_name(path.name + _PLAIN), None)
+                _take_its_place(plain, path, path.with_name(path.name + _ENCRYPTED))
+            sqlite_drivers.note_path(path).unlink()
+    return _conversion(path, user_data_dir, changed=changed, removed=removed, is_encrypted=False)
+
+
+def restore_note(path: Path, *, user_data_dir: Path) -> None:
+    """Write the note of an encrypted database that lost it. Raises StoreError where the key is not the right one."""
+    if sqlite_drivers.read_note(path) is None and sqlite_drivers.looks_encrypted(path):
+        key = encryption_key.load_encryption_key(user_data_dir)
+        try:
+            open_with_cipher(path, key, read_only=True).close()
+        except StoreDamaged as error:
+            raise StoreError(
+                f"{path} seems to be encrypted, and your key does not open it", hint="Put the right key back."
+            ) from error
+        sqlite_drivers.write_note(path, key)
+
+
+def _conversion(
+    path: Path, user_data_dir: Path, *, changed: bool, removed: Iterable[Path], is_encrypted: bool
+) -> Conversion:
+    return Conversion(
+        path=str(path),
+        is_encrypted=is_encrypted,
+        changed=changed,
+        bytes=path.stat().st_size,
+        key=encryption_key.key_location(user_data_dir),
+        removed=tuple(map(str, removed)),
+    )
+
+
+def _is_encrypted(path: Path, key: bytes) -> bool:
+    """Whether this key opens the database; False: it is plain. Raises StoreError."""
+    noted = sqlite_drivers.read_note(path)
+    if noted is None:
+        return False
+    sqlite_drivers.key_of_note(path, noted, lambda: key)
+    try:
+        open_with_cipher(path, key).close()
+    except StoreDamaged:
+        open_with_cipher(path, None).close()
+        return False
+    return True
+
+
+def _exported(path: Path, key: bytes | None, target: Path, target_key: bytes | None) -> tuple[Path, sqlite3.Connection]:
+    """Write the database anew at `target`; return it with the connection that keeps everyone from the old one."""
+    connection = open_with_cipher(path, key)
+    try:
+        _keep_others_out(connection, path)
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600))
+        literal = "" if target_key is None else key_literal(target_key)
+        connection.execute("ATTACH ? AS target KEY ?", (str(target), literal))
+        connection.execute("PRAGMA target.journal_mode = OFF").fetchall()  # it counts when it is whole, and not before
+        connection.execute("PRAGMA target.synchronous = OFF")
+        connection.execute("SELECT sqlcipher_export('target')").fetchall()
+        for fact in ("user_version", "application_id"):
+            (value,) = connection.execute(f"PRAGMA main.{fact}").fetchone()
+            connection.execute(f"PRAGMA target.{fact} = {int(value)}")
+        connection.execute("DETACH target")
+        _sync(target)
+    except BaseException:
+        connection.close()
+        target.unlink(missing_ok=True)
+        raise
+    return target, connection
+
+
+def _keep_others_out(connection: sqlite3.Connection, path: Path) -> None:
+    """Empty the journal and hold the file alone until the connection is closed."""
+    connection.execute("PRAGMA busy_timeout = 3000").fetchall()
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+    if mode != "delete":
+        raise StoreError(f"{path} is open in another process", hint="End that process, then run it again.")
+    connection.execute("BEGIN EXCLUSIVE")
+    connection.execute("COMMIT")
+
+
+def _take_its_place(made: tuple[Path, sqlite3.Connection], path: Path, former: Path) -> None:
+    """Put the new file where the old one is, then overwrite the old one; who waits for it finds no database there."""
+    target, connection = made
+    with closing(connection):
+        try:
+            os.link(path, former)
+            target.replace(path)
+            _sync(path.parent)
+        except OSError as error:
+            target.unlink(missing_ok=True)
+            former.unlink(missing_ok=True)
+            raise StoreError(
+                f"{path} cannot be replaced: {error.strerror}", hint="Check that its folder is yours."
+            ) from error
+        _wipe(former)
+
+
+def _leftovers(path: Path) -> list[Path]:
+    """Remove what a call that was killed left behind."""
+    found = [path.with_name(path.name + end + side) for end in _SCRATCH for side in ("", *_SIDES)]
+    return _removed(file for file in found if os.path.lexists(file))
+
+
+def _removed(places: Iterable[Path]) -> list[Path]:
+    gone = []
+    for place in places:
+        files = [file for file in place.rglob("*") if file.is_file()] if place.is_dir() else [place]
+        for file in files:
+            _wipe(file)
+        if place.is_dir():
+            with suppress(OSError):
+                shutil.rmtree(place)
+        gone.append(place)
+    return gone
+
+
+def _wipe(file: Path) -> None:
+    """Overwrite a file and remove it; a second name of a file that is in use is only removed."""
+    try:
+        status = file.lstat()
+        if status.st_nlink == 1 and not file.is_symlink():
+            with file.open("r+b") as written:
+                for start in range(0, status.st_size, _CHUNK):
+                    written.write(bytes(min(_CHUNK, status.st_size - start)))
+                written.flush()
+                os.fsync(written.fileno())
+        file.unlink()
+    except OSError as error:
+        raise StoreError(f"{file} cannot be removed: {error.strerror}", hint="Remove it by hand.") from error
+
+
+def _is_sealed_aside(place: Path) -> bool:
+    return sqlite_drivers.note_path(place / STORE_FILE).exists()
+
+
+def _sync(place: Path) -> None:
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Salvage and rebuild of damaged stores."""

@@ -1,0 +1,1 @@
+"""Importers of past sessions of coding agents."""

@@ -1,0 +1,1 @@
+"""Judgments, limits and dollars shared on Redis or PostgreSQL."""

@@ -1,0 +1,141 @@
+"""What `doctor` says of the shared server: whether it answers, what it is, and what is shared on it.
+
+It is asked once, within its deadline; nothing is claimed and nothing is kept.
+
+From the settings to the server they name. Nothing is connected and no driver is imported before that is asked for.
+
+The URL is read from settings of the user's own and handed to the driver whole; how it may be shown is `address`'s.
+
+What a desk spends through, joined to the shared server where `shared.url` names one; else as it is.
+
+Nothing is connected and no driver is imported before something is claimed, taken or set aside. The user's own store
+stays out: what it holds is nobody else's. Only the judge's calls take from shared limits, as only they are many.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+
+from xscore.cache.judgment_store import JudgmentStore
+from xscore.extensions.shared.judgments import SharedJudgmentStore
+from xscore.extensions.shared.limits import SharedBudget, SharedRates
+from xscore.extensions.shared.link import ServerLink
+from xscore.extensions.shared.server import REDIS, SharedServer, parse_server_url
+from xscore.platform.errors import SharedUnavailable, UsageError
+from xscore.providers.limits import DollarBudget
+from xscore.providers.rate_limits import LocalRates, RateBudget
+from xscore.records import DoctorFinding
+from xscore.settings.model import SharedSettings
+
+_DRIVERS = {"redis": "redis", "postgres": "psycopg"}
+
+
+def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
+    """Return what makes the server of these settings; it connects at the first request.
+
+    Raises UsageError for a URL that names none, and where the extra that speaks to it is not installed.
+    """
+    url, tenant = settings.url.get_secret_value(), settings.tenant
+    scheme = parse_server_url(url).scheme
+    extra = "redis" if scheme in REDIS else "postgres"
+    if find_spec(_DRIVERS[extra]) is None:
+        raise UsageError(f"shared.url needs the extra `{extra}`", hint=f"pip install 'xscore[{extra}]'")
+
+    def open_server() -> SharedServer:
+        if scheme in REDIS:
+            from xscore.extensions.shared.redis_server import RedisServer
+
+            return RedisServer(url, tenant=tenant)
+        from xscore.extensions.shared.postgres_server import PostgresServer
+
+        return PostgresServer(url, tenant=tenant)
+
+    return open_server
+
+
+ASPECT = "shared server"
+
+
+async def check_shared_server(settings: SharedSettings) -> list[DoctorFinding]:
+    """Return one finding where a server is named, none where nothing is shared."""
+    if not settings.url.get_secret_value():
+        return []
+    try:
+        server = server_factory(settings)()
+    except UsageError as error:
+        return [DoctorFinding(ASPECT, False, error.message, error.hint)]
+    try:
+        async with asyncio.timeout(settings.timeout_s):
+            what = await server.check()
+    except TimeoutError:
+        said = f"{server.name} did not answer within {settings.timeout_s:g} s"
+        return [DoctorFinding(ASPECT, False, said, "See what keeps it, or raise shared.timeout_s.")]
+    except SharedUnavailable as error:
+        return [DoctorFinding(ASPECT, False, error.message, error.hint)]
+    finally:
+        with suppress(SharedUnavailable):
+            await server.aclose()
+    away = "a run stops without it" if settings.require else "a run goes on without it"
+    cap = f"; at most ${settings.max_usd_day:f} a day over all" if settings.max_usd_day is not None else ""
+    return [DoctorFinding(ASPECT, True, f"{server.name}: {what}; tenant {settings.tenant}{cap}; {away}")]
+
+
+@dataclass(slots=True)
+class SharedResources:
+    """A desk's judgments, dollars and limits a minute."""
+
+    judgments: JudgmentStore
+    budget: DollarBudget
+    link: ServerLink | None = None
+    """None: nothing is shared."""
+    _through: SharedJudgmentStore | None = None
+    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    """What is closed in the end."""
+
+    def rates(self, own: LocalRates, *, bucket: str) -> RateBudget:
+        """Return the limits of this host and model (`bucket`) that the judge's calls take from."""
+        if self.link is None:
+            return own
+        shared = SharedRates(own, self.link, bucket=bucket)
+        self._stack.push_async_callback(shared.aclose)
+        return shared
+
+    def remarks(self) -> tuple[str, ...]:
+        """Say for the receipt what could not be shared."""
+        if self.link is None or self._through is None:
+            return ()
+        return (*self.link.remarks(), *self._through.remarks())
+
+
+@asynccontextmanager
+async def open_shared_resources(
+    settings: SharedSettings,
+    *,
+    judgments: JudgmentStore,
+    budget: DollarBudget,
+    note: Callable[[str], None] = lambda _: None,
+    clock: Callable[[], float] = time.time,
+) -> AsyncIterator[SharedResources]:
+    """Join what a desk spends through to the server of these settings.
+
+    note: tells the user when the server goes away, and when it is back. clock: Unix seconds.
+    Raises UsageError for a URL that names no server, where its extra is missing, and where one is required of none.
+    """
+    if not settings.url.get_secret_value():
+        if settings.require:
+            raise UsageError("a shared server is required, and none is set", hint="Set shared.url (XSCORE_SHARED_URL).")
+        yield SharedResources(judgments, budget)
+        return
+    link = ServerLink(server_factory(settings), require=settings.require, timeout_s=settings.timeout_s, note=note)
+    async with AsyncExitStack() as stack:  # each is closed, whatever the others raise; the link last
+        stack.push_async_callback(link.aclose)
+        through = SharedJudgmentStore(judgments, link)
+        stack.push_async_callback(through.aclose)
+        dollars = None
+        if settings.max_usd_day is not None:
+            dollars = SharedBudget(budget, link, cap_usd=settings.max_usd_day, clock=clock)
+            stack.push_async_callback(dollars.aclose)
+        yield SharedResources(through, dollars or budget, link, through, stack)

@@ -1,0 +1,276 @@
+"""A shared server that is PostgreSQL: each request one function of `postgres.sql`, which happens whole or not at all.
+
+Tables and functions stand in a schema `xscore` of the database and are made at the first use. Judgments stay for ever.
+Money is whole picodollars. A request that is given up hangs up its connection, because asking a silent server to cancel
+would wait for it once more. Nothing is prepared or set on a connection, so a pooler may stand in between. Trade-off: a
+process keeps a few connections open (`MOST_OPEN`).
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+from psycopg import errors as states
+from psycopg.conninfo import conninfo_to_dict
+
+from xscore.cache.keys import JudgmentKey
+from xscore.extensions.shared.server import decode_judgments, displayed_url, encode_judgments
+from xscore.platform.errors import SharedUnavailable, UsageError
+from xscore.platform.hashing import digest
+from xscore.platform.text import one_line
+from xscore.providers.rate_limits import BURST_SHARE
+from xscore.records import ClaimResult, ClaimState, Judgment
+
+VERSION = 1
+"""Of `postgres.sql`."""
+MOST_OPEN = 8
+MOST_AT_ONCE = 5_000
+"""Judgments of one statement."""
+PICO = Decimal(10**12)
+_MAKING = 7_837_063_920_241
+"""Names the advisory lock under which tables are made."""
+_SHARES = {"o": ClaimState.OURS, "t": ClaimState.THEIRS, "f": ClaimState.FREE}
+_HINT = "Look whether it runs and whether shared.url, user and password are right: `xscore doctor` asks it."
+_RIGHTS = (
+    "Let the user of shared.url create a schema in this database, or use the one that is there: see docs/shared.md."
+)
+_SIGNS = "Write signs of user and password that mean something in a URL as %…: @ is %40, / is %2F, % is %25."
+
+_PgConnection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+
+class PostgresServer:
+    """What several processes and machines share on PostgreSQL. See `shared.server.SharedServer`."""
+
+    def __init__(self, url: str, *, tenant: str) -> None:
+        """Connect at the first request. Raises UsageError for a URL that the driver cannot read."""
+        self.name = displayed_url(url)
+        self._terms, self._tenant = _read(url), quote(tenant, safe="")
+        self._free = asyncio.Semaphore(MOST_OPEN)
+        self._idle: list[_PgConnection] = []
+        self._is_made = False
+
+    async def check(self) -> str:
+        """Return version and whether what it acknowledges is on its disk."""
+        await self.show_life("check", lease_s=0.001)
+        names = ("synchronous_commit", "fsync")
+        found = await self._rows(
+            "SELECT current_setting('server_version'), current_setting(%s), current_setting(%s)", names
+        )
+        version, *values = found[0]
+        off = [name for name, value in zip(names, values, strict=True) if value == "off"]
+        keeps = f"may forget the latest writes in a crash ({', '.join(off)}: off)" if off else ""
+        return ", ".join(filter(None, (f"PostgreSQL {one_line(str(version)).partition(' ')[0]}", keeps)))
+
+    async def claim(
+        self, names: JudgmentKey, packs: Sequence[Sequence[str]], *, at_most: int, runner: str, lease_s: float
+    ) -> list[ClaimResult]:
+        """Claim whole packs of content hashes."""
+        contents = [content for pack in packs for content in pack]
+        terms = (self._tenant, _turn(names), runner, lease_s, at_most, list(map(len, packs)), contents)
+        told = await self._rows(
+            "CALL xscore.claim(%s, %s, %s, %s, %s, %s::integer[], %s::text[], NULL, NULL, NULL)", terms
+        )
+        try:
+            letters, places, entries = told[0]
+            judged = zip((contents[place - 1] for place in places or ()), entries or (), strict=True)
+            known = decode_judgments(names, judged)
+            return [
+                ClaimResult(_SHARES[letter], {content: known[content] for content in pack if content in known})
+                for letter, pack in zip(letters, packs, strict=True)
+            ]
+        except (KeyError, ValueError, TypeError, IndexError) as error:
+            raise self._unavailable(error) from error
+
+    async def keep(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
+        """Keep judgments and settle the claims on them."""
+        for start in range(0, len(judgments), MOST_AT_ONCE):
+            pairs = encode_judgments(names, judgments[start : start + MOST_AT_ONCE])
+            terms = (self._tenant, _turn(names), [pair[0] for pair in pairs], [pair[1] for pair in pairs])
+            await self._rows("SELECT xscore.keep(%s, %s, %s::text[], %s::text[])", terms)
+
+    async def release(self, names: JudgmentKey, hashes: Sequence[str], *, runner: str) -> None:
+        """Give contents up without a judgment."""
+        if hashes:
+            terms = (self._tenant, _turn(names), runner, list(hashes))
+            await self._rows("SELECT xscore.release(%s, %s, %s, %s::text[])", terms)
+
+    async def show_life(self, runner: str, *, lease_s: float) -> None:
+        """Have the claims of this runner hold for another lease."""
+        await self._rows("SELECT xscore.show_life(%s, %s, %s)", (self._tenant, runner, lease_s))
+
+    async def leave(self, runner: str) -> None:
+        """Count the runner as gone, and forget what it claimed."""
+        await self._rows("SELECT xscore.leave(%s, %s)", (self._tenant, runner))
+
+    async def take(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> float:
+        """Take from the buckets of one host and model; return the seconds to wait."""
+        return await self._taken(bucket, amounts, limits, again=True)
+
+    async def give_back(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> None:
+        """Give back what was taken and not used."""
+        await self._taken(bucket, {kind: -amount for kind, amount in amounts.items()}, limits, again=False)
+
+    async def _taken(
+        self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float], *, again: bool
+    ) -> float:
+        rates = [float(limits[kind]) for kind in amounts]
+        capacities = [max(1.0, rate * BURST_SHARE) for rate in rates]
+        terms = (self._tenant, digest(bucket), list(amounts), list(map(float, amounts.values())), rates, capacities)
+        found = await self._rows(
+            "SELECT xscore.take(%s, %s, %s::text[], %s::float8[], %s::float8[], %s::float8[])", terms, again=again
+        )
+        return float(found[0][0])
+
+    async def reserve(
+        self, purse: str, usd: Decimal, *, spent: Decimal, day: str, cap_usd: Decimal, lease_s: float
+    ) -> Decimal:
+        """Have a purse hold so many dollars of a day; return what the cap has room for after it."""
+        cap = int((cap_usd * PICO).to_integral_value(ROUND_FLOOR))
+        return await self._held(purse, usd, spent=spent, day=day, cap=cap, lease_s=lease_s)
+
+    async def charge(self, purse: str, usd: Decimal, *, spent: Decimal, day: str) -> None:
+        """Tell what a purse has spent altogether, and what it still holds."""
+        await self._held(purse, usd, spent=spent, day=day, cap=None, lease_s=None)
+
+    async def aclose(self) -> None:
+        """Release connections."""
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            await _close(connection)
+
+    async def _held(
+        self, purse: str, usd: Decimal, *, spent: Decimal, day: str, cap: int | None, lease_s: float | None
+    ) -> Decimal:
+        terms = (self._tenant, day, purse, _pico(usd), _pico(spent), cap, lease_s)
+        found = await self._rows(
+            "SELECT xscore.reserve(%s, %s, %s, %s::bigint, %s::bigint, %s::numeric, %s::float8)", terms
+        )
+        return Decimal(found[0][0]) / PICO
+
+    async def _rows(self, statement: str, terms: Sequence[object], *, again: bool = True) -> list[tuple[Any, ...]]:
+        """Ask once; once more on a new connection where one that was kept open turns out to be closed.
+
+        again: whether it may be asked once more, since the server may have heard the first time.
+        """
+        async with self._free:
+            while True:
+                is_kept = bool(self._idle)
+                connection = self._idle.pop() if is_kept else await self._connected()
+                try:
+                    rows = await _answered(connection, statement, terms)
+                except asyncio.CancelledError:
+                    await self.aclose()  # where one was silent, the others may be
+                    raise
+                except (psycopg.Error, OSError, ValueError) as error:
+                    await _close(connection)
+                    if is_kept and isinstance(error, psycopg.OperationalError | OSError):
+                        await self.aclose()
+                        if again:
+                            continue
+                    if isinstance(error, psycopg.ProgrammingError):
+                        self._is_made = False  # tables were dropped, or rights are missing: look again
+                    raise self._unavailable(error) from error
+                self._idle.append(connection)
+                return rows
+
+    async def _connected(self) -> _PgConnection:
+        try:
+            connection = await psycopg.AsyncConnection.connect(**self._terms, autocommit=True, prepare_threshold=None)
+            if not self._is_made:
+                await self._made(connection)
+        except (psycopg.Error, OSError, ValueError) as error:
+            raise self._unavailable(error) from error
+        return connection
+
+    async def _made(self, connection: _PgConnection) -> None:
+        """Make tables and functions where there are none. Raises SharedUnavailable for those of another xscore."""
+        try:
+            version = await _version(connection)
+            if version is None:
+                script = files("xscore.extensions.shared").joinpath("postgres.sql").read_text("utf-8")
+                with suppress(states.DuplicateTable):  # another process has made them while we stood in line
+                    await _answered(connection, f"SELECT pg_advisory_xact_lock({_MAKING}); {script}", None)
+                version = await _version(connection)
+            if version != VERSION:
+                raise SharedUnavailable(
+                    f"the shared server {self.name} was set up by another version of xscore"
+                    f" (its tables are of version {version}, this one knows {VERSION})",
+                    hint="Upgrade xscore, or name another database in shared.url.",
+                )
+        except BaseException:
+            await _close(connection)
+            raise
+        self._is_made = True
+
+    def _unavailable(self, error: BaseException) -> SharedUnavailable:
+        why = one_line(" ".join(str(error).split())) or type(error).__name__
+        hint = _RIGHTS if isinstance(error, states.InsufficientPrivilege) else _HINT
+        return SharedUnavailable(f"the shared server {self.name} cannot be asked: {why}", hint=hint)
+
+
+def _read(url: str) -> dict[str, Any]:
+    """Return what the driver is to be told. What it cannot read is not shown: it may be of the password."""
+    try:
+        return {"application_name": "xscore", **conninfo_to_dict(url), "client_encoding": "utf8"}
+    except (psycopg.Error, ValueError):
+        raise UsageError(f"shared.url ({displayed_url(url)}) cannot be read", hint=_SIGNS) from None
+
+
+async def _answered(
+    connection: _PgConnection, statement: str, terms: Sequence[object] | None = ()
+) -> list[tuple[Any, ...]]:
+    """Return the rows. A wait that is cancelled hangs up, and leaves nothing behind that waits on.
+
+    Without terms (None) it may be several statements, which happen together.
+    """
+    asking = asyncio.ensure_future(_fetched(connection, statement, terms))
+    try:
+        return await asyncio.shield(asking)
+    except asyncio.CancelledError:
+        _hang_up(connection)
+        try:
+            with suppress(psycopg.Error, OSError):
+                await asking
+        finally:
+            await _close(connection)
+        raise
+
+
+async def _fetched(connection: _PgConnection, statement: str, terms: Sequence[object] | None) -> list[tuple[Any, ...]]:
+    return await (await connection.execute(statement.encode(), terms)).fetchall()
+
+
+async def _version(connection: _PgConnection) -> int | None:
+    """Return the version of the tables; None: there are none, 0: they do not say."""
+    found = await _answered(connection, "SELECT to_regclass('xscore.version')")
+    if found[0][0] is None:
+        return None
+    numbers = await _answered(connection, "SELECT number FROM xscore.version")
+    return int(numbers[0][0]) if numbers else 0
+
+
+async def _close(connection: _PgConnection) -> None:
+    with suppress(psycopg.Error, OSError):
+        await connection.close()
+
+
+def _hang_up(connection: _PgConnection) -> None:
+    """Close the way to the server; who still reads from it is told of its end at once."""
+    with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as way:
+        way.shutdown(socket.SHUT_RDWR)
+
+
+def _turn(names: JudgmentKey) -> str:
+    return digest(*map(str, names))
+
+
+def _pico(usd: Decimal) -> int:
+    return int((usd * PICO).to_integral_value(ROUND_CEILING))

@@ -1,0 +1,204 @@
+"""A shared server that is Redis: each request one script, which Redis runs whole or not at all.
+
+Keys are `xscore:{tenant}:…`; the braces keep all keys of a tenant in one slot of a cluster. Judgments stay for ever,
+everything else goes by itself: claims and runners a day after they were last touched, buckets once they are full, the
+dollars of a day after three. All time is the server's own. What a write that was answered is worth is for the server to
+decide (`appendonly`, `appendfsync`). Trade-off: scripts block the server, so what one asks of it at once is bounded.
+"""
+
+from collections.abc import Awaitable, Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from importlib.resources import files
+from math import isfinite
+from typing import Any
+from urllib.parse import quote
+
+import redis.asyncio as redis
+from redis.asyncio.connection import parse_url
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import NoPermissionError, RedisError
+
+from xscore.cache.keys import JudgmentKey
+from xscore.extensions.shared.server import decode_judgments, displayed_url, encode_judgments
+from xscore.platform.errors import SharedUnavailable, UsageError
+from xscore.platform.hashing import digest
+from xscore.platform.text import one_line
+from xscore.providers.rate_limits import BURST_SHARE
+from xscore.records import ClaimResult, ClaimState, Judgment
+
+DAY_S = 86_400
+DOLLARS_KEPT_S = 3 * DAY_S
+NANO = Decimal(10**9)
+"""Of a dollar: exact in the doubles that scripts count in."""
+MOST_AT_ONCE = 2_000
+"""Contents of one script: some milliseconds in which the server does nothing else."""
+_SHARES = {"o": ClaimState.OURS, "t": ClaimState.THEIRS, "f": ClaimState.FREE}
+_HINT = "Look whether it runs and whether shared.url, user and password are right: `xscore doctor` asks it."
+
+_OPTIONS = "Leave out what stands after the ? of shared.url, or write it as redis-py takes it in a URL."
+
+
+class _Script:
+    """A script by its digest; its text is sent where the server does not know it, as after a restart."""
+
+    def __init__(self, client: "redis.Redis", name: str) -> None:
+        self._run = client.register_script(
+            files("xscore.extensions.shared").joinpath(f"scripts/{name}.lua").read_bytes()
+        )
+
+    async def __call__(self, keys: Sequence[str], arguments: Sequence[str | int | float]) -> Any:
+        return await self._run(keys=list(keys), args=list(arguments))
+
+
+class RedisServer:
+    """What several processes and machines share on Redis. See `shared.server.SharedServer`."""
+
+    def __init__(self, url: str, *, tenant: str) -> None:
+        """Connect at the first request. tenant: signs that would end its part of a key are written as %….
+
+        Raises UsageError for a URL with options that the driver does not take.
+        """
+        self.name = displayed_url(url)
+        self._space = f"xscore:{{{quote(tenant, safe='')}}}"
+        self._client = _client(url)
+        self._scripts = {
+            name: _Script(self._client, name) for name in ("claim", "keep", "release", "show_life", "take", "reserve")
+        }
+
+    async def check(self) -> str:
+        """Return version and what it keeps of its writes."""
+        await self.show_life("check", lease_s=0.001)
+        try:
+            found = await self._asked(self._client.info("server", "persistence", "memory"))
+        except SharedUnavailable as error:
+            if isinstance(
+                error.__cause__, NoPermissionError
+            ):  # it does all that a run needs, and tells nothing of itself
+                return "Redis"
+            raise
+        keeps = "writes its log" if found.get("aof_enabled") else "may forget at a restart (appendonly is off)"
+        policy = str(found.get("maxmemory_policy", "noeviction"))
+        evicts = "" if policy == "noeviction" else f", may drop judgments when full ({one_line(policy)})"
+        return f"Redis {one_line(str(found.get('redis_version', '?')))}, {keeps}{evicts}"
+
+    async def claim(
+        self, names: JudgmentKey, packs: Sequence[Sequence[str]], *, at_most: int, runner: str, lease_s: float
+    ) -> list[ClaimResult]:
+        """Claim whole packs of content hashes."""
+        contents = [content for pack in packs for content in pack]
+        sizes = [len(pack) for pack in packs]
+        keys = (*self._of(names), f"{self._space}:runners")
+        told = await self._run("claim", keys, [runner, _ms(lease_s), at_most, DAY_S, len(packs), *sizes, *contents])
+        try:
+            shares = [_SHARES[letter] for letter in told[0].decode()]
+            places = [contents[at - 1] for at in told[1::2]]
+            known = decode_judgments(names, zip(places, told[2::2], strict=True)) if places else {}
+            return [
+                ClaimResult(share, {content: known[content] for content in pack if content in known} if known else {})
+                for share, pack in zip(shares, packs, strict=True)
+            ]
+        except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
+            raise self._nonsense(error) from error
+
+    async def keep(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
+        """Keep judgments and settle the claims on them."""
+        for start in range(0, len(judgments), MOST_AT_ONCE):
+            pairs = encode_judgments(names, judgments[start : start + MOST_AT_ONCE])
+            await self._run("keep", self._of(names), [value for pair in pairs for value in pair])
+
+    async def release(self, names: JudgmentKey, hashes: Sequence[str], *, runner: str) -> None:
+        """Give contents up without a judgment."""
+        if hashes:
+            await self._run("release", self._of(names)[1:], [runner, *hashes])
+
+    async def show_life(self, runner: str, *, lease_s: float) -> None:
+        """Have the claims of this runner hold for another lease."""
+        await self._run("show_life", [f"{self._space}:runners"], [runner, _ms(lease_s), DAY_S])
+
+    async def leave(self, runner: str) -> None:
+        """Count the runner as gone; its claims are taken over as they are met."""
+        await self._asked(self._client.zrem(f"{self._space}:runners", runner))
+
+    async def take(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> float:
+        """Take from the buckets of one host and model; return the seconds to wait."""
+        terms: list[str | float] = []
+        for kind, amount in amounts.items():
+            terms += [kind, amount, limits[kind], max(1.0, limits[kind] * BURST_SHARE)]
+        told = await self._run("take", [f"{self._space}:rate:{digest(bucket)}"], terms)
+        return self._number(told)
+
+    async def give_back(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> None:
+        """Give back what was taken and not used."""
+        await self.take(bucket, {kind: -amount for kind, amount in amounts.items()}, limits)
+
+    async def reserve(
+        self, purse: str, usd: Decimal, *, spent: Decimal, day: str, cap_usd: Decimal, lease_s: float
+    ) -> Decimal:
+        """Have a purse hold so many dollars of a day; return what the cap has room for after it."""
+        cap = int((cap_usd * NANO).to_integral_value(ROUND_FLOOR))
+        terms: list[str | int | float] = [purse, _nano(usd), _nano(spent), cap, _ms(lease_s), DOLLARS_KEPT_S]
+        return Decimal(int(self._number(await self._run("reserve", self._of_day(day), terms)))) / NANO
+
+    async def charge(self, purse: str, usd: Decimal, *, spent: Decimal, day: str) -> None:
+        """Tell what a purse has spent altogether, and what it still holds."""
+        await self._run("reserve", self._of_day(day), [purse, _nano(usd), _nano(spent), "", "", DOLLARS_KEPT_S])
+
+    async def aclose(self) -> None:
+        """Release connections."""
+        await self._asked(self._client.aclose())
+
+    def _of(self, names: JudgmentKey) -> tuple[str, str]:
+        """Name the judgments and the claims of a turn by a judge."""
+        turn = digest(*map(str, names))
+        return f"{self._space}:judged:{turn}", f"{self._space}:claims:{turn}"
+
+    def _of_day(self, day: str) -> tuple[str, str]:
+        return f"{self._space}:usd:{day}", f"{self._space}:usd:{day}:leases"
+
+    async def _run(self, script: str, keys: Sequence[str], arguments: Sequence[str | int | float]) -> Any:
+        return await self._asked(self._scripts[script](keys, arguments))
+
+    async def _asked(self, request: Awaitable[Any]) -> Any:
+        """Await an answer. Raises SharedUnavailable for whatever went wrong with it."""
+        try:
+            return await request
+        except (RedisError, OSError, EOFError, ValueError, TypeError, LookupError) as error:
+            raise self._nonsense(error) from error
+
+    def _number(self, told: Any) -> float:
+        try:
+            number = float(told)
+        except (ValueError, TypeError) as error:
+            raise self._nonsense(error) from error
+        if not isfinite(number):
+            raise self._nonsense(ValueError("it counts to no end"))
+        return number
+
+    def _nonsense(self, error: BaseException) -> SharedUnavailable:
+        why = one_line(str(error)) or type(error).__name__
+        return SharedUnavailable(f"the shared server {self.name} cannot be asked: {why}", hint=_HINT)
+
+
+def _client(url: str) -> "redis.Redis":
+    """Return a client that is not connected yet. Nothing of what it does not take is shown: it may be a password."""
+    try:
+        ours: dict[str, Any] = {
+            "retry": Retry(NoBackoff(), 0),
+            "protocol": 2,
+            "decode_responses": False,
+            "max_connections": 64,
+        }
+        pool = redis.ConnectionPool(**{**parse_url(url), **ours})
+        pool.make_connection()  # type: ignore[no-untyped-call]  # has the driver look at the options
+    except (RedisError, ValueError, TypeError, AttributeError):
+        raise UsageError(f"shared.url ({displayed_url(url)}) has options that cannot be read", hint=_OPTIONS) from None
+    return redis.Redis.from_pool(pool)
+
+
+def _ms(seconds: float) -> int:
+    return max(1, int(seconds * 1000))
+
+
+def _nano(usd: Decimal) -> int:
+    return int((usd * NANO).to_integral_value(ROUND_CEILING))

@@ -1,0 +1,165 @@
+"""The address of a shared server: what a `shared.url` may be, and how it may be shown. Pure.
+
+A URL may hold a password, so messages and `config show` have scheme, host, port and database alone.
+
+Judgments as a server keeps them: beside each its seal, looked at whenever it comes back.
+
+A seal (`hashing.judgment_seals`, over turn and judge as well) tells damage and a row of another turn, not forgery: who
+may write to the server can plant scores. The reason is sealed with its judgment.
+
+The seam to a shared server: judgments with claims, limits a minute, and dollars, all of one tenant.
+
+Redis and PostgreSQL implement it; `read_through`, `rates` and `dollars` put it behind what one process has. Every
+method is one round trip that happens whole or not at all and may be cancelled: deadlines and tries are `link`'s. Done
+twice, as after a lost answer, it does no harm: a `take` that was done twice only waits longer. `give_back` alone is
+never repeated, here or by `link`. It decides nothing: which limits and caps hold is told with each call, and what it
+hands out was looked at (`entries`). Methods raise `SharedUnavailable` when the server cannot be asked or answers
+nonsense, and `StoreDamaged` for judgments that do not fit their seals.
+"""
+
+import json
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Protocol
+from urllib.parse import SplitResult, urlsplit
+from zlib import crc32
+
+from xscore.cache.keys import JudgmentKey
+from xscore.platform.errors import StoreDamaged, UsageError
+from xscore.platform.hashing import judgment_checksums, turn_checksum
+from xscore.records import ClaimResult, Judgment
+
+REDIS = frozenset({"redis", "rediss"})
+"""`rediss` is TLS."""
+POSTGRES = frozenset({"postgresql", "postgres"})
+_FORMS = (
+    "Write redis://HOST, rediss://HOST (TLS) or postgresql://HOST/DATABASE into shared.url, and signs of a password"
+    " that mean something in a URL as %…: @ is %40, / is %2F."
+)
+
+
+def displayed_url(url: str) -> str:
+    """Return the URL without user, password and options; what cannot be read is not shown at all."""
+    try:
+        parts = parse_server_url(url)
+        port = f":{parts.port}" if parts.port else ""
+    except (UsageError, ValueError):
+        return "(unreadable)"
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
+
+
+def parse_server_url(url: str) -> SplitResult:
+    """Return the parts of a URL that names a server. Raises UsageError; its message holds nothing of the URL."""
+    try:
+        parts = urlsplit(url)
+        is_whole = bool(parts.hostname) and parts.port != 0 and "@" not in parts.path + parts.query + parts.fragment
+    except ValueError:  # of a port or an address; a password with an unescaped sign may stand there, and in the path
+        is_whole = False
+    if not is_whole or parts.scheme not in REDIS | POSTGRES:
+        raise UsageError("shared.url names no server", hint=_FORMS)
+    return parts
+
+
+def encode_judgments(names: JudgmentKey, judgments: Sequence[Judgment]) -> list[tuple[str, str]]:
+    """Return content hash and text of each."""
+    rows = [(j.content_hash, j.score + 0.0, j.prior + 0.0, j.pack, j.position) for j in judgments]
+    seals = judgment_checksums(turn_checksum(*names), rows)
+    return [
+        (row[0], json.dumps([*row[1:], j.reason, crc32(j.reason.encode("utf-8", "surrogatepass"), seal)]))
+        for j, row, seal in zip(judgments, rows, seals, strict=True)
+    ]
+
+
+def decode_judgments(names: JudgmentKey, entries: Iterable[tuple[str, str | bytes]]) -> dict[str, Judgment]:
+    """Turn content hashes with their texts into judgments, by content hash. Raises StoreDamaged."""
+    try:
+        rows = [(content, *json.loads(text)) for content, text in entries]
+        seals = judgment_checksums(turn_checksum(*names), rows)
+        found = []
+        for (content, score, prior, pack, position, reason, told), seal in zip(rows, seals, strict=True):
+            if crc32(reason.encode("utf-8", "surrogatepass"), seal) != told:
+                raise ValueError("a judgment does not fit its seal")
+            found.append(Judgment(content, score, reason, pack, position, prior))
+    except (ValueError, TypeError, AttributeError, IndexError, RecursionError, struct.error) as error:
+        raise StoreDamaged(
+            f"what the shared server holds of a turn is damaged: {error}",
+            hint="Delete the tenant's keys there, or set shared.url to empty; your own store is not touched.",
+        ) from error
+    return {judgment.content_hash: judgment for judgment in found}
+
+
+class SharedServer(Protocol):
+    """What several processes and machines share."""
+
+    name: str
+    """For messages: scheme, host and port, without a password."""
+
+    async def check(self) -> str:
+        """Return what answers, in a few words (`Redis 7.0.15, keeps every write`): for the doctor, and after an outage.
+
+        Connects as every other method does; one that cannot do what is asked of it here is unavailable.
+        """
+        ...
+
+    async def claim(
+        self, names: JudgmentKey, packs: Sequence[Sequence[str]], *, at_most: int, runner: str, lease_s: float
+    ) -> list[ClaimResult]:
+        """Claim whole packs of content hashes, `at_most` so many that still need judging; one result for each pack.
+
+        What is judged already comes with its reason. A pack with a content that a living other runner claimed is
+        `THEIRS`; claims of a runner without a sign of life within its lease are taken over, and this call is one.
+        Lets go of nothing: a pack that is not `OURS` was left as it was.
+        """
+        ...
+
+    async def keep(self, names: JudgmentKey, judgments: Sequence[Judgment]) -> None:
+        """Keep judgments and settle the claims on them, whoever holds them; the first of two for one content wins."""
+        ...
+
+    async def release(self, names: JudgmentKey, hashes: Sequence[str], *, runner: str) -> None:
+        """Give contents up without a judgment."""
+        ...
+
+    async def show_life(self, runner: str, *, lease_s: float) -> None:
+        """Have the claims of this runner hold for another lease."""
+        ...
+
+    async def leave(self, runner: str) -> None:
+        """Count the runner as gone: whatever it claimed is free."""
+        ...
+
+    async def take(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> float:
+        """Take from the buckets of one host and model; return the seconds after which it may be used, 0: at once.
+
+        Taken it is in any case: buckets go into debt, so that all runners are served in the order in which they ask,
+        and nobody asks twice. bucket: host and model. amounts, limits: kind (`requests`, `tokens`, `input_tokens`,
+        `output_tokens`) -> what is taken, and what may be taken a minute. A bucket is full at first and holds
+        `token_bucket.BURST_SHARE` of a minute, at least 1; what is larger than a bucket waits until it is full. So with
+        `level` after filling up: wait (min(amount, capacity) - level) / rate, then level -= amount; the longest counts.
+        """
+        ...
+
+    async def give_back(self, bucket: str, amounts: Mapping[str, float], limits: Mapping[str, float]) -> None:
+        """Give back what was taken and not used. Asked once: done twice it would lend out what nobody gave back."""
+        ...
+
+    async def reserve(
+        self, purse: str, usd: Decimal, *, spent: Decimal, day: str, cap_usd: Decimal, lease_s: float
+    ) -> Decimal:
+        """Have a purse hold so many dollars of a UTC day, beside what it has `spent` of them altogether.
+
+        Return what the cap still has room for after that; below zero it was refused, and nothing was changed. Both
+        amounts stand for those told before. What a purse holds counts until its lease is over, what it spent for the
+        whole day; a purse is of one day. More is refused than the cap allows over all purses of the day.
+        """
+        ...
+
+    async def charge(self, purse: str, usd: Decimal, *, spent: Decimal, day: str) -> None:
+        """Do the same without asking: what was spent is spent. What is held never becomes more by it."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release connections."""
+        ...

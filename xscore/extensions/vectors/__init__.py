@@ -1,0 +1,1 @@
+"""Embedders, and the order of judging by vectors."""

@@ -1,0 +1,135 @@
+"""The embedder of the settings, and how like a turn's task each memory is by it.
+
+Without one (`terms`, the default) nothing is loaded, sent or waited for. With one, the task is embedded, then memories
+without a vector, both for at most `PATIENCE_S`, and the next turn goes on from there; `xscore index` embeds all. It
+serves the order of judging and the lexical judge; a host that fails, or says nothing, costs the turn its likeness and a
+remark, and nothing else. Trade-off: the first turns over a large store order by few vectors.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from xscore.extensions.vectors.embedders import LONGEST_TEXT, Embedder
+from xscore.pipeline.parts import TurnResources
+from xscore.platform.errors import BudgetExhausted, ProviderError, UsageError
+from xscore.providers.hosts import host_of
+from xscore.providers.provider import Provider
+from xscore.providers.spec import import_sdk
+from xscore.records import Turn
+from xscore.settings import Settings
+from xscore.store.store import Store
+
+TERMS_EMBEDDER, LOCAL_EMBEDDER, ENDPOINT_EMBEDDER = "terms", "minilm", "openai"
+PATIENCE_S = 5.0
+"""Longest that a turn waits for vectors of its memories."""
+NEAREST = 1_000
+"""Memories whose likeness counts; by rank, the others' would hardly."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnLikeness:
+    """Cosine with the task by memory id, of the nearest that have a vector."""
+
+    cosines: Mapping[str, float] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+
+
+def embedder_label(settings: Settings) -> str:
+    """Return the embedder in words fit to be shown: without the folder of a local model."""
+    kind, model = _parsed(settings)
+    return f"{kind}:{model}" if kind == ENDPOINT_EMBEDDER else kind
+
+
+def make_embedder(settings: Settings, wrap: Callable[[Provider], Provider]) -> Embedder | None:
+    """Return the embedder of the settings; None for `terms`. wrap: puts limits, budget and ledger around a host.
+
+    Raises UsageError for what is none or is not there, AuthenticationFailed where a remote host would get no key.
+    """
+    kind, model = _parsed(settings)
+    if kind == LOCAL_EMBEDDER:
+        from xscore.extensions.vectors.embedders import LocalEmbedder
+
+        return LocalEmbedder(Path(model).expanduser())
+    if kind == ENDPOINT_EMBEDDER:
+        from xscore.extensions.vectors.endpoint import EndpointEmbedder, connect
+
+        return EndpointEmbedder(wrap(connect(model, settings)), model)
+    return None
+
+
+def describe_embedder(settings: Settings) -> str:
+    """Say which embedder is in use, and whether what it needs is there. Raises what `make` raises; nothing is sent."""
+    kind, model = _parsed(settings)
+    if kind == TERMS_EMBEDDER:
+        return "terms: the words of each memory, hashed; no model, nothing sent"
+    make_embedder(settings, lambda provider: provider)
+    if kind == LOCAL_EMBEDDER:
+        return f"minilm: the model in {Path(model).expanduser()}, on this machine"
+    base_url = settings.embedding.base_url or settings.openai.base_url
+    return f"{embedder_label(settings)} at {host_of(base_url)}, which is sent the task and each memory once"
+
+
+async def turn_likeness(turn: Turn, settings: Settings, *, store: Store, desk: TurnResources) -> TurnLikeness:
+    """Return how like the task each memory is. Raises what `make` raises; a host that fails is a remark."""
+    embedder = await _opened(settings, desk)
+    if embedder is None:
+        return TurnLikeness()
+    try:
+        return TurnLikeness(await _cosines(turn, embedder, store, faiss_rows=settings.embedding.faiss_rows))
+    except TimeoutError:
+        said = f"{embedder_label(settings)} gave no vector of the task within {PATIENCE_S:g} s"
+        return TurnLikeness(remarks=(f"the order of judging is by words alone: {said}",))
+    except (ProviderError, BudgetExhausted) as error:
+        return TurnLikeness(remarks=(f"the order of judging is by words alone: {error.message}",))
+    finally:
+        await embedder.aclose()
+
+
+async def embed_all(settings: Settings, *, store: Store, desk: TurnResources) -> str:
+    """Embed every memory without a vector, however long it takes; say what went wrong. Raises what `make` raises."""
+    embedder = await _opened(settings, desk)
+    if embedder is None:
+        return ""
+    from xscore.extensions.vectors.embedders import embed_missing
+
+    try:
+        for connection in store.connections_of_a_turn():
+            await embed_missing(connection, embedder)
+    except (ProviderError, BudgetExhausted) as error:
+        return f"some memories have no vector yet: {error.message}"
+    finally:
+        await embedder.aclose()
+    return ""
+
+
+async def _opened(settings: Settings, desk: TurnResources) -> Embedder | None:
+    if _parsed(settings)[0] == ENDPOINT_EMBEDDER:
+        await import_sdk(ENDPOINT_EMBEDDER)
+    return make_embedder(settings, desk.embedding)
+
+
+async def _cosines(turn: Turn, embedder: Embedder, store: Store, *, faiss_rows: int) -> Mapping[str, float]:
+    from xscore.extensions.vectors.embedders import embed_missing, read_vectors  # most turns have no embedder
+
+    patience = asyncio.get_running_loop().time() + PATIENCE_S
+    async with asyncio.timeout_at(patience):
+        query = (await embedder.embed([f"{turn.task}\n{turn.errors}"[:LONGEST_TEXT]]))[0]
+    with suppress(TimeoutError):
+        async with asyncio.timeout_at(patience):
+            for connection in store.connections_of_a_turn():
+                await embed_missing(connection, embedder)
+    vectors = read_vectors(store.vectors(embedder.name), dims=len(query))
+    return dict(vectors.nearest(query.astype("float32"), NEAREST, faiss_rows=faiss_rows))
+
+
+def _parsed(settings: Settings) -> tuple[str, str]:
+    kind, _, model = settings.embedding.model.strip().partition(":")
+    if (kind == TERMS_EMBEDDER and not model) or (kind in (LOCAL_EMBEDDER, ENDPOINT_EMBEDDER) and model):
+        return kind, model
+    raise UsageError(
+        f"embedding.model is `{settings.embedding.model}`, which names no embedder",
+        hint=f"Write {TERMS_EMBEDDER}, {LOCAL_EMBEDDER}:FOLDER or {ENDPOINT_EMBEDDER}:MODEL.",
+    )

@@ -1,1 +1,0 @@
-"""What the layers learn with time: consolidation, decay, promotion, feedback, suggestions, and conflicts resolved."""

@@ -1,1 +1,0 @@
-"""The store of memories, and the one door into it."""

@@ -1,1 +1,0 @@
-"""Ties between memories: what remembered text names, and questions over the edges."""

@@ -1,1 +1,0 @@
-"""Secrets and personal data taken out of text before it is stored or sent; rules are data."""

@@ -1,0 +1,152 @@
+"""What the caps let a turn do: told before anything is sent, and how to go on after they came first.
+
+It sets nothing aside and stops nothing; the budget does. Trade-off: it goes by the forecast, which no prompt is drafted
+for, so that a turn of thousands of memories is not held up; what it names as enough is therefore twice as much.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from decimal import ROUND_UP, Decimal
+
+from xscore.costs.caps import caps_of, remaining_under_caps
+from xscore.pipeline.factories import answer_estimate
+from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.prepare import OpenedTurn
+from xscore.platform.clock import day_of
+from xscore.providers.prices import call_price
+from xscore.records import Candidate, CapLeft, Outcome, Unjudged, UnjudgedCause, Usage
+from xscore.scorer.drafts import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
+
+CENT = Decimal("0.01")
+ONE_TOKEN = Usage(input_tokens=1, output_tokens=1)
+FORECAST_MARGIN = 2
+"""A cap so many times the forecast is named as enough: a first forecast is a quarter off at worst."""
+
+
+def announce_budget(parts: PipelineParts, opened: OpenedTurn, *, answers: bool, apart: bool = False) -> list[str]:
+    """Tell the observer, before anything is sent, what `before` says; return it for the receipt.
+
+    apart: it is one turn of a run, which has the cap and its words, so that only what no cap can hold is returned.
+    """
+    if apart:
+        return uncapped_judge(parts)
+    said = budget_warnings(parts, opened, answers=answers)
+    for message in said:
+        parts.observer.note(message)
+    return said
+
+
+def uncapped_judge(parts: PipelineParts) -> list[str]:
+    """Say that no cap can hold the judge, where a cap is set and its model has no known price."""
+    judges = parts.judge.is_model and not parts.settings.judge.replay and caps_of(parts.settings.budget).any
+    return list(_without_price(parts, judges=judges, answers=False))
+
+
+def budget_warnings(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> list[str]:
+    """Say which models no cap can hold, or what will not fit under one; nothing where all does.
+
+    answers: the turn is to end with a call to the answering model.
+    """
+    judges = parts.judge.is_model and bool(opened.pool.misses) and not parts.settings.judge.replay
+    caps = caps_of(parts.settings.budget)
+    if not (caps.any and (judges or answers)):
+        return []
+    said = list(_without_price(parts, judges=judges, answers=answers))
+    if said:
+        return said
+    tightest = _tightest(parts, turn_id="")
+    judging = parts.judge.forecast(opened.turn, opened.pool).cost_usd if judges else Decimal(0)
+    answering = _answer_cost(parts) if answers else Decimal(0)
+    if tightest is None or judging is None or answering is None:
+        return []
+    return _over_cap_warning(tightest, judging, answering)
+
+
+def how_to_continue(parts: PipelineParts, opened: OpenedTurn, outcomes: Sequence[Outcome], refused: str) -> list[str]:
+    """Say once, where a cap came first, what was left undone and what is enough for all of it.
+
+    refused: what was said when the answering call was not let through.
+    """
+    unjudged = [(one.candidate, one.result) for one in outcomes if isinstance(one.result, Unjudged)]
+    why = refused or next((result.detail for _, result in unjudged if result.cause is UnjudgedCause.BUDGET), "")
+    tightest = _tightest(parts, turn_id=opened.turn.id) if why else None
+    if tightest is None:
+        return []
+    undone = [*(["unjudged memories"] if unjudged else []), *(["no answer"] if refused else [])]
+    command = _continue_hint(parts, opened, [candidate for candidate, _ in unjudged], tightest)
+    return [f"the budget leaves {' and '.join(undone)}: {why}. What was judged is kept; {command}"]
+
+
+def _continue_hint(parts: PipelineParts, opened: OpenedTurn, rest: Sequence[Candidate], cap: CapLeft) -> str:
+    from xscore.costs.budget_messages import CAP_SETTINGS  # few turns meet a cap
+
+    enough = _enough_usd(parts, opened, rest)
+    command = f"`xscore continue {opened.turn.id}`"
+    if cap.of == "turn" and enough is not None:
+        whole = "the rest and the answer" if rest and parts.answerer else "the rest" if rest else "the answer"
+        return f"`xscore continue {opened.turn.id} --max-usd {enough:f}` is enough for {whole}."
+    more = "" if enough is None else f" to ${(cap.cap_usd - cap.left_usd + enough).quantize(CENT, ROUND_UP):f}"
+    later = ", or wait for the next day (UTC)" if cap.of == "day" else ""
+    return f"raise {CAP_SETTINGS[cap.of]}{more}{later}; then go on with {command}."
+
+
+def _enough_usd(parts: PipelineParts, opened: OpenedTurn, rest: Sequence[Candidate]) -> Decimal | None:
+    """Return dollars that the rest and the answer will fit under: each call is sent only where its most fits."""
+    calls, dearest, judging = parts.judge.calls, Decimal(0), Decimal(0)
+    if calls is not None and rest:
+        work = parts.judge.forecast(opened.turn, replace(opened.pool, misses=tuple(rest)))
+        reply = MOST_FRAME_TOKENS + (SCORE_TOKENS + REASON_TOKENS) * calls.packs.size
+        most = Usage(
+            input_tokens=FORECAST_MARGIN * work.input_tokens // max(1, work.calls) + calls.packs.tokens,
+            output_tokens=reply + calls.model.reasoning_reserve,
+        )
+        found = call_price(parts.judge.identity.provider, calls.model.name, parts.judge.identity.host, most)
+        if found is None or work.cost_usd is None:
+            return None
+        dearest, judging = found, work.cost_usd
+    answering = _answer_cost(parts) if parts.answerer is not None else Decimal(0)
+    return None if answering is None else (FORECAST_MARGIN * (judging + answering) + dearest).quantize(CENT, ROUND_UP)
+
+
+def _without_price(parts: PipelineParts, *, judges: bool, answers: bool) -> Iterator[str]:
+    seats = []
+    calls, identity, answerer = parts.judge.calls, parts.judge.identity, parts.answerer
+    if judges and calls is not None:
+        seats.append((identity.provider, calls.model.name, identity.host))
+    if answers and answerer is not None:
+        seats.append((answerer.provider, answerer.model, answerer.host))
+    for provider, model, host in dict.fromkeys(seats):
+        if call_price(provider, model, host, ONE_TOKEN) is None:
+            yield f"{model} at {host} has no known price: no cap on dollars holds its calls"
+
+
+def _over_cap_warning(cap: CapLeft, judging: Decimal, answering: Decimal) -> list[str]:
+    room = max(cap.left_usd, Decimal(0))
+    if judging + answering <= room:
+        return []
+    from xscore.costs.budget_messages import describe_cap
+
+    takes = [
+        f"judging may take about ${_usd_rounded_up(judging)}" if judging else "",
+        f"the answer at most ${_usd_rounded_up(answering)}" if answering else "",
+    ]
+    undone = "some memories will stay unjudged" if judging > room else ""
+    no_answer = "there may be no room for the answer" if answering else ""
+    will = " and ".join(filter(None, [undone, no_answer]))
+    return [f"{' and '.join(filter(None, takes))}, above {describe_cap(cap)}: {will}"]
+
+
+def _answer_cost(parts: PipelineParts) -> Decimal | None:
+    return answer_estimate(parts.answerer, parts.settings).cost_usd if parts.answerer is not None else None
+
+
+def _tightest(parts: PipelineParts, *, turn_id: str) -> CapLeft | None:
+    """Return the cap that leaves least. Raises StoreDamaged."""
+    caps = caps_of(parts.settings.budget)
+    found = remaining_under_caps(parts.store.connection, caps, turn_id=turn_id, day=day_of(parts.clock()), set_aside=())
+    return min(found, key=lambda cap: cap.left_usd, default=None)
+
+
+def _usd_rounded_up(usd: Decimal) -> str:
+    """Write dollars with two figures, never less than they are."""
+    return f"{usd.quantize(Decimal(1).scaleb(min(usd.adjusted() - 1, -2)), ROUND_UP):f}"

@@ -1,0 +1,223 @@
+"""How trust fades unseen: base · exp(−λ · days) (L05). Pure.
+
+What a memory chooses, in few words: its first sentence, the value that is chosen in it, and the topic it is about.
+
+`Use Prisma for the ORM, not TypeORM` chooses `Prisma`. Values are compared by their words, never by meaning, and
+nothing that could tell two values apart is left out: a reason (because, since, so that) always is no part of one; what
+something is used for and what was turned down are none only behind a verb that says what was chosen. Trade-off: two
+sentences that say the same otherwise are two values, so a choice worded differently in each project is not promoted;
+naming the value alone (`Prisma`) under a key is what is understood everywhere.
+
+Memories that contradict each other, brought to one sentence (L07). Pure; both stay in the store.
+
+Two memories conflict when they speak of one topic and choose otherwise. The topic is that of their key; one without a
+key joins what its alternatives name. An explicit choice of a narrower scope is an exception from a wider one and wins;
+else the largest of authority of the layer × confidence × freshness × evidence does. The sentence names the winner and
+what it departs from, and nothing of their ages. Trade-off: a contradiction that shares neither a key nor a named
+alternative is not seen.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp
+
+from xscore.records import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus, Observation
+
+SECONDS_PER_DAY = 86_400.0
+
+
+def decayed(base: float, days: float, per_day: float) -> float:
+    """Return base · exp(−per_day · days); what lies in the future has not begun to fade."""
+    return base * exp(-per_day * max(days, 0.0))
+
+
+def days_since(moment: float, now: float) -> float:
+    """Return the days between two moments in unix seconds; none, where the first lies in the future."""
+    return max(now - moment, 0.0) / SECONDS_PER_DAY
+
+
+def last_seen(memory: Memory) -> float:
+    """Return when a memory was last said, changed or used (unix seconds)."""
+    return max(memory.created_at, memory.updated_at, memory.accessed_at)
+
+
+VALUE_WORDS = 3
+"""A value is a name of at most so many words; a longer one is a sentence that stands for itself."""
+NAMED = frozenset({Kind.TECH_STACK, Kind.DECISION, Kind.PREFERENCE})
+"""Kinds that choose something by its name."""
+
+_END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)[.!?](?=\s+[^a-z\s]|\s*\Z)|\n")
+_LEAD = re.compile(
+    r"(?:(?:we|i|user|this project|always|usually|typically|generally|explicitly|please|decided|decision)[:,]?\s+)*"
+    r"(?:(?:use|uses|using|prefer|prefers|choose|chooses|chose|chosen|adopt|adopts|adopted|pick|picked|go with"
+    r"|goes with|went with|is|are|to use)[:]?\s+)*",
+    re.IGNORECASE,
+)
+_REASON = re.compile(r",?\s+(?:because|since|so that)\s.*", re.IGNORECASE | re.DOTALL)
+_REST = re.compile(r"\s+for\s.*|,?\s+(?:not|rather than|instead of)\s.*", re.IGNORECASE | re.DOTALL)
+_SPACE = re.compile(r"\s+")
+_FOLDERS = re.compile(r"^(?:preference|decision|tech_stack|convention|pattern|stack|tool|user|project)s?[.:/]")
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedChoice:
+    """An observation as it is compared: read once, however many memories it is compared with."""
+
+    observed: Observation
+    topic: str
+    value: str
+    """In its `normal` form."""
+
+
+def parse_choice(observed: Observation) -> ParsedChoice:
+    """Read an observation."""
+    return ParsedChoice(observed, topic_of_key(observed.key), normalized(observed.value))
+
+
+def chosen_value(memory: Memory) -> str:
+    """Return what a memory chooses; see `read_value`."""
+    return choice_in_text(memory.text.strip() or memory.title.strip())
+
+
+def choice_in_text(text: str) -> str:
+    """Return what is chosen (`Prisma`), or the whole first sentence where that takes more than a few words."""
+    sentence, before = _SPACE.sub(" ", _END.split(text, maxsplit=1)[0]).strip(), ""
+    while sentence != before:
+        before, sentence = sentence, _REASON.sub("", sentence, count=1).strip() or sentence
+    name, before = sentence, ""
+    while name != before:  # so that reading a choice off a choice gives that choice
+        before = name
+        rest = _LEAD.sub("", name, count=1)
+        name = (_REST.sub("", rest, count=1) if rest != name else rest).strip(" \"'`.") or name
+    return name if len(name.split()) <= VALUE_WORDS else sentence
+
+
+def names_a_choice(memory: Memory) -> bool:
+    """Whether its value is a name (`Prisma`), rather than a sentence or a rule."""
+    return memory.kind in NAMED and len(chosen_value(memory).split()) <= VALUE_WORDS
+
+
+def normalized(text: str) -> str:
+    """Return the form in which values are compared: case, spaces and closing punctuation do not matter."""
+    return _SPACE.sub(" ", text).strip(" .!,;:\"'`").casefold()
+
+
+def topic_of_key(key: str) -> str:
+    """Return what a key is about: `preference.orm` and `ORM` are both `orm`; empty for no key."""
+    return _FOLDERS.sub("", normalized(key).replace(" ", "_"))
+
+
+FRESHNESS_PER_DAY = 0.01
+"""λ of freshness, which only orders contradicting memories: after 69 days one weighs half."""
+_BREADTH = {MemoryScope.SESSION: 0, MemoryScope.REPOSITORY: 1, MemoryScope.WORKSPACE: 2, MemoryScope.GLOBAL: 3}
+_WHERE = {
+    MemoryScope.SESSION: "in this session",
+    MemoryScope.REPOSITORY: "in this project",
+    MemoryScope.WORKSPACE: "in this workspace",
+    MemoryScope.GLOBAL: "everywhere",
+}
+_HISTORY = frozenset({Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO})
+"""Kinds that record what happened: they choose nothing that could be contradicted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedConflict:
+    """A conflict as the answering model is told of it."""
+
+    memory_ids: tuple[str, ...]
+    """All that take part, sorted."""
+    text: str
+    """One sentence with the exception noted, to be shown in their place."""
+    winner: str
+    """Id of the memory that holds here."""
+
+
+def resolve_conflicts(
+    memories: Iterable[Memory], *, authority: Mapping[str, float], now: float
+) -> list[ResolvedConflict]:
+    """Return one resolution for each topic that these memories contradict each other about, by memory ids.
+
+    authority: `settings.bundle.authority`. now: Unix seconds. The order of the memories does not matter. What agrees,
+    comes from the index, or is not active or stale takes no part.
+    """
+    choosers = sorted((memory for memory in memories if _chooses(memory)), key=lambda memory: memory.id)
+    found = [_resolved(group, authority, now) for group in _topics(choosers)]
+    return sorted((each for each in found if each is not None), key=lambda each: each.memory_ids)
+
+
+def conflict_weight(memory: Memory, *, authority: Mapping[str, float], now: float) -> float:
+    """Return authority × confidence × freshness × n/(n+1), where n is how often it was seen."""
+    freshness = decayed(1.0, days_since(last_seen(memory), now), FRESHNESS_PER_DAY)
+    count = max(memory.evidence_count, 1)
+    evidence = count / (count + 1)
+    return authority.get(memory.layer.value, 0.0) * memory.confidence * freshness * evidence
+
+
+def _chooses(memory: Memory) -> bool:
+    live = memory.status in (MemoryStatus.ACTIVE, MemoryStatus.STALE)
+    return live and memory.source is not MemorySource.INDEX and memory.kind not in _HISTORY
+
+
+def _topics(memories: Sequence[Memory]) -> list[list[Memory]]:
+    """Group by topic; a decision without a key joins what its alternatives name."""
+    choosing: dict[str, list[Memory]] = {}
+    for memory in memories:
+        choosing.setdefault(normalized(chosen_value(memory)), []).append(memory)
+    groups: dict[str, list[Memory]] = {}
+    for memory in memories:
+        groups.setdefault(_topic(memory, choosing), []).append(memory)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _topic(memory: Memory, choosing: Mapping[str, Sequence[Memory]]) -> str:
+    if memory.key:
+        return topic_of_key(memory.key)
+    rejected = [rival for name in memory.particulars.alternatives for rival in choosing.get(normalized(name), ())]
+    return next((topic_of_key(rival.key) for rival in rejected if rival.key), memory.id)
+
+
+def _resolved(group: Sequence[Memory], authority: Mapping[str, float], now: float) -> ResolvedConflict | None:
+    best_first = sorted(group, key=lambda memory: (-conflict_weight(memory, authority=authority, now=now), memory.id))
+    winner = _exception(best_first) or best_first[0]
+    others = [memory for memory in best_first if normalized(chosen_value(memory)) != normalized(chosen_value(winner))]
+    if not others:
+        return None
+    ids = tuple(sorted(memory.id for memory in group))
+    return ResolvedConflict(ids, _sentence(winner, others[0]), winner.id)
+
+
+def _exception(best_first: Sequence[Memory]) -> Memory | None:
+    """Return the explicit memory of the narrowest scope, where there is a wider one for it to be an exception from."""
+    widest = max(_BREADTH[memory.scope] for memory in best_first)
+    said = [
+        memory for memory in best_first if memory.source is MemorySource.EXPLICIT and _BREADTH[memory.scope] < widest
+    ]
+    return min(said, key=lambda memory: _BREADTH[memory.scope], default=None)
+
+
+def _sentence(winner: Memory, other: Memory) -> str:
+    here, there = chosen_value(winner), chosen_value(other)
+    named = names_a_choice(winner) and names_a_choice(other)
+    if not named:
+        here, there = f"“{here}”", f"“{there}”"
+    if _BREADTH[winner.scope] < _BREADTH[other.scope]:
+        explicitly = "explicitly chose" if winner.source is MemorySource.EXPLICIT else "is seen to use"
+        place = _WHERE[winner.scope].removeprefix("in ")
+        exception = f"{_article(here)} {here} exception" if named else "an exception"
+        return f"{_rule(other)} {there}, but {_WHERE[winner.scope]} {explicitly} {here}; treat {place} as {exception}."
+    if _BREADTH[winner.scope] > _BREADTH[other.scope]:
+        weaker = "named" if other.source is MemorySource.EXPLICIT else "only inferred"
+        return f"{_rule(winner)} {here}; {there} is {weaker} {_WHERE[other.scope]} and weighs less; go by {here}."
+    where = _WHERE[winner.scope].capitalize()
+    return f"{where} {here} holds ({winner.kind}); {there} ({other.kind}) is contradicted by it."
+
+
+def _article(word: str) -> str:
+    return "an" if word[:1].lower() in "aeiou" else "a"
+
+
+def _rule(memory: Memory) -> str:
+    return (
+        "User usually uses" if memory.layer is Layer.USER else f"{_WHERE[memory.scope].capitalize()} one usually uses"
+    )

@@ -1,0 +1,200 @@
+"""Who judges and who answers: from settings to seats, before anything is opened or sent.
+
+Without a word about models, the vendor whose key is there takes both seats, OpenAI first; without any key the lexical
+judge takes its seat and the answerer's stays empty. A model that was asked for by name and cannot be had is an error
+(`NoUsableModel`), never a silent other judge.
+
+In a replay nothing is sent, so no key is needed: whoever would judge keeps their seat, that their judgments are found.
+
+The seat of the judge without a model: costs nothing, sends nothing, keeps no scores.
+
+Where the user has set an embedder, likeness of meaning adds to the words; if a host makes the vectors, it is sent text.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from pydantic import SecretStr
+
+from xscore.cache.keys import judge_key
+from xscore.extensions.vectors.turn_likeness import TERMS_EMBEDDER, embedder_label, turn_likeness
+from xscore.pipeline.model_factory import model_judge_factory
+from xscore.pipeline.parts import AnswererFactory, JudgeFactory, TurnResources
+from xscore.pipeline.pool import Pool
+from xscore.platform.errors import AuthenticationFailed, NoUsableModel
+from xscore.providers.hosts import DUMMY_KEY
+from xscore.providers.prices import call_price
+from xscore.providers.spec import LEXICAL, ModelSpec, connect_provider, parse_model_spec
+from xscore.records import Estimate, JudgeEstimate, JudgeIdentity, PrimaryEstimate, Turn, Usage
+from xscore.scorer.judge import Judge
+from xscore.scorer.lexical import LEXICAL_IDENTITY, LexicalJudge
+from xscore.settings import JudgeSettings, PrimarySettings, Settings
+from xscore.settings.model import OTHER_JUDGES, OTHER_PRIMARIES
+from xscore.store.evidence import stale_memory_ids
+from xscore.store.store import Store
+from xscore.store.term_vectors import TERM_EMBEDDER
+from xscore.store.turns import latest_judge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LexicalJudgeFactory:
+    """The judge without a model."""
+
+    settings: Settings
+    store: Store
+    is_model: bool = False
+    calls: None = None
+
+    @property
+    def identity(self) -> JudgeIdentity:
+        """The judge's; where an embedder adds likeness it is another judge."""
+        embedder = embedder_label(self.settings)
+        return LEXICAL_IDENTITY if embedder == TERMS_EMBEDDER else replace(LEXICAL_IDENTITY, model=f"bm25-1+{embedder}")
+
+    @property
+    def threshold(self) -> float:
+        """The lowest final score that is kept, on the scale of words."""
+        return self.settings.selection.lexical_threshold
+
+    async def open(self, desk: TurnResources, turn: Turn, pool: Pool, turn_key: str) -> Judge:
+        """Return the judge; it needs the desk only for likeness of meaning, where an embedder is set."""
+        meaning = await turn_likeness(turn, self.settings, store=self.store, desk=desk)
+        return LexicalJudge(
+            lambda: self.store.vectors(TERM_EMBEDDER),
+            reasons_from=self.settings.judge.reasons_from,
+            likeness=meaning.cosines,
+            identity=self.identity,
+            remarks=meaning.remarks,
+            stale=stale_memory_ids(self.store.connection),
+        )
+
+    def sharing_packs(self) -> "LexicalJudgeFactory":
+        """Return itself: it has no prompts."""
+        return self
+
+    def close(self) -> None:
+        """Keep nothing: there is no host."""
+
+    def estimate(self, turn: Turn, pool: Pool) -> Estimate:
+        """Say that judging is free."""
+        return Estimate(judge=self.forecast(turn, pool), primary=None, by_kind={}, by_folder={})
+
+    def forecast(self, turn: Turn, pool: Pool) -> JudgeEstimate:
+        """Say that judging is free and takes no call."""
+        return JudgeEstimate(
+            candidates=len(pool.candidates),
+            cached=0,
+            to_judge=len(pool.candidates),
+            calls=0,
+            input_tokens=0,
+            output_tokens=0,
+            cost_usd=Decimal(0),
+            seconds=0.0,
+            binding_limit="none",
+            host=self.identity.host,
+        )
+
+
+ANSWER_FRAME_TOKENS = 1_500
+"""Tokens of the answer prompt beside the bundle: instructions, task, current file."""
+REPLAY_NOTE = "replay: nothing is sent, so what is not in the cache stays unjudged"
+"""Said of a replay for a start; of a list that is all cached it says nothing."""
+
+
+def choose_judge(settings: Settings) -> tuple[ModelSpec, tuple[str, ...]]:
+    """Return who judges, and what to say of it. Raises NoUsableModel for a model that was named and cannot be had."""
+    judge = settings.judge
+    if parse_model_spec(judge.model).provider == LEXICAL:
+        return parse_model_spec(judge.model), ()
+    found = _first_with_a_key(judge.model, None if _is_named(judge) else OTHER_JUDGES, settings)
+    if found is None:
+        return ModelSpec(LEXICAL, ""), ("no model judged: there is no key, so the lexical judge scored",)
+    return found, ()
+
+
+def choose_answerer(settings: Settings) -> AnswererFactory | None:
+    """Return who answers; None in a replay, and where no default has a key.
+
+    Raises NoUsableModel for a named one that has none.
+    """
+    primary = settings.primary
+    if settings.judge.replay:
+        return None
+    if parse_model_spec(primary.model).provider == LEXICAL:
+        raise NoUsableModel("the lexical judge cannot answer", hint="Name a model: --model provider:model.")
+    spec = _first_with_a_key(primary.model, None if _is_named(primary) else OTHER_PRIMARIES, settings)
+    return None if spec is None else AnswererFactory(spec.provider, spec.model, connect_provider(spec, settings).host)
+
+
+def replay_settings(settings: Settings, *, newest: str) -> tuple[Settings, tuple[str, ...]]:
+    """Return settings that send nothing and find what was judged, and what to say of it.
+
+    newest: the model that judged last (`provider:model`), which stands in where none is named and no key tells.
+    """
+    judge, said = settings.judge, REPLAY_NOTE
+    if not _is_named(judge):
+        keyed = _first_with_a_key(judge.model, OTHER_JUDGES, settings)
+        judge = judge.model_copy(update={"model": str(keyed or newest or judge.model)})
+        if keyed is None:
+            why = "which judged here last" if newest else "the default"
+            said += f"; no judge is named and no key tells, so it is {judge.model}, {why}"
+    embedding = settings.embedding
+    if embedding.model.strip().startswith("openai:"):
+        embedding = embedding.model_copy(update={"model": "terms"})
+    keyless = {
+        name: part.model_copy(update={"api_key": SecretStr(DUMMY_KEY)})
+        for name, part in (("openai", settings.openai), ("anthropic", settings.anthropic))
+    }
+    return settings.model_copy(update={"judge": judge, "embedding": embedding, **keyless}), (said,)
+
+
+def _is_named(part: JudgeSettings | PrimarySettings) -> bool:
+    """Whether the user named the model, be it the default."""
+    return "model" in part.model_fields_set
+
+
+def _first_with_a_key(named: str, others: Sequence[str] | None, settings: Settings) -> ModelSpec | None:
+    """Return the first that has a key; None where none has. others: None for a model that the user named."""
+    for spec in map(parse_model_spec, (named, *(others or ()))):
+        try:
+            connect_provider(spec, settings)
+        except AuthenticationFailed as error:
+            if others is None:
+                raise NoUsableModel(error.message, hint=error.hint) from error
+        else:
+            return spec
+    return None
+
+
+def judge_factory(
+    spec: ModelSpec, settings: Settings, *, store: Store, clock: Callable[[], float] = time.time
+) -> JudgeFactory:
+    """Seat the judge of this spec. clock: Unix seconds. Raises what `connect` raises."""
+    if spec.provider == LEXICAL:
+        return LexicalJudgeFactory(settings=settings, store=store)
+    return model_judge_factory(spec, settings, store=store, clock=clock)
+
+
+def configured_judge(settings: Settings, *, store: Store) -> str | None:
+    """Return the key of the judge that the next turn would have; None: it keeps no judgments. Needs no API key.
+
+    Raises NoUsableModel, UsageError.
+    """
+    keyless, _ = replay_settings(settings, newest=latest_judge(store.connection))
+    seat = judge_factory(choose_judge(keyless)[0], keyless, store=store)
+    return judge_key(seat.identity) if seat.is_model else None
+
+
+def answer_estimate(seat: AnswererFactory, settings: Settings) -> PrimaryEstimate:
+    """Say what the answering call takes at most; sends nothing."""
+    usage = Usage(
+        input_tokens=settings.bundle.max_tokens + ANSWER_FRAME_TOKENS, output_tokens=settings.primary.max_output_tokens
+    )
+    return PrimaryEstimate(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cost_usd=call_price(seat.provider, seat.model, seat.host, usage),
+        host=seat.host,
+    )

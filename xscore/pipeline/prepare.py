@@ -1,0 +1,322 @@
+"""Make a turn ready: index up to date, the moment looked at, the pool and what is known of it. Sends nothing.
+
+It also asks before a costly turn, because that is the last moment at which nothing has been spent.
+
+Complete a turn: what the user said, and what the moment shows (current file, uncommitted change, recent work).
+
+Everything that may leave the machine is redacted here, before it becomes part of a key or a prompt. It judges nothing.
+
+The plan of a turn: what kind of task it is, and what share of the bundle each layer may take. Pure.
+
+It sets budgets for the bundle and never what is judged: every active memory of every layer is a candidate. A task is
+classified by the words it begins with or holds, or as the user says. Trade-off: rules of words are wrong at times, so
+what they decide is only how much room notes may take beside code, and they say by which word they decided.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from xscore.cache.keys import judge_key, turn_key
+from xscore.costs.caps import cap_status, caps_of
+from xscore.pipeline import pool as kept
+from xscore.pipeline.factories import answer_estimate
+from xscore.pipeline.parts import PipelineParts, Stopwatch
+from xscore.pipeline.pool import Pool, pool_in_scope, refuse_empty_scope
+from xscore.platform.errors import StoreError, UsageError
+from xscore.platform.git import earlier_branch_names, recent_commits, working_branch, working_diff
+from xscore.platform.paths import RepositoryRoot, native_name, portable_name
+from xscore.platform.processes import gc_paused, process_identity
+from xscore.prompts.judge import turn_block
+from xscore.records import (
+    BundlePlan,
+    ChangedFile,
+    Checkpoint,
+    Estimate,
+    IndexReport,
+    Layer,
+    LayerReport,
+    Routing,
+    SessionInfo,
+    TaskType,
+    Turn,
+)
+from xscore.settings import BundleSettings, RoutingSettings
+from xscore.store.personal_data import redact_pii
+from xscore.store.redaction import Redacted, is_safe_name, is_secret_file, redact
+from xscore.store.working_session import resume_session, session_of_branch
+
+MAX_TASK_CHARS = 100_000
+MAX_FILE_CHARS = 60_000
+MAX_DIFF_CHARS = 20_000
+MAX_RECENT_DAYS = 30.0
+SECONDS_PER_DAY = 86_400.0
+
+_SCREENED_FACTOR = 4
+"""So many times what is shown is looked at for secrets, so that none is cut in two and not seen for one."""
+_DIFF_SECTION = re.compile(r"^(?=diff --git )", re.MULTILINE)
+_DIFF_NAMES = re.compile(
+    r'^(?:---|\+\+\+|rename from|rename to|copy from|copy to) "?(?:[ab]/)?(.+?)"?\t?$', re.MULTILINE
+)
+
+
+def complete_turn(turn: Turn, root: RepositoryRoot, *, use_git: bool, now: float, allow_pii: bool = False) -> Turn:
+    """Fill in what the turn leaves open. Raises UsageError for an empty or huge task, or a file outside the root.
+
+    allow_pii: leave e-mail addresses and the like in what the user asks and pastes.
+    """
+    clean = redact if allow_pii else _redact_with_pii
+    task = turn.task.strip()
+    if not task:
+        raise UsageError(
+            "the task is empty", hint='Say what you want to do, e.g. xscore ask "why does login fail twice?"'
+        )
+    if len(task) > MAX_TASK_CHARS:
+        raise UsageError(
+            f"the task has {len(task):,} characters; at most {MAX_TASK_CHARS:,} are taken",
+            hint="Put logs and traces into --errors, of which the end is kept.",
+        )
+    file = _path_in_root(turn.file, root) if turn.file else ""
+    file = file if is_safe_name(file) else ""
+    diff, changed = _uncommitted_work(root, now) if use_git and root.is_git else ("", ())
+    return replace(
+        turn,
+        task=clean(task).text,
+        errors=clean(turn.errors[-_SCREENED_FACTOR * MAX_TASK_CHARS :]).text[-MAX_TASK_CHARS:].strip(),
+        file=file,
+        file_text=_file_text(file, root) if file else "",
+        recent=tuple(
+            name for name in dict.fromkeys(_path_in_root(path, root) for path in turn.recent) if is_safe_name(name)
+        ),
+        diff=redact(_without_secret_files(turn.diff or diff)[: _SCREENED_FACTOR * MAX_DIFF_CHARS]).text[
+            :MAX_DIFF_CHARS
+        ],
+        changed=turn.changed or changed,
+    )
+
+
+def _redact_with_pii(text: str) -> Redacted:
+    return redact_pii(redact(text).text)
+
+
+def _path_in_root(path: str, root: RepositoryRoot) -> str:
+    """Name a path relative to the root, whether it was given so, absolutely, or from the working folder."""
+    given = Path(path)
+    tried = [given] if given.is_absolute() else [Path.cwd() / given, root.path / given]
+    for candidate in tried:
+        real = candidate.resolve()
+        if real.is_relative_to(root.path.resolve()) and real.exists():
+            return portable_name(str(real.relative_to(root.path.resolve())))
+    raise UsageError(f"{path} is not a file of {root.path}", hint="Give a path inside the repository.")
+
+
+def _file_text(file: str, root: RepositoryRoot) -> str:
+    """Read the current file for the answering model; a folder, unreadable file or file of secrets shows nothing."""
+    path = root.path / native_name(file)
+    if is_secret_file(file) or not path.is_file():
+        return ""
+    try:
+        with path.open("rb") as opened:
+            text = redact(opened.read(_SCREENED_FACTOR * MAX_FILE_CHARS).decode("utf-8", "replace")).text
+    except OSError:
+        return ""
+    return text if len(text) <= MAX_FILE_CHARS else text[:MAX_FILE_CHARS] + "\n… (file goes on)"
+
+
+def _without_secret_files(diff: str) -> str:
+    """Leave out what the change does to files that hold nothing but secrets: those stay out of everything."""
+    parts = _DIFF_SECTION.split(diff)
+    return "".join(
+        part for part in parts if not any(map(is_secret_file, _DIFF_NAMES.findall(part.partition("\n@@")[0])))
+    )
+
+
+def _uncommitted_work(root: RepositoryRoot, now: float) -> tuple[str, tuple[ChangedFile, ...]]:
+    diff = working_diff(root.path)
+    ages = {line[6:]: 0.0 for line in diff.splitlines() if line.startswith("+++ b/")}
+    for at, path in recent_commits(root.path):
+        days = max(0.0, (now - at) / SECONDS_PER_DAY)
+        if days <= MAX_RECENT_DAYS:
+            ages.setdefault(path, days)
+    return diff, tuple(ChangedFile(portable_name(path), days) for path, days in ages.items())
+
+
+_TASK_WORDS: Mapping[TaskType, str] = {
+    TaskType.REFACTOR: r"""refactor\w* rename extract restructure clean\s?up simplif\w+ deduplicat\w+ split inline
+        move""",
+    TaskType.DESIGN: r"design\w* architect\w* propos\w+ approach trade-?offs? should\swe plan rfc adr structure",
+    TaskType.RESEARCH: r"compare survey research investigate alternatives options evaluate benchmark\w* audit",
+    TaskType.EXPLAIN: r"""explain\w* why how\sdoes how\sdo what\sis what\sare what\sdoes where who understand describe
+        document""",
+    TaskType.EDIT: r"""fix\w* add implement\w* change make update remove delete bug error fail\w* crash\w* support write
+        build migrate bump handle""",
+}
+"""What tells a kind of task: the word that stands first in the task decides."""
+_TASK_RULES = {
+    kind: re.compile(rf"\b(?:{'|'.join(words.split())})\b", re.IGNORECASE) for kind, words in _TASK_WORDS.items()
+}
+
+TASK_CEILINGS: Mapping[TaskType, Mapping[Layer, float]] = {
+    TaskType.EDIT: {Layer.SESSION: 0.18, Layer.PROJECT: 0.12, Layer.USER: 0.05},
+    TaskType.REFACTOR: {Layer.SESSION: 0.18, Layer.PROJECT: 0.12, Layer.USER: 0.05},
+    TaskType.EXPLAIN: {Layer.SESSION: 0.30, Layer.PROJECT: 0.20, Layer.USER: 0.05},
+    TaskType.DESIGN: {Layer.SESSION: 0.30, Layer.PROJECT: 0.20, Layer.USER: 0.10},
+    TaskType.RESEARCH: {Layer.SESSION: 0.40, Layer.PROJECT: 0.20, Layer.USER: 0.10},
+}
+"""Ceilings by kind of task, where they are lower than the user's own (`bundle.ceilings`).
+
+With the 5 % of governance, code and documents keep at least 60 % of what an edit is shown, and all that is not taken.
+"""
+
+
+def plan_turn(turn: Turn, *, routing: RoutingSettings, bundle: BundleSettings) -> BundlePlan:
+    """Classify the task and grant each layer its share.
+
+    Governance keeps its share whatever the words of the task are: what is there to show of it was judged to bear on the
+    task, which tells more than its words.
+    """
+    kind, because = classify_task(turn, wanted=routing.task_type)
+    profile = TASK_CEILINGS[kind]
+    ceilings = {Layer(name): min(share, profile.get(Layer(name), 1.0)) for name, share in bundle.ceilings.items()}
+    total = max(1.0, sum(ceilings.values()))
+    return BundlePlan(kind, because, {layer: share / total for layer, share in ceilings.items()})
+
+
+def classify_task(turn: Turn, *, wanted: str = "auto") -> tuple[TaskType, str]:
+    """Return the kind of task and what decided it: the user, the errors that came with it, or its earliest word."""
+    if wanted != "auto":
+        return TaskType(wanted), "as you said"
+    if turn.errors:
+        return TaskType.EDIT, "errors came with it"
+    found = [(match.start(), kind, match[0]) for kind, rule in _TASK_RULES.items() if (match := rule.search(turn.task))]
+    if not found:
+        return TaskType.EDIT, "nothing in it says otherwise"
+    _, kind, word = min(found, key=lambda first: first[0])
+    return kind, f"it says “{word.lower()}”"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTurn:
+    """A turn made ready: nothing has been sent."""
+
+    turn: Turn
+    key: str
+    pool: Pool
+    index: IndexReport
+    routing: Routing
+    session: SessionInfo
+    checkpoint: Checkpoint | None
+
+
+def open_turn(
+    parts: PipelineParts, turn: Turn, watch: Stopwatch, *, takes_up: bool = True, judged: AbstractSet[str] = frozenset()
+) -> OpenedTurn:
+    """Bring the index up to date, complete the turn, and look up what is known. Sends nothing.
+
+    takes_up: the turn is to be run, so that the session of the branch goes on with it; else the session is as it was.
+    judged: contents that were judged for this very turn just before.
+    """
+    settings, judge = parts.settings, parts.judge
+    now = parts.clock()
+    checkpoint = _checkpoint(parts, turn.checkpoint) if turn.checkpoint else None
+    parts.observer.stage("index")
+    with watch.stage("index"):
+        report = parts.index()
+        ready = complete_turn(
+            turn, parts.root, use_git=settings.index.git, now=now, allow_pii=settings.memory.allow_pii
+        )
+    parts.observer.stage("pool")
+    with gc_paused(), watch.stage("pool"):
+        session = take_up_session(parts, turn, now=now) if takes_up else _current_session(parts, turn)
+        fetched = parts.store.fetch(
+            tests=settings.judge.tests, thread=session.thread, deadline_s=settings.routing.deadline_ms / 1000
+        )
+        _refuse_unreadable_layers(fetched.layers, strict=settings.routing.strict)
+        routing = Routing(plan_turn(ready, routing=settings.routing, bundle=settings.bundle), fetched.layers)
+    with gc_paused(), watch.stage("cache"):
+        key = turn_key(turn_block(ready, context=settings.judge.context))
+        known = kept.known_judgments(parts.store, key, judge_key(judge.identity)) if judge.is_model else {}
+        pool = replace(pool_in_scope(fetched.candidates, ready.scope, known), fresh=judged)
+    refuse_empty_scope(pool.everything, pool.candidates, ready.scope)
+    ready = replace(ready, thread=session.thread, checkpoint=checkpoint.name if checkpoint else "")
+    return OpenedTurn(ready, key, pool, report, routing, session, checkpoint)
+
+
+def _checkpoint(parts: PipelineParts, name: str) -> Checkpoint:
+    from xscore.extensions.exchange import checkpoints  # few turns name one
+
+    return checkpoints.load_checkpoint(parts.store.connection, name)
+
+
+def take_up_session(parts: PipelineParts, turn: Turn, *, now: float) -> SessionInfo:
+    """Take up the working session of the turn, or of the branch that is checked out, and tell of a break."""
+    place = working_branch(parts.root.git_dir) if parts.root.git_dir else ""
+    session = resume_session(
+        parts.store.connection,
+        branch=place,
+        now=now,
+        fresh=turn.fresh,
+        thread=turn.thread,
+        renamed_from=earlier_branch_names(parts.root.git_dir, place) if parts.root.git_dir else (),
+        life=process_identity(),
+    )
+    parts.observer.session(session)
+    return session
+
+
+def _current_session(parts: PipelineParts, turn: Turn) -> SessionInfo:
+    """Return the session that the turn would go on with, opening and moving none; no thread: it would open one."""
+    place = working_branch(parts.root.git_dir) if parts.root.git_dir else ""
+    renamed_from = earlier_branch_names(parts.root.git_dir, place) if parts.root.git_dir else ()
+    found = (
+        None
+        if turn.fresh or turn.thread
+        else session_of_branch(parts.store.connection, branch=place, renamed_from=renamed_from)
+    )
+    thread = found.thread if found else turn.thread
+    return SessionInfo(thread=thread, branch=place, resumed=False, last_task="", last_updated=0.0)
+
+
+def _refuse_unreadable_layers(layers: Sequence[LayerReport], *, strict: bool) -> None:
+    """Stop where a layer could not be read and the user wants all or nothing. Raises StoreError."""
+    for layer in layers:
+        if layer.problem and strict:
+            raise StoreError(
+                f"the {layer.layer} layer cannot be read: {layer.problem}", hint="Leave --strict out to go on without."
+            )
+
+
+def unreadable_layers(opened: OpenedTurn) -> list[str]:
+    """Name the layers that could not be read: the turn goes on without them, and says so."""
+    return [f"the {one.layer} layer took no part: {one.problem}" for one in opened.routing.layers if one.problem]
+
+
+def confirm_cost(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> None:
+    """Ask before a turn whose estimate is above the limit. Raises UsageError when the user declines.
+
+    answers: the turn is to end with a call to the answering model.
+    """
+    spends = answers or (parts.judge.is_model and opened.pool.misses and not parts.settings.judge.replay)
+    if not (spends and parts.observer.can_confirm):
+        return
+    estimate = _estimate_opened(parts, opened, answers=answers)
+    cost = estimate.cost_usd
+    if (cost is None or cost > parts.settings.budget.confirm_usd) and not parts.observer.confirm(estimate):
+        raise UsageError("nothing was sent: the estimate was declined", hint="Narrow with --path, or pass --yes.")
+
+
+def estimate_turn(parts: PipelineParts, turn: Turn) -> Estimate:
+    """Say what a turn would take; sends nothing, and begins nothing: no session is opened or taken up."""
+    for said in parts.warnings if parts.settings.judge.replay else ():  # which judge it is, where none is named
+        parts.observer.note(said)
+    opened = open_turn(parts, turn, Stopwatch(), takes_up=False)
+    return _estimate_opened(parts, opened, answers=parts.answerer is not None)
+
+
+def _estimate_opened(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> Estimate:
+    judging = parts.judge.estimate(opened.turn, opened.pool)
+    left = cap_status(parts.store.connection, caps_of(parts.settings.budget), now=parts.clock())
+    answering = answer_estimate(parts.answerer, parts.settings) if parts.answerer is not None and answers else None
+    return replace(judging, primary=answering, caps=left)

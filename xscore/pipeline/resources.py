@@ -1,0 +1,177 @@
+"""Where a turn spends: one writing thread, a budget, a ledger, and each model wrapped `Retrying(Limited(Metered(…)))`.
+
+It is opened only when something may be sent or must be scored; closing it commits what is queued and lets the hosts go.
+"""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from xscore.cache.group_commit import GroupCommit
+from xscore.cache.judgment_store import Claims, JudgmentStore, StoredJudgments, WriteJudgments
+from xscore.costs.caps import caps_of
+from xscore.costs.ledger import Ledger
+from xscore.costs.reservation import ReservationLedger
+from xscore.costs.usage_totals import UsageTotals
+from xscore.pipeline.parts import AnswererFactory, TurnResources
+from xscore.platform.errors import ProviderError, Unreachable, UsageError
+from xscore.providers.attempts import Metered, Retrying
+from xscore.providers.limits import Limited
+from xscore.providers.prices import PriceFunction, call_price
+from xscore.providers.provider import Provider
+from xscore.providers.rate_limits import LocalRates, RateBudget, bucket_name
+from xscore.providers.spec import ModelSpec, connect_provider
+from xscore.records import JudgeIdentity, RateLimits, Traffic
+from xscore.scorer.fanout import StopSignal
+from xscore.settings import Settings
+from xscore.store.opening import user_store_path
+from xscore.store.store import Store
+
+if TYPE_CHECKING:
+    from xscore.extensions.shared.connect import SharedResources
+
+
+@asynccontextmanager
+async def open_resources(
+    store: Store,
+    settings: Settings,
+    *,
+    answerer: AnswererFactory | None,
+    turn_id: str,
+    price_of: PriceFunction = call_price,
+    clock: Callable[[], float] = time.time,
+    note: Callable[[str], None] = lambda _: None,
+) -> AsyncIterator[TurnResources]:
+    """Open what one turn spends through.
+
+    clock: Unix seconds, for stamps and leases. note: tells the user of a host that is silent, while it is tried again.
+    """
+    async with GroupCommit(store.path, store.keys) as commits, AsyncExitStack() as stack:
+        own = StoredJudgments(commits, clock=clock)
+        budget = ReservationLedger(commits, turn_id=turn_id, caps=caps_of(settings.budget), clock=clock)
+        shared: SharedResources | _Unshared = _Unshared(own, budget)
+        if settings.shared.url.get_secret_value() or settings.shared.require:
+            from xscore.extensions.shared.connect import (
+                open_shared_resources,  # ten modules that a turn of one store never needs
+            )
+
+            with_others = open_shared_resources(settings.shared, judgments=own, budget=budget, note=note, clock=clock)
+            shared = await stack.enter_async_context(with_others)
+        tab = UsageTotals(Ledger(commits).record)
+        desk = _Resources(store, settings, answerer, shared, stack, tab, turn_id, price_of, clock, note)
+        try:
+            yield desk
+        finally:
+            for provider in desk.opened:
+                await provider.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class _Unshared:
+    """What a desk spends through where nothing is shared."""
+
+    judgments: JudgmentStore
+    budget: ReservationLedger
+
+    def rates(self, own: LocalRates, *, bucket: str) -> RateBudget:
+        return own
+
+    def remarks(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(slots=True)
+class _Resources:
+    store: Store
+    settings: Settings
+    answerer: AnswererFactory | None
+    shared: "SharedResources | _Unshared"
+    """Judgments, dollars and limits: those of the store and this process, or of all who share a server."""
+    stack: AsyncExitStack
+    """What is closed with the desk."""
+    tab: UsageTotals
+    turn_id: str
+    price_of: PriceFunction
+    clock: Callable[[], float]
+    note: Callable[[str], None]
+    opened: list[Provider] = field(default_factory=list)
+    judging: Limited | None = None
+    judgments_of_user: JudgmentStore | None = None
+    """Opened by the first turn that judges a memory of the user's own."""
+    silent_hosts: set[str] = field(default_factory=set)
+    """Those that the user was told of."""
+
+    def writer(self, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
+        return self.shared.judgments.writer(turn_key, judge)
+
+    def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
+        return self.shared.judgments.claims(turn_key, judge)
+
+    async def of_user(self, turn_key: str, judge: JudgeIdentity) -> tuple[WriteJudgments, Claims]:
+        assert self.store.user_data_dir is not None
+        if self.judgments_of_user is None:
+            path = user_store_path(self.store.user_data_dir)
+            commits = await self.stack.enter_async_context(GroupCommit(path, self.store.keys))
+            self.judgments_of_user = StoredJudgments(commits, clock=self.clock)
+        own = self.judgments_of_user
+        return own.writer(turn_key, judge), own.claims(turn_key, judge)
+
+    def primary(self) -> Provider:
+        assert self.answerer is not None
+        provider = connect_provider(ModelSpec(self.answerer.provider, self.answerer.model), self.settings)
+        return self._retrying(Limited(self._metered(provider), budget=self.shared.budget, price_of=self.price_of))
+
+    def wrap(
+        self,
+        provider: Provider,
+        *,
+        model: str,
+        rpm: int | None = None,
+        tpm: int | None = None,
+        concurrency: int | None = None,
+        stated: RateLimits | None = None,
+    ) -> Provider:
+        rates = LocalRates(rpm=rpm, tpm=tpm, remembered=stated)
+        self.judging = Limited(
+            self._metered(provider),
+            concurrency=concurrency,
+            budget=self.shared.budget,
+            price_of=self.price_of,
+            rates=self.shared.rates(rates, bucket=bucket_name(provider, model=model)),
+        )
+        return self._retrying(self.judging)
+
+    def embedding(self, provider: Provider) -> Provider:
+        return self._retrying(Limited(self._metered(provider), budget=self.shared.budget, price_of=self.price_of))
+
+    def halt(self) -> None:
+        if self.judging is not None:
+            self.judging.halt()
+
+    def new_stop(self) -> StopSignal:
+        return StopSignal(self.halt)
+
+    def remarks(self) -> tuple[str, ...]:
+        return self.shared.remarks()
+
+    def traffic(self) -> Traffic:
+        return self.judging.traffic() if self.judging else Traffic()
+
+    def _metered(self, provider: Provider) -> Provider:
+        if self.settings.judge.replay:  # everything that is sent goes through here
+            raise UsageError("a replay sends nothing", hint="Leave out --replay (judge.replay) to have models asked.")
+        return Metered(provider, turn_id=self.turn_id, record=self.tab.add, price=self.price_of, clock=self.clock)
+
+    def _tell(self, error: ProviderError) -> None:
+        """Say once of each host that it cannot be reached; the tries take some seconds in which nothing is seen."""
+        if isinstance(error, Unreachable) and error.message not in self.silent_hosts:
+            self.silent_hosts.add(error.message)
+            self.note(f"{error.message.rstrip('.')}; trying again for a moment")
+
+    def _retrying(self, limited: Limited) -> Provider:
+        """Retries outside the limits: each attempt takes its own tokens, dollars and record."""
+        whole = Retrying(limited, attempts=self.settings.judge.attempts, sleep=limited.sleep, tell=self._tell)
+        self.opened.append(whole)
+        return whole

@@ -1,0 +1,121 @@
+"""What a turn leaves behind: its receipt and answer, what was used, and what the answer took up.
+
+A memory that was kept is counted as used, in the store it lives in; a preference, pattern or convention that the answer
+to a new task cites is counted as adopted, which is the only thing a turn learns by itself: asking the same again proves
+nothing. Trade-off: the user's own store is written after the repository's; a kill in between loses one count of use.
+
+`--all-scores`: one JSON line a candidate, written aside and moved into place whole.
+
+What stands there and is no file of its own (a link, a pipe, a device) is written into, never replaced. The place is
+tried before the turn, so that a misspelt folder costs nothing.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from xscore.pipeline.json_form import receipt_to_store, record_json, to_json
+from xscore.pipeline.parts import PipelineParts
+from xscore.platform import database
+from xscore.platform.errors import StoreError, UsageError
+from xscore.prompts.answer import cited_memory_ids
+from xscore.records import Answer, Layer, ScoreLine, Selection, TurnFigures
+from xscore.store import turns
+
+_STATES = {
+    0: turns.TurnState.DONE,
+    1: turns.TurnState.PARTIAL,
+    4: turns.TurnState.PARTIAL,
+    130: turns.TurnState.INTERRUPTED,
+}
+
+
+def save_turn(
+    parts: PipelineParts, answer: Answer, selection: Selection, figures: TurnFigures, *, apart: bool = False
+) -> tuple[str, ...]:
+    """Write down what came of a turn; return what could not be noted beside it. Raises StoreError.
+
+    apart: it was an evaluation, so only its receipt is kept.
+    """
+    rejected = {
+        "below_threshold": selection.below_threshold,
+        "over_quota": selection.over_quota,
+        "beyond_k": selection.beyond_k,
+        "unjudged": len(selection.unjudged),
+    }
+    is_new = turns.is_answered_first(parts.store.connection, answer.turn_id)
+    turns.finish_turn(
+        parts.store.connection,
+        answer.turn_id,
+        state=_STATES.get(answer.exit_code, turns.TurnState.FAILED),
+        receipt=json.dumps(to_json(receipt_to_store(answer)), ensure_ascii=False),
+        answer=answer.answer,
+        figures=figures,
+        verdict=turns.SelectionOutcome(tuple(entry.candidate.id for entry in selection.kept), rejected),
+        now=parts.clock(),
+        apart=apart,
+    )
+    if apart:
+        return ()
+    try:
+        _count_use(parts, answer, _cited_memories(answer) if is_new else [])
+    except StoreError as error:  # the turn itself is kept
+        return (f"what this turn used was not counted: {error.message}",)
+    return ()
+
+
+def _cited_memories(answer: Answer) -> list[str]:
+    """The kept memories beside code that the answer cites."""
+    cited = cited_memory_ids(answer.answer) if answer.answer else ()
+    return [memory.id for memory in answer.selected if not memory.path and any(map(memory.id.startswith, cited))]
+
+
+def _count_use(parts: PipelineParts, answer: Answer, taken_up: list[str]) -> None:
+    """Count the use of the user's own memories, and what the answer took up. Raises StoreError."""
+    now = parts.clock()
+    own = [memory.id for memory in answer.selected if memory.layer == Layer.USER]
+    user = parts.store.user_connection() if own else None
+    if user is not None:
+        with database.transaction(user):
+            turns.count_use(user, own, now=now)
+    if not taken_up:
+        return
+    from xscore.extensions.learning.feedback import record_adoptions
+
+    for connection in parts.store.connections_of_a_turn():
+        with database.transaction(connection):
+            record_adoptions(connection, taken_up, amounts=parts.settings.memory.feedback, now=now)
+
+
+def check_scores_path(path: Path, *, store_dir: Path) -> None:
+    """Raise UsageError where no file of this name can be written, before anything is spent; the store is no place."""
+    folder = path.parent
+    if path.resolve().is_relative_to(store_dir.resolve()):
+        raise UsageError(f"--all-scores: {path} lies in the store's own folder", hint="Name a file elsewhere.")
+    if not path.name or path.is_dir() or not folder.is_dir():
+        raise UsageError(f"--all-scores: {path} names no file in a folder that is there", hint="Make the folder first.")
+    written = path if path.exists() and not _is_replaceable(path) else folder
+    if not os.access(written, os.W_OK):
+        raise UsageError(f"--all-scores: {path} cannot be written", hint="Name a file in a folder of yours.")
+
+
+def write_scores(path: Path, lines: Iterable[ScoreLine]) -> None:
+    """Write the lines. Raises UsageError where the file cannot be written; the turn itself is kept."""
+    whole = _is_replaceable(path)
+    target = path.with_name(f".{path.name}.{os.getpid()}") if whole else path
+    try:
+        with target.open("w", encoding="utf-8") as file:
+            for line in lines:
+                file.write(json.dumps(record_json(line), ensure_ascii=False) + "\n")
+        if whole:
+            target.replace(path)
+    except OSError as error:
+        if whole:
+            target.unlink(missing_ok=True)
+        raise UsageError(f"{path} cannot be written: {error.strerror}", hint="The turn itself is kept.") from error
+
+
+def _is_replaceable(path: Path) -> bool:
+    """Whether nothing stands there, or a plain file."""
+    return not os.path.lexists(path) or (path.is_file() and not path.is_symlink())

@@ -1,0 +1,1 @@
+"""Foundations that know nothing of the product: errors, files, git, text, hashing, SQLite."""

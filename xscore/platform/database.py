@@ -1,0 +1,261 @@
+"""SQLite, opened one way everywhere: private files, WAL, numbered migrations, one kind of transaction, our own errors.
+
+Every connection of the house comes from here. Where a note beside the database says so it is opened with the user's key
+(`sealing`, `sqlite_drivers`); whoever opens it hands the source of keys down, and a plain one never asks it. Trade-off:
+`synchronous=NORMAL` keeps every commit when the process is killed, but may lose the last ones in a power cut.
+"""
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from xscore.platform import sqlite_drivers
+from xscore.platform import sqlite_drivers as sealing
+from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.platform.hashing import judgment_checksum, turn_checksum
+from xscore.platform.money import picodollars_of_text
+from xscore.platform.sqlite_drivers import KeySource, open_encrypted, open_plain
+
+BUSY_TIMEOUT_S = sqlite_drivers.BUSY_TIMEOUT_S
+REBUILD_HINT = sqlite_drivers.REBUILD_HINT
+USER_STORE_FILE = sqlite_drivers.USER_STORE_FILE
+recovery_hint = sqlite_drivers.recovery_hint
+APPLICATION_ID = 0x78736372
+"""`xscr`, in the header of every store."""
+
+IN_MEMORY = ":memory:"
+"""What SQLite calls a database that has no file."""
+_MIGRATIONS = Path(__file__).parents[1] / "store" / "migrations"
+
+
+def connect(path: Path, keys: KeySource | None = None) -> sqlite3.Connection:
+    """Open the database at `path`, creating it (0600, in a 0700 folder git ignores) and migrating it where needed.
+
+    keys: asked where the database is encrypted. Autocommit: group writes with `transaction`. May be handed from thread
+    to thread, not shared by two at once. Raises StoreDamaged for a file that is no store or from a newer xscore,
+    StoreError when it cannot be used.
+    """
+    _prepare(path)
+    while True:
+        before = _inode(path)
+        try:
+            return _connect(path, keys)
+        except StoreError:
+            if _inode(path) == before:
+                raise  # else it was encrypted or decrypted while we waited for it
+
+
+def open_in_memory(path: Path) -> sqlite3.Connection:
+    """Open an empty database in memory, for who reads where there is no file at `path`; what is written is lost."""
+    connection = open_plain(Path(IN_MEMORY))
+    _configure(connection)
+    _migrate(connection, path)
+    return connection
+
+
+def read_meta_value(path: Path, name: str, keys: KeySource | None = None) -> str | None:
+    """Read one value of table `meta` without writing to, migrating or believing the database.
+
+    None: no such value. Raises StoreDamaged, StoreError.
+    """
+    connection = _open(path, keys, read_only=True)
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        with _unless_encrypted(path):
+            row = connection.execute("SELECT value FROM meta WHERE key = ?", (name,)).fetchone()
+    finally:
+        connection.close()
+    return str(row[0]) if row else None
+
+
+def open_unchecked(path: Path, keys: KeySource | None = None) -> sqlite3.Connection:
+    """Open a database that may be damaged, to read what can be read; nothing is configured, migrated or checked."""
+    return _open(path, keys)
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Hold the write lock from the first statement (BEGIN IMMEDIATE); commit at the end, roll back on any exception."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield connection
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def read_snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let several reads see one and the same state, whatever others write meanwhile."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+@contextmanager
+def damage_if_invalid(what: str) -> Iterator[None]:
+    """Read values that only we write: what cannot be one of them is damage. Raises StoreDamaged."""
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise StoreDamaged(
+            f"the store is damaged: {what} makes no sense ({error})", hint=recovery_hint(None)
+        ) from error
+
+
+@contextmanager
+def lenient_text(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let bytes that are no text come out with marks in their place, instead of ending the whole look."""
+    before = connection.text_factory
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    try:
+        yield
+    finally:
+        connection.text_factory = before
+
+
+def statement(step: int, name: str) -> str:
+    """Return the statement of this migration under the line `-- name: …`, for a store that is filled in another way."""
+    named = f"-- name: {name}"
+    (script,) = (script for number, script in _steps() if number == step)
+    (found,) = (each for each in _statements(script) if named in each.splitlines())
+    return found
+
+
+def _prepare(path: Path) -> None:
+    if os.path.lexists(path):
+        return
+    folder = path.parent
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ignore = folder / ".gitignore"
+        if not os.path.lexists(ignore):
+            ignore.write_text("*\n", "utf-8")
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600))
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be created: {error.strerror}", hint="Check that its folder exists and is yours."
+        ) from error
+
+
+def _connect(path: Path, keys: KeySource | None) -> sqlite3.Connection:
+    connection = _open(path, keys)
+    try:
+        with _unless_encrypted(path):
+            _configure(connection)
+            _migrate(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _open(path: Path, keys: KeySource | None, *, read_only: bool = False) -> sqlite3.Connection:
+    if path.is_symlink():
+        raise StoreError(f"{path} is a symbolic link", hint="Remove the link; a store is a file of its own.")
+    noted = sealing.read_note(path)
+    if noted is None:
+        return open_plain(path, read_only=read_only)
+    return open_encrypted(path, sealing.key_of_note(path, noted, keys), read_only=read_only)
+
+
+@contextmanager
+def _unless_encrypted(path: Path) -> Iterator[None]:
+    """Call no store damaged that is only encrypted, and whose note is lost."""
+    try:
+        yield
+    except StoreDamaged as error:
+        if sealing.read_note(path) is None and sealing.looks_encrypted(path):
+            raise sealing.missing_note_error(path) from error
+        raise
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.lstat().st_ino
+    except OSError:
+        return -1
+
+
+def _configure(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA secure_delete = ON")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        _switch_to_wal(connection)
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Two processes that create a store at once: SQLite refuses the second at once, without waiting, so we wait."""
+    give_up = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except StoreError as error:
+            if not is_busy(error) or time.monotonic() > give_up:
+                raise
+            time.sleep(0.005)
+
+
+def is_busy(error: StoreError) -> bool:
+    """Whether it says that another process holds the database."""
+    code = getattr(error.__cause__, "sqlite_errorcode", 0)
+    return (code & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    steps = _steps()
+    newest = steps[-1][0]
+    connection.execute("BEGIN")  # one view of the three facts: another process may be migrating just now
+    try:
+        version = _checked_version(connection, path, newest)
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    if version == newest:
+        return
+    with transaction(connection):
+        version = _checked_version(connection, path, newest)
+        connection.create_function("turn_seal", 3, turn_checksum, deterministic=True)
+        connection.create_function("judgment_seal", -1, judgment_checksum, deterministic=True)
+        connection.create_function("picodollars", 1, picodollars_of_text, deterministic=True)
+        for statement in (each for number, script in steps if number > version for each in _statements(script)):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {newest}")
+
+
+def _checked_version(connection: sqlite3.Connection, path: Path, newest: int) -> int:
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    if (owner != APPLICATION_ID or version < 1) if tables else (version != 0):
+        raise StoreDamaged(f"{path} is not a store of xscore", hint=recovery_hint(path))
+    if version > newest:
+        raise StoreDamaged(
+            f"{path} was written by a newer xscore (schema {version}, this one knows {newest})",
+            hint="Upgrade xscore, or set the store aside with `xscore trust --rebuild`.",
+        )
+    return version
+
+
+def _steps() -> list[tuple[int, str]]:
+    return [(int(file.name[:4]), file.read_text("utf-8")) for file in sorted(_MIGRATIONS.glob("[0-9]*_*.sql"))]
+
+
+def _statements(script: str) -> Iterator[str]:
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,273 @@
+"""The two SQLites a store is opened with, Python's own and SQLCipher's, whose failures are leaves of `StoreError`.
+
+What SQLite says of damage or refusal leaves a connection as our error, also from a cursor halfway through its rows. A
+constraint that our statement breaks is damage too: the statements are tried, so a row or an index that should not be
+there stands in their way. The errors of SQLCipher's driver are no `sqlite3.Error`; here they become such. It knows no
+key and opens nothing by itself. Trade-offs: a bug of ours in a statement would be called damage; and the two libraries
+do not see each other's locks within one process, so that a file must be opened with the same one by all of a process.
+
+Whether a database is encrypted, and with which key: a note of one line in the file `<database>-key` beside it.
+
+The note holds the id of a key and never where a key is, so that a planted one can at worst make a store refuse to open:
+keys come from whoever opens the database. It stands where opening can see it without reading the database, since
+closing a file that SQLite has open elsewhere in the process drops its locks. Trade-off: a note that was lost must be
+written anew (`xscore encrypt`) before the store opens.
+"""
+
+import os
+import re
+import sqlite3
+import stat
+from collections.abc import Callable
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NoReturn
+
+from xscore.platform.errors import StoreDamaged, StoreError
+
+BUSY_TIMEOUT_S = 30.0
+REBUILD_HINT = "Build it anew with `xscore trust --rebuild`: what can still be read and believed of it is salvaged."
+"""What to do about a store that is damaged."""
+USER_STORE_FILE = "user.db"
+"""The file of the user's own store, which is mended by itself."""
+REBUILD_USER_HINT = (
+    "Build it anew with `xscore trust --rebuild --user`: what can still be read and believed of it is salvaged,"
+    " and no project's store is touched."
+)
+INSTALL_CRYPT_HINT = "Install the extra: `pip install 'xscore[crypt]'`."
+
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_CONSTRAINT})
+_REASONS = {
+    sqlite3.SQLITE_BUSY: ("is locked by another process", "Wait for the other xscore to finish, then run it again."),
+    sqlite3.SQLITE_LOCKED: ("is locked by another process", "Wait for the other xscore to finish, then run it again."),
+    sqlite3.SQLITE_READONLY: ("cannot be written", "Check the permissions of the file and its folder."),
+    sqlite3.SQLITE_PERM: ("cannot be opened", "Check the permissions of the file and its folder."),
+    sqlite3.SQLITE_CANTOPEN: ("cannot be opened", "Check that its folder exists and is yours."),
+    sqlite3.SQLITE_IOERR: ("cannot be read or written", "Check the disk."),
+    sqlite3.SQLITE_FULL: ("has no room to grow: the disk is full", "Free some space, then run it again."),
+}
+_UNUSABLE = re.compile(
+    "no such (table|column)|table \\S+ has no column|malformed|unsupported file format|unknown function"
+)
+"""What SQLite calls a plain error, and is damage: our statements and schema are tried."""
+_TRANSLATED_METHODS = ("execute", "executemany", "__next__", "fetchone", "fetchmany", "fetchall")
+
+
+def open_plain(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """Open a database with Python's own SQLite, in autocommit. Raises StoreError."""
+    return _open_with(sqlite3, path, read_only=read_only)
+
+
+def open_encrypted(path: Path, key: bytes, *, read_only: bool = False) -> sqlite3.Connection:
+    """Open an encrypted database with SQLCipher; key: 32 bytes. Raises StoreError.
+
+    One that is not encrypted is opened as it is: a conversion that was killed leaves such. An empty one will be
+    encrypted. Raises StoreDamaged where the key is not its key, or its first page is damaged: one cannot be told from
+    the other here.
+    """
+    try:
+        return open_with_cipher(path, key, read_only=read_only)
+    except StoreDamaged as error:
+        try:
+            return open_with_cipher(path, None, read_only=read_only)
+        except StoreDamaged:
+            raise error from None
+
+
+def open_with_cipher(path: Path, key: bytes | None, *, read_only: bool = False) -> sqlite3.Connection:
+    """Open a database with SQLCipher, and see that it can be read so; key None: as one that is not encrypted."""
+    connection = _open_with(_cipher(), path, read_only=read_only)
+    try:
+        connection.execute("PRAGMA cipher_log_level = NONE").fetchall()  # it would write to stderr
+        if key is not None:
+            connection.execute(f'PRAGMA key = "{key_literal(key)}"').fetchall()
+        connection.execute("PRAGMA temp_store = MEMORY")  # or what is sorted would lie in a plain file
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def recovery_hint(path: Path | None) -> str:
+    """Say what to do about the damaged database at `path`; None: about one that is not named, so about either."""
+    if path is None:
+        return f"{REBUILD_HINT} If it is the user's own ({USER_STORE_FILE}): `xscore trust --rebuild --user`."
+    return REBUILD_USER_HINT if path.name == USER_STORE_FILE else REBUILD_HINT
+
+
+def key_literal(key: bytes) -> str:
+    """Write a raw key as SQLCipher takes it, so that no password is stretched to one."""
+    return f"x'{key.hex()}'"
+
+
+def _cipher() -> Any:
+    try:
+        import sqlcipher3.dbapi2
+    except ImportError as error:
+        raise StoreError("the store is encrypted, and sqlcipher3 is not installed", hint=INSTALL_CRYPT_HINT) from error
+    return sqlcipher3.dbapi2
+
+
+def _open_with(driver: Any, path: Path, *, read_only: bool) -> sqlite3.Connection:
+    place = f"{path.absolute().as_uri()}?mode=ro" if read_only else path
+    try:
+        opened: sqlite3.Connection = driver.connect(
+            place,
+            uri=read_only,
+            timeout=BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=_speaking(driver),
+        )
+    except driver.Error as error:
+        _translate(error, path)
+    opened.place = path  # type: ignore[attr-defined]  # of a class of our own, which has room for it
+    return opened
+
+
+@cache
+def _speaking(driver: Any) -> Any:
+    """Make the class of a driver's connections whose cursors speak in leaves of `StoreError`."""
+    failures = (driver.Error, UnicodeDecodeError)  # the latter where SQLite quotes damaged bytes in its message
+
+    def speaking(name: str) -> Any:
+        method = getattr(driver.Cursor, name)
+
+        def spoken(*arguments: Any) -> Any:
+            try:
+                return method(*arguments)
+            except failures as error:
+                _translate(error, getattr(arguments[0].connection, "place", None))
+
+        return spoken
+
+    cursor: Any = type("Cursor", (driver.Cursor,), {name: speaking(name) for name in _TRANSLATED_METHODS})
+    methods = {
+        "cursor": lambda self, factory=cursor: driver.Connection.cursor(self, factory),
+        "execute": lambda self, sql, parameters=(): cursor(self).execute(sql, parameters),
+        "executemany": lambda self, sql, parameters: cursor(self).executemany(sql, parameters),
+    }
+    return type("Connection", (driver.Connection,), methods)
+
+
+def _translate(error: Exception, path: Path | None) -> NoReturn:
+    """Raise the leaf that this error is, or the error itself where it speaks of our own statement."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    unusable = code == sqlite3.SQLITE_ERROR and _UNUSABLE.match(str(error))
+    undecodable = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode to UTF-8")
+    if code in _DAMAGED or unusable or undecodable:
+        raise StoreDamaged(f"{_named(path)} is damaged: {error}", hint=recovery_hint(path)) from error
+    if code in _REASONS:
+        what, hint = _REASONS[code]
+        raise StoreError(f"{_named(path)} {what}: {error}", hint=hint) from error
+    if isinstance(error, sqlite3.Error):
+        raise error
+    raise _as_pythons(error) from error
+
+
+def _named(path: Path | None) -> str:
+    return "the store" if path is None else f"the store {path}"
+
+
+def _as_pythons(error: Exception) -> sqlite3.Error:
+    """Return the error of Python's own driver that means the same."""
+    kind = getattr(sqlite3, type(error).__name__, sqlite3.OperationalError)
+    same: sqlite3.Error = kind(str(error))
+    same.sqlite_errorcode = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    same.sqlite_errorname = getattr(error, "sqlite_errorname", "SQLITE_ERROR")
+    return same
+
+
+KeySource = Callable[[], bytes]
+"""Gives the user's key, 32 bytes; raises StoreError where there is none. Called only for an encrypted database."""
+
+NOTE_SUFFIX = "-key"
+"""What the note's name ends in."""
+_SQLITE_HEADER = b"SQLite format 3\0"
+_PAGE_BYTES = 4096
+_NOTE_PATTERN = re.compile(rb"encrypted with key ([0-9a-f]{16})\n?")
+_DISTINCT_BYTES = 240
+"""Of the 256 values that a byte can have, a page of cipher text shows nearly all; a damaged page seldom does."""
+_REWRITE_NOTE_HINT = "`xscore encrypt` writes it anew, if your key is the right one."
+
+
+def key_id(key: bytes) -> str:
+    """Name a key without telling anything of it."""
+    return blake2b(key, digest_size=8, person=b"xscore-key").hexdigest()
+
+
+def note_path(path: Path) -> Path:
+    """Where the note of the database at `path` is, or would be."""
+    return path.with_name(path.name + NOTE_SUFFIX)
+
+
+def read_note(path: Path) -> str | None:
+    """Return the id of the key in the note of the database at `path`; None: it has no note. Raises StoreError."""
+    place = note_path(path)
+    try:
+        descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(
+            f"{place} cannot be read: {error.strerror}", hint=f"Remove it; {_REWRITE_NOTE_HINT}"
+        ) from error
+    try:
+        found = (
+            _NOTE_PATTERN.fullmatch(os.read(descriptor, 100)) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+        )
+    finally:
+        os.close(descriptor)
+    if found is None:
+        raise StoreError(f"{place} is not a note of xscore", hint=f"Remove it; {_REWRITE_NOTE_HINT}")
+    return found[1].decode()
+
+
+def write_note(path: Path, key: bytes) -> None:
+    """Note that the database at `path` is, or is about to be, encrypted with this key. Raises StoreError."""
+    place = note_path(path)
+    scratch = place.with_name(f"{place.name}.new")
+    try:
+        scratch.unlink(missing_ok=True)
+        descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(f"encrypted with key {key_id(key)}\n".encode())
+            file.flush()
+            os.fsync(descriptor)
+        scratch.replace(place)
+    except OSError as error:
+        raise StoreError(
+            f"{place} cannot be written: {error.strerror}", hint="Check that its folder is yours."
+        ) from error
+
+
+def key_of_note(path: Path, noted: str, keys: KeySource | None) -> bytes:
+    """Return the key of a database whose note names this id. Raises StoreError where the user has none, or another."""
+    if keys is None:
+        raise StoreError(f"{path} is encrypted, and no key was given", hint="Open it with `Store.open`.")
+    key = keys()
+    if key_id(key) != noted:
+        raise StoreError(
+            f"{path} is encrypted with key {noted}, and your key is {key_id(key)}",
+            hint="Put the right key back; nothing can be read without it, and nothing was changed.",
+        )
+    return key
+
+
+def looks_encrypted(path: Path) -> bool:
+    """Whether this file could be an encrypted database. Ask only where it was refused as no database at all."""
+    try:
+        with path.open("rb") as file:
+            page = file.read(_PAGE_BYTES)
+    except OSError:
+        return False
+    return len(page) == _PAGE_BYTES and not page.startswith(_SQLITE_HEADER) and len(set(page)) >= _DISTINCT_BYTES
+
+
+def missing_note_error(path: Path) -> StoreError:
+    """Return the error of an encrypted database whose note was lost."""
+    return StoreError(
+        f"{path} seems to be encrypted, and its note {note_path(path).name} is missing", hint=_REWRITE_NOTE_HINT
+    )

@@ -1,0 +1,169 @@
+"""Words for figures, the same wherever they are read: dollars, tokens, seconds, shares, moments, places. Rounded.
+
+A terminal and a page say an amount alike; the exact figures are in the JSON. It knows nothing of turns, holds no
+sentence, and is without a clock.
+Trade-off: two or three figures of each amount, so that a column of them can be read at a glance, not added up.
+
+Text that is safe to look at: nothing out of a repository may move a cursor, recolour or reorder what is read.
+
+Control characters (C0, DEL, C1), separators of lines that are none, bidirectional overrides, lone surrogates and code
+points that are no characters are shown as escapes, on a terminal and on a page. It changes what is seen, never what is
+stored; piped data keeps its bytes.
+"""
+
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+from math import isfinite
+
+_BIDI = "\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069"
+_NO_LETTERS = "\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
+_UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029{_BIDI}{_NO_LETTERS}]")
+_UNSAFE_IN_LINE = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029{_BIDI}{_NO_LETTERS}]")
+_UNSAFE_IN_JSON = re.compile(f"[\x7f-\x9f\u2028\u2029{_BIDI}\ud800-\udfff]")
+
+
+def escape_controls(text: str) -> str:
+    """Show control characters of a block of text as escapes; line ends and tabs stay."""
+    return _UNSAFE.sub(_escape, text)
+
+
+def one_line(text: str) -> str:
+    """Show a path, name or reason on one line, whatever it contains."""
+    return _UNSAFE_IN_LINE.sub(_escape, " ".join(text.split("\n")))
+
+
+def ellipsize(text: str, limit: int) -> str:
+    """Show at most `limit` characters of a text on one line, spaces run together; an ellipsis stands for the rest."""
+    line = escape_controls(" ".join(text.split()))
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def safe_json(value: object, *, ascii_only: bool = False) -> str:
+    """Render JSON whose every character is safe to show and to encode."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=2, allow_nan=False)
+    return _UNSAFE_IN_JSON.sub(_json_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
+
+
+ABOUT_A_DOLLAR, ABOUT_A_CENT = Decimal("0.9995"), Decimal("0.00995")
+"""From here on an amount is said with two, with three decimals."""
+DASH = "–"
+"""Stands where a figure is not known."""
+
+
+def format_dollars(amount: Decimal | None, *, estimated: bool = False) -> str:
+    """`$0.0042`, `$1.26`; `~` before an estimate, `unpriced` where no price is known, `$0` where nothing is charged.
+
+    Below a cent two figures are kept, however small the amount is.
+    """
+    if amount is None:
+        return "unpriced"
+    if amount == 0:
+        return "$0"
+    return ("~$" if estimated else "$") + _readable(amount)
+
+
+def _readable(amount: Decimal) -> str:
+    if amount >= ABOUT_A_DOLLAR:
+        return f"{amount:,.2f}"
+    if amount >= ABOUT_A_CENT:
+        return f"{amount:.3f}"
+    return f"{round(amount, 1 - amount.adjusted()):f}"
+
+
+def format_tokens(count: int) -> str:
+    """`812`, `1.2k`, `98k`, `1.2M`, `3.4G`."""
+    if count < 1_000:
+        return str(count)
+    thousands = round(count / 1_000, 1 if count < 9_950 else None)
+    if thousands < 1_000:
+        return f"{thousands:g}k"
+    return f"{count / 1e6:.1f}M" if count < 999_950_000 else f"{count / 1e9:.1f}G"
+
+
+def format_mean(amount: float) -> str:
+    """`0.3`, `12.5`, `98k`: as tokens are said, with one decimal below 100."""
+    return f"{amount:.1f}".removesuffix(".0") if amount < 99.95 else format_tokens(round(amount))
+
+
+def format_seconds(duration: float) -> str:
+    """`0.2 s`, `41 s`, `3 min 20 s`, `2 h 5 min`."""
+    if duration < 10:
+        return f"{duration:.1f} s"
+    whole = round(duration)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3_600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    return f"{whole // 3_600} h {whole % 3_600 // 60} min"
+
+
+def format_duration(duration: float) -> str:
+    """`3 ms`, `240 ms`, `4.1 s`, `3 min 20 s`; a dash for what is no duration."""
+    if not isfinite(duration):
+        return DASH
+    return f"{duration * 1_000:.0f} ms" if duration < 0.9995 else format_seconds(duration)
+
+
+def format_share(part: float, whole: float) -> str:
+    """`97 %`, `0.4 %`; a dash of nothing. Never rounded to all or none."""
+    if whole <= 0:
+        return DASH
+    percent = part / whole * 100
+    if 0 < percent < 1 or 99 < percent < 100:
+        return f"{min(max(percent, 0.1), 99.9):.1f} %"
+    return f"{percent:.0f} %"
+
+
+def format_difference(actual: float, expected: float) -> str:
+    """`+4 %`, `−12 %`, of what was expected; a dash where nothing was."""
+    if expected <= 0:
+        return DASH
+    percent = round((actual / expected - 1) * 100)
+    return f"{'−' if percent < 0 else '+'}{abs(percent):,} %" if percent else "0 %"
+
+
+def format_time(at: float, form: str = "%Y-%m-%d %H:%M") -> str:
+    """Unix seconds as UTC, so that the same moment is said alike everywhere; a dash for what no calendar has."""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime(form)
+    except (OverflowError, ValueError, OSError):
+        return DASH
+
+
+def format_bytes(count: int) -> str:
+    """`812 B`, `4.1 kB`, `38 MB`."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1_000:
+            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 10 else f"{amount:.1f} {unit}"
+        amount /= 1_000
+    return f"{amount:.1f} GB"
+
+
+def counted(count: int, singular: str, plural: str = "") -> str:
+    """`1 file`, `1,024 files`."""
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def join_sentences(*said: str) -> str:
+    """Join what is said, each as a sentence; the last keeps its own end."""
+    *firsts, last = [one.strip() for one in said if one.strip()] or [""]
+    return " ".join([*(one if one[-1] in ".!?" else f"{one}." for one in firsts), last])
+
+
+def format_place(path: str, start_line: int = 0, end_line: int = 0) -> str:
+    """`path:12-40`, harmless on a terminal."""
+    lines = f":{start_line}-{end_line}" if end_line > start_line else f":{start_line}" if start_line else ""
+    return one_line(path) + lines

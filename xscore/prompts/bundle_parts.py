@@ -1,0 +1,271 @@
+"""What goes into a bundle and what comes out of it: the records at the door of `prompts.bundle`. No code of its own.
+
+One memory as every form of the bundle shows it: its parts, its caption, and the note of what was left out.
+
+Nothing here knows a form. What a stranger may have written (names, headings, texts) comes after what we say.
+
+What a memory is worth in the bundle: the five-term score, from which alone its place in the order comes.
+
+It decides neither what is kept nor what fits. Trade-off: the terms are added, not multiplied, so that a memory of
+little authority can still stand first when the judge was sure of it.
+
+Who said a memory, and how long ago: words of ours that stand outside its fence.
+
+Only in the answering prompt: ages in the judging prompt would make every memory another one each day. What comes from
+the index has no such line but a decision's age. Trade-off: ages are coarse, hours, days, months, because a model does
+nothing with more, and the same question asked twice in an hour reads the same.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp
+
+from xscore.prompts.fences import escape_tags, well_formed
+from xscore.records import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus, Ranked
+from xscore.settings import BundleSettings
+
+SYSTEM_CONTEXT_LAYERS = frozenset({Layer.SESSION, Layer.PROJECT, Layer.USER})
+"""Layers of the first section, *system context*: what is known of the work, the project, the user. The others are
+*evidence*: places in the repository, and decisions."""
+
+
+@dataclass(frozen=True, slots=True)
+class BundleEntry:
+    """A chosen memory on its way into the bundle."""
+
+    memory: Memory
+    ranked: Ranked | None
+    """None: a detail of a kept summary, which was not chosen for itself."""
+    header: str = ""
+    """Imports and module head of its file, the same for every memory of that file."""
+    below_threshold: bool = False
+    """Taken in by `min_keep`."""
+    alike: tuple[str, ...] = ()
+    """Ids of chosen memories that say nearly the same, which this one stands for."""
+    resolved: str = ""
+    """The one sentence that settles it against others; shown in place of its text."""
+    settles: tuple[str, ...] = ()
+    """Ids of the chosen memories that the sentence settles as well."""
+    changed: tuple[Citation, ...] = ()
+    """Spans it rests on that are no longer what was cited."""
+    summary: str = ""
+    """Id of the kept summary that it is a detail of."""
+
+    @property
+    def score(self) -> float:
+        """Its final score; 0 for a detail."""
+        return self.ranked.score if self.ranked else 0.0
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Ids of the chosen memories that are shown through this one."""
+        return (*self.alike, *self.settles)
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryContext:
+    """What the `memory` form says beside the memories."""
+
+    branch: str = ""
+    commit: str = ""
+    """Short hash of the commit that is checked out."""
+    history: tuple[str, ...] = ()
+    """Decisions made lately, one line each, newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """What the answering model is shown of the memories."""
+
+    text: str
+    included: tuple[str, ...]
+    """Memory ids, in the order shown."""
+    omitted: tuple[str, ...]
+    """Memory ids that did not fit."""
+    tokens: int
+    """Estimated; at most the budget, but for the note when even that does not fit."""
+    merged: tuple[str, ...] = ()
+    """Chosen memories that are named beside another one that says it for them: near duplicates, settled conflicts."""
+
+    @property
+    def citable(self) -> tuple[str, ...]:
+        """Ids that an answer may cite."""
+        return (*self.included, *self.merged)
+
+
+CODE_KINDS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})
+MAX_NAMED_OMISSIONS = 30
+"""At most so many omitted memories are named; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class BundlePiece:
+    """One memory with what is shown of it."""
+
+    memory: Memory
+    score: float | None
+    """None: a detail of a summary, which has no score of its own."""
+    below_threshold: bool
+    text: str
+    header: str
+    """Head of its file; empty where it was shown already."""
+    tokens: int
+    told: str = ""
+    """Who said it and when, in our words."""
+    alike: tuple[str, ...] = ()
+    settles: tuple[str, ...] = ()
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BundleLayout:
+    """What a form lays out."""
+
+    pieces: tuple[BundlePiece, ...]
+    omitted: tuple[BundlePiece, ...]
+    surroundings: RepositoryContext | None = None
+
+
+def piece_caption(piece: BundlePiece) -> str:
+    """`[m_…] decision (said by the user 3 days ago) docs/adr.md lines 3-9`, on one line."""
+    memory = piece.memory
+    words = [f"[{memory.id}]", memory.kind.value]
+    told = piece_remarks(piece)
+    if told:
+        words.append(f"({escape_tags(told)})")
+    if memory.kind not in CODE_KINDS:
+        words.append(piece_heading(piece))
+    if memory.start_line:
+        words.append(f"lines {memory.start_line}-{memory.end_line}")
+    if piece.below_threshold:
+        words.append("(below the threshold)")
+    return collapse_blanks(" ".join(word for word in words if word))
+
+
+def piece_remarks(piece: BundlePiece) -> str:
+    """Who said it and when, and for which other memories it stands; empty: there is nothing to say."""
+    said = [piece.told] if piece.told else []
+    if piece.summary:
+        said.append(f"a detail of [{piece.summary}]")
+    if piece.settles:
+        said.append(f"settled with {_ids(piece.settles)}")
+    if piece.alike:
+        said.append(f"said alike by {_ids(piece.alike)}")
+    return "; ".join(said)
+
+
+def omission_lines(omitted: Sequence[BundlePiece]) -> list[str]:
+    """Name what was chosen and has no room, with its place and size."""
+    lines = ["Chosen as well, but without room in the token budget or in their layer's share; ask for what you need:"]
+    for piece in omitted[:MAX_NAMED_OMISSIONS]:
+        memory = piece.memory
+        where = f", lines {memory.start_line}-{memory.end_line}" if memory.start_line else ""
+        ids = _ids((memory.id, *piece.alike, *piece.settles))
+        lines.append(collapse_blanks(f"{ids} {memory_place(memory)}{where}, about {piece.tokens:,} tokens"))
+    if len(omitted) > MAX_NAMED_OMISSIONS:
+        lines.append(f"and {len(omitted) - MAX_NAMED_OMISSIONS} more")
+    return lines
+
+
+def memory_place(memory: Memory) -> str:
+    """Return where a memory is: its path and entity, or its title."""
+    found = "::".join(part for part in (memory.path, memory.entity) if part) if memory.path else ""
+    return escape_tags(found or memory.title or memory.entity)
+
+
+def piece_heading(piece: BundlePiece) -> str:
+    """Return the place, unless that is a title which says no more than the text."""
+    memory = piece.memory
+    title = collapse_blanks(memory.title).rstrip("…")
+    repeats = piece.settles or collapse_blanks(memory.text[: 4 * len(title) + 80]).startswith(title)
+    return "" if repeats and not memory.path else memory_place(memory)
+
+
+def collapse_blanks(text: str) -> str:
+    """Collapse every run of blanks."""
+    return " ".join(well_formed(text).split())
+
+
+def _ids(ids: Sequence[str]) -> str:
+    return " ".join(f"[{id_}]" for id_ in ids)
+
+
+SECONDS_PER_DAY = 86_400.0
+
+
+def memory_value(memory: Memory, rel: float, *, settings: BundleSettings, now: float) -> float:
+    """Return `w_rel·rel + w_rec·exp(-λ·days) + w_auth·layer + w_conf·confidence + w_imp·importance`.
+
+    rel: the final score in 0..1. now: unix seconds; what is dated later counts as of today.
+    """
+    days = max(0.0, now - memory.updated_at) / SECONDS_PER_DAY
+    return (
+        settings.w_rel * rel
+        + settings.w_rec * exp(-settings.decay_per_day * days)
+        + settings.w_auth * settings.authority.get(memory.layer.value, 0.0)
+        + settings.w_conf * memory.confidence
+        + settings.w_imp * memory.importance
+    )
+
+
+PRIOR_CONTEXT_NOTE = "prior context, not immutable law"
+"""What is said of every decision."""
+MAX_NAMED_SPANS = 3
+"""At most so many changed spans are named; the rest is counted."""
+
+_NOT_A_NAME = re.compile(r"[^A-Za-z0-9._+-]+")
+
+
+def provenance_text(entry: BundleEntry, *, now: float) -> str:
+    """Return what is said of a memory beside its text, such as `said by the user 3 days ago`; empty: nothing is."""
+    memory = entry.memory
+    said = [_who(entry, age_text(now - memory.updated_at))]
+    if memory.kind is Kind.DECISION:
+        said.append(PRIOR_CONTEXT_NOTE)
+    if memory.particulars.occurrences:
+        said.append(f"met {_times(memory.particulars.occurrences)}")
+    if memory.particulars.polarity == "antipattern":
+        said.append("not to be repeated")
+    if memory.particulars.exception_of:
+        said.append("an exception made here")
+    if memory.status is MemoryStatus.STALE:
+        said.append(f"stale: what it cites has changed{_spans(entry.changed)}")
+    return "; ".join(part for part in said if part)
+
+
+def age_text(seconds: float) -> str:
+    """Say how long ago: `within the hour`, `5 hours ago`, `3 days ago`, `4 months ago`, `2 years ago`."""
+    days = max(0.0, seconds) / SECONDS_PER_DAY
+    if days < 1 / 24:
+        return "within the hour"
+    for unit, length in (("year", 365.25), ("month", 30.44), ("day", 1.0), ("hour", 1 / 24)):
+        if days >= (length if unit in {"day", "hour"} else 2 * length):
+            count = int(days / length)
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    raise AssertionError("an hour is the least")
+
+
+def _who(entry: BundleEntry, age: str) -> str:
+    memory = entry.memory
+    match memory.source:
+        case MemorySource.IMPORT:
+            return f"imported from {_NOT_A_NAME.sub('-', memory.particulars.origin)[:40] or 'elsewhere'}, {age}"
+        case MemorySource.INFERRED:
+            return f"inferred, confidence {memory.confidence:.2f}, {age}"
+        case MemorySource.EXPLICIT if memory.kind in {Kind.EXCHANGE, Kind.SUMMARY}:
+            return f"from earlier work, {age}"
+        case MemorySource.EXPLICIT:
+            return f"said by the user {age}"
+        case _:
+            return f"written {age}" if memory.kind is Kind.DECISION else ""
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _spans(changed: tuple[Citation, ...]) -> str:
+    named = [f"{span.path}:{span.start_line}-{span.end_line}" for span in changed[:MAX_NAMED_SPANS]]
+    more = [f"{len(changed) - MAX_NAMED_SPANS} more"] if len(changed) > MAX_NAMED_SPANS else []
+    return " in " + ", ".join([*named, *more]) if named else ""

@@ -1,0 +1,253 @@
+"""What is said to the store, by people or programs: a statement, where it may stand, and what became of it.
+
+The names of things that cross this wall are types of their own, so that a memory's id is never taken for a map's.
+
+What one project says, as the user's own store notes it.
+
+A snapshot: what was said, learned and looked up, as one value that can be put back. No judgment is in it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NewType
+
+from xscore.records.memory import Citation, Edge, Kind, Layer, Memory, MemoryScope, MemorySource
+
+MemoryId = NewType("MemoryId", str)
+"""`m_` and 20 hex characters."""
+RetrievalId = NewType("RetrievalId", str)
+"""`r_` and 20 hex characters: one look at the memories, by a turn."""
+RepositoryMapId = NewType("RepositoryMapId", str)
+"""`g_` and 20 hex characters: what the index held at a time."""
+
+LAYERS_BY_KIND: Mapping[Kind, tuple[Layer, ...]] = {
+    Kind.DECISION: (Layer.GOVERNANCE,),
+    Kind.FAILURE: (Layer.PROJECT,),
+    Kind.ARCHITECTURE: (Layer.PROJECT,),
+    Kind.TODO: (Layer.PROJECT,),
+    Kind.CONVENTION: (Layer.PROJECT, Layer.USER),
+    Kind.PATTERN: (Layer.PROJECT, Layer.USER),
+    Kind.TECH_STACK: (Layer.PROJECT, Layer.USER),
+    Kind.CONTEXT: (Layer.PROJECT, Layer.USER),
+    Kind.PREFERENCE: (Layer.USER,),
+}
+"""Kinds that can be said, and the layers where each may stand; the first unless another is named."""
+DEFAULT_IMPORTANCE = 0.5
+IMPORTANCE_BY_KIND: Mapping[Kind, float] = {Kind.DECISION: 0.7, Kind.FAILURE: 0.6}
+"""Of kinds that weigh more than the rest, where nobody says how much."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """Something to be remembered, before the door has seen it."""
+
+    text: str
+    kind: Kind = Kind.CONTEXT
+    layer: Layer | None = None
+    """None: the first of `LAYERS_OF`."""
+    title: str = ""
+    """Empty: the first line of the text."""
+    key: str = ""
+    """What it is about; it takes the place of the active memory of its layer with the same key."""
+    because: str = ""
+    alternatives: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    importance: float | None = None
+    """0..1; None: as its kind weighs, which is `weight`."""
+    confidence: float = 1.0
+    source: MemorySource = MemorySource.EXPLICIT
+    allow_pii: bool = False
+    """Keep e-mail addresses, phone numbers and postal addresses in it."""
+    evidence_count: int = 1
+    """How many observations it stands for."""
+
+    @property
+    def weight(self) -> float:
+        """Its importance, 0..1."""
+        return IMPORTANCE_BY_KIND.get(self.kind, DEFAULT_IMPORTANCE) if self.importance is None else self.importance
+
+
+class StatementEffect(StrEnum):
+    """What a statement, or a change, did to the store."""
+
+    STORED = "stored"
+    """A new memory."""
+    REPEATED = "repeated"
+    """The memory was there: one more piece of evidence for it."""
+    UPDATED = "updated"
+    """A memory changed and kept its id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredStatement:
+    """A memory as it stands after something was said."""
+
+    memory: Memory
+    became: StatementEffect
+    superseded: tuple[str, ...] = ()
+    """Ids of the memories whose place it took."""
+    redacted: int = 0
+    """Secrets that were taken out of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryQuery:
+    """What the registry is asked for; what is empty or None asks for nothing."""
+
+    text: str = ""
+    references: tuple[str, ...] = ()
+    """Paths, links or memory ids, of which a memory should name one."""
+    scope: MemoryScope | None = None
+    kind: Kind | None = None
+    layer: Layer | None = None
+    """Leaves out all other layers; it adds nothing to a score."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryHit:
+    """A memory that answers a query."""
+
+    memory: Memory
+    score: float
+    """0..2."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A failure as it stands after it was met, or mended."""
+
+    memory: Memory
+    signature: str
+    """Digest of the error without what differs from run to run."""
+    is_counted: bool
+    """False: this occurrence had been counted before."""
+    pattern: Memory | None = None
+    """The pattern it became, now or earlier."""
+    is_new_pattern: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerStats:
+    """What a layer holds beside the memories of the index."""
+
+    layer: Layer
+    rows: int
+    bytes: int
+    """Of titles, texts and particulars, as UTF-8."""
+    max_rows: int
+    """0: no cap."""
+    max_bytes: int
+    by_status: Mapping[str, int]
+    oldest_at: float
+    """Unix seconds; 0 where there are no rows."""
+    newest_at: float
+    uses: int
+    """How often its memories were kept for an answer, all together."""
+    never_used: int
+    """Rows that never were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What one project says about a key."""
+
+    project: str
+    """Hashed id of its store (`memory.observations.project_name`)."""
+    key: str
+    kind: str
+    """Kind of the memory that says so."""
+    value: str
+    """The choice, in one sentence."""
+    seen_at: float
+    """Unix seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptMemory:
+    """A memory that is not from the index, with what hangs on it."""
+
+    memory: Memory
+    thread: str = ""
+    """The working session it belongs to, of an exchange."""
+    citations: tuple[Citation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalTrace:
+    """Which memories one turn kept."""
+
+    id: RetrievalId
+    at: float
+    """Unix seconds."""
+    turn: str
+    memories: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MappedFile:
+    """An indexed file."""
+
+    path: str
+    language: str
+    file_hash: str
+    memories: int
+    """How many entities were found in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryMap:
+    """What the index held at a time."""
+
+    id: RepositoryMapId
+    indexed_at: float
+    """Unix seconds of the index run that changed it last; 0: unknown."""
+    files: tuple[MappedFile, ...]
+    edges: tuple[tuple[str, int], ...]
+    """Relation -> how many, sorted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """All of it, each part sorted, so that equal stores give equal snapshots."""
+
+    memories: tuple[KeptMemory, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    """That touch one of the memories."""
+    retrievals: tuple[RetrievalTrace, ...] = ()
+    repository_maps: tuple[RepositoryMap, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotRestored:
+    """What putting a snapshot back did."""
+
+    added: int
+    changed: int
+    """Memories that were there and are again as the snapshot has them."""
+    unchanged: int
+    edges: int
+    retrievals: int
+    """Added to the record of events."""
+    repository_maps: int
+    redacted: int
+    """Secrets that were taken out on the way in."""
+    forgotten: int = 0
+    """Were erased here to be forgotten, and stay so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryImport:
+    """What came of importing memories."""
+
+    added: tuple[str, ...] = ()
+    """Ids."""
+    known: int = 0
+    """Were there already, word for word."""
+    kept: tuple[str, ...] = ()
+    """Ids of memories here that the file has otherwise, or whose key it claims: they stay as they are."""
+    forgotten: int = 0
+    """Were erased here to be forgotten, and stay so."""
+    refused: int = 0
+    """Lines of the user's own layer, which was not named."""
+    redacted: int = 0

@@ -1,0 +1,187 @@
+"""How much of a task's words each memory covers: BM25 over the stored term vectors, with more for names and paths.
+
+The formula is Robertson's BM25 with one addition: a term that is part of a memory's name, of what it stands in or of
+its path adds a fixed share of its idf, outside the saturation of the text. The weights were found on commits of 13
+repositories and on docstring questions (`docs/decisions/0003-lexical-judge.md`). Nothing here says what is relevant:
+`scorer.lexical` puts evidence on a scale. It holds the whole pool in numpy arrays, 6 bytes for each distinct term.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from xscore.records import Candidate, Kind
+from xscore.store.term_vectors import FILE, FOLDER, HEADING, NAME, OWNER, TERM_ENTRY, WHOLE_NAME, QueryTerm
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+
+SATURATION = 1.2
+"""BM25's k1."""
+LENGTH_WEIGHT = 0.4
+"""BM25's b for a long task; short questions ask for more, up to `LENGTH + LENGTH_SHORT / 4`."""
+LENGTH_SHORT = 1.6
+FIELDS = ((NAME, 0.35), (WHOLE_NAME, 0.1), (OWNER, 0.25), (FILE, 0.25), (FOLDER, 0.05), (HEADING, 0.05))
+"""Share of a term's idf that each field adds, for a long task."""
+FIELDS_SHORT = 4.0
+"""Fields count (1 + this / number of words) times as much: short questions are made of names."""
+REPEATED = 0.3
+"""A term that the task has n times weighs 1 + this · ln n."""
+JOINED = 0.3
+"""Weight of a term pieced together from two neighbouring words."""
+SAME_FILE = 0.15
+"""Share of the idf of the words that stand anywhere in its file, for a memory with evidence of its own."""
+ENOUGH_WORDS = 3
+"""Evidence from fewer distinct words than this (or than the task has) is worth the square root of their share."""
+KIND_WEIGHTS = {
+    Kind.CLASS: (0.75, ""),
+    Kind.TEST: (0.6, "test tests testing pytest"),
+    Kind.DOC: (0.6, "doc docs document documents documentation documented readme changelog guide tutorial"),
+    Kind.CONFIG: (0.6, "config configs configuration configure setting settings toml yaml json ini ci workflow"),
+    Kind.TEXT: (0.5, "text file files data script template"),
+    Kind.BLOCK: (0.8, "constant constants global import imports module"),
+}
+"""What evidence is worth by kind, unless the task has one of these words. Tests and documents repeat the words of the
+code they are about, and a class those of its members, which are memories of their own."""
+IMAGINED = 50
+"""Memories without any of the words, added to each pool, so that idf means something in a small one."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedTerm:
+    """A term of the task with its weight by where it stands (1 in the first line)."""
+
+    term: QueryTerm
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalEvidence:
+    """What the pool says to one task. Rows are candidates in the order given."""
+
+    amounts: Floats
+    """Evidence of each candidate, in units of idf; 0 where it has no word of the task."""
+    asked: float
+    """Idf of all the task's words together, those that the pool lacks included."""
+    strange: float
+    """Share of `asked` that no memory of the pool has, 0..1."""
+    pool: int
+    """Candidates and imagined memories."""
+    hits: TermHits
+
+
+@dataclass(frozen=True, slots=True)
+class TermHits:
+    """Which candidate has which term of the task: parallel arrays, one place for each pair."""
+
+    row: NDArray[np.intp]
+    term: NDArray[np.intp]
+    frequency: Floats
+    fields: NDArray[np.uint8]
+    lengths: Floats
+    """Terms in each candidate, repeats included; by row."""
+
+
+def weigh_candidates(
+    candidates: Sequence[Candidate], vectors: Mapping[str, bytes], terms: Sequence[WeighedTerm]
+) -> LexicalEvidence:
+    """Return the evidence of every candidate. A candidate without a vector has none."""
+    import numpy as np
+
+    hits = _find(candidates, vectors, [weighed.term.hash for weighed in terms])
+    pool = len(candidates) + IMAGINED
+    joined = np.array([weighed.term.joined for weighed in terms], dtype=bool)
+    repeats = np.array([1 + REPEATED * math.log(weighed.term.count) for weighed in terms])
+    weights = repeats * [weighed.weight for weighed in terms]
+    have = np.bincount(hits.term, minlength=len(terms))
+    idf = np.log1p((pool - have + 0.5) / (have + 0.5)) * weights
+    asked = float(idf[~joined].sum())
+    amounts = _amounts(hits, idf * np.where(joined, JOINED, 1.0), words=int((~joined).sum()))
+    amounts += SAME_FILE * _in_file(candidates, hits, idf * np.where(joined, JOINED, 1.0)) * (amounts > 0)
+    amounts *= _breadth(hits, joined, len(candidates)) * _by_kind(candidates, terms)
+    strange = float(idf[~joined & (have == 0)].sum()) / asked if asked else 0.0
+    return LexicalEvidence(amounts, asked, strange, pool, hits)
+
+
+def _find(candidates: Sequence[Candidate], vectors: Mapping[str, bytes], hashes: Sequence[int]) -> TermHits:
+    import numpy as np
+
+    blobs = [vectors.get(candidate.id, b"") for candidate in candidates]
+    sizes = np.fromiter(map(len, blobs), dtype=np.intp, count=len(blobs)) // TERM_ENTRY.size
+    entries = np.frombuffer(b"".join(blobs), dtype=[("hash", "<u4"), ("frequency", "u1"), ("fields", "u1")])
+    ends = np.cumsum(sizes)
+    lengths = np.diff(np.concatenate([[0], np.cumsum(entries["frequency"], dtype=np.float64)])[ends], prepend=0.0)
+    hashed = np.ascontiguousarray(entries["hash"])
+    order = np.argsort(np.array(hashes, dtype=np.uint32))
+    wanted = np.array(hashes, dtype=np.uint32)[order]
+    likely = np.zeros(1 << 16, dtype=bool)
+    likely[wanted & 0xFFFF] = True
+    at = np.flatnonzero(likely[hashed & 0xFFFF])
+    place = np.minimum(np.searchsorted(wanted, hashed[at]), max(0, len(wanted) - 1))
+    right = wanted[place] == hashed[at] if len(wanted) else np.zeros(0, dtype=bool)
+    at, place = at[right], place[right]
+    return TermHits(
+        row=np.searchsorted(ends, at, side="right"),
+        term=order[place],
+        frequency=entries["frequency"][at].astype(np.float64),
+        fields=entries["fields"][at],
+        lengths=lengths,
+    )
+
+
+def _amounts(hits: TermHits, idf: Floats, *, words: int) -> Floats:
+    import numpy as np
+
+    short = 1 / max(4, words)
+    mean = hits.lengths.mean() if hits.lengths.any() else 1.0
+    length = LENGTH_WEIGHT + LENGTH_SHORT * short
+    slack = SATURATION * (1 - length + length * hits.lengths / mean)
+    named = (hits.fields & NAME) > 0
+    frequency = hits.frequency + named
+    fields = sum((share * ((hits.fields & mark) > 0) for mark, share in FIELDS), np.zeros(len(named)))
+    each = frequency / (frequency + slack[hits.row]) + fields * (1 + FIELDS_SHORT * short)
+    return _summed(hits.row, idf[hits.term] * each, len(hits.lengths))
+
+
+def _in_file(candidates: Sequence[Candidate], hits: TermHits, idf: Floats) -> Floats:
+    """Return, for each candidate, the idf of the terms that some memory of its file has."""
+    import numpy as np
+
+    numbers: dict[str, int] = {}
+    file = np.array([numbers.setdefault(candidate.path, len(numbers)) for candidate in candidates], dtype=np.intp)
+    pairs = np.unique(file[hits.row] * len(idf) + hits.term)
+    terms = max(1, len(idf))
+    covered = _summed(pairs // terms, idf[pairs % terms], len(numbers))
+    has_file = np.array([bool(candidate.path) for candidate in candidates], dtype=bool)
+    return np.where(has_file, covered[file], 0.0)
+
+
+def _breadth(hits: TermHits, joined: NDArray[np.bool_], pool: int) -> Floats:
+    import numpy as np
+
+    words = _summed(hits.row, ~joined[hits.term], pool)
+    enough = max(1, min(ENOUGH_WORDS, int((~joined).sum())))
+    breadth: Floats = np.sqrt(np.minimum(words, enough) / enough)
+    return breadth
+
+
+def _by_kind(candidates: Sequence[Candidate], terms: Iterable[WeighedTerm]) -> Floats:
+    import numpy as np
+
+    asked = {weighed.term.word for weighed in terms}
+    worth = {kind: share for kind, (share, words) in KIND_WEIGHTS.items() if asked.isdisjoint(words.split())}
+    return np.array([worth.get(candidate.kind, 1.0) for candidate in candidates])
+
+
+def _summed(place: NDArray[np.intp], weights: NDArray[Any], size: int) -> Floats:
+    import numpy as np
+
+    summed: Floats = np.bincount(place, weights=weights, minlength=size).astype(np.float64)  # of nothing: integers
+    return summed

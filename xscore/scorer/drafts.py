@@ -1,0 +1,224 @@
+"""From packs to requests: what is sent, to the byte, and what it takes at most. Pure but for the texts it is handed.
+
+`estimate` and the judge itself draft through here, so that what was estimated is what is then sent. It does not send,
+and does not know what is cached. Trade-off: an estimate renders every prompt once, some 0.03 ms a memory.
+
+A layout of the judging prompt: how it is rendered, and how its reply is read. Here that of one turn.
+
+A layout may change scores, so its version is part of the judge's identity. That of questions which share a pack stands
+apart (`shared_layout`), since few commands need it. Trade-off: whoever drafts hands all options to a layout, also one
+that it has no use for.
+
+The short ids that memories bear inside one prompt. Pure.
+
+A pack of n uses the first n codes, so its set of ids, and with it the reply schema, is the same for every pack of that
+size. Which memory gets which is a shuffle keyed with the store's secret and the pack: text inside a memory cannot know
+its neighbour's id, while the same pack is rendered to the same bytes turn after turn.
+Each code is a consonant and a vowel: one token in the vocabularies that could be checked, no two neighbours in the
+book alike in their vowel, and none a common word of yes, no or motion (`ja`, `no`, `go`, `to` are left out).
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from xscore.platform import tokens
+from xscore.prompts.judge import PROMPT_VERSION, PackEntry, judging_request
+from xscore.records import JudgeIdentity, Request
+from xscore.scorer import replies
+from xscore.scorer.packs import Pack, PackProfile
+from xscore.scorer.repair import MemoryPart, PackPrompt, RepairRung, memory_parts
+from xscore.scorer.replies import ParsedReply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptOptions:
+    """All that shapes a request but its texts. Each as `prompts.judge.judging_request` says of its own."""
+
+    model: str
+    max_output_tokens: int
+    order: str
+    reasons_from: float
+    cache_key: str
+    is_kept: bool
+    prefix_ttl_s: int
+    reasoning: str
+    temperature: float | None
+    timeout_s: float
+    chars_per_token: float
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLayout:
+    """How a prompt about one turn is rendered, and its reply read."""
+
+    version: str
+    render: Callable[[Sequence[PackEntry], str, PromptOptions], Request]
+    """Entries, a rendered turn, and the options."""
+    read: Callable[[str, Collection[str]], ParsedReply]
+    """A reply, and the ids of its prompt."""
+    only_order: str = ""
+    """The one order it has; empty: the model's."""
+
+
+def _render_one_turn(entries: Sequence[PackEntry], turn_text: str, options: PromptOptions) -> Request:
+    return judging_request(
+        entries,
+        turn_text,
+        model=options.model,
+        max_output_tokens=options.max_output_tokens,
+        order=options.order,
+        reasons_from=options.reasons_from,
+        cache_key=options.cache_key,
+        is_kept=options.is_kept,
+        prefix_ttl_s=options.prefix_ttl_s,
+        reasoning=options.reasoning,
+        temperature=options.temperature,
+        timeout_s=options.timeout_s,
+        chars_per_token=options.chars_per_token,
+    )
+
+
+ONE_TURN_LAYOUT = PromptLayout(PROMPT_VERSION, _render_one_turn, replies.parse_reply)
+
+
+# fmt: off
+PROMPT_IDS: tuple[str, ...] = (
+    "ka", "qe", "bi", "co", "du", "fe", "ga", "hu", "ji", "po", "ra", "te",
+    "vo", "wi", "xu", "za", "ke", "qi", "bo", "cu", "de", "fi", "gu", "jo",
+    "ta", "pe", "ri", "va", "wu", "xo", "ze", "ba", "ki", "qu", "fo", "ca",
+    "di", "ge", "ju", "ro", "tu", "ve", "pu", "wa", "zi", "xa", "ko", "bu",
+    "ce", "qa", "fu", "gi", "zo", "je", "ru", "xe", "vu", "ci", "ku", "zu",
+)
+# fmt: on
+
+
+def shuffled_ids(size: int, *, secret: bytes, pack: str) -> tuple[str, ...]:
+    """Return the codes of slots 0..size-1 of this pack.
+
+    Raises ValueError beyond the codebook, which also bounds the size of a pack.
+    """
+    if not 0 <= size <= len(PROMPT_IDS):
+        raise ValueError(f"a pack holds 0..{len(PROMPT_IDS)} memories, not {size}")
+    key = blake2b(secret, digest_size=32).digest()
+    seed = blake2b(pack.encode(), key=key, digest_size=16).digest()
+    return tuple(sorted(PROMPT_IDS[:size], key=lambda code: blake2b(code.encode(), key=seed, digest_size=8).digest()))
+
+
+MOST_FRAME_TOKENS = 40
+"""Most tokens of a reply's braces and names; `tokens.REPLY_FRAME` are usual."""
+SCORE_TOKENS = 8
+"""Most tokens of one score."""
+SCORE_USUAL_TOKENS = 5
+REASON_TOKENS = 32
+"""Most tokens of one reason of 15 words, with its id."""
+LEAST_OUTPUT_TOKENS = 256
+LEAST_ALONE_TOKENS = 1_024
+"""A memory on the last rung has room for a model that cannot help but think aloud."""
+EXPECTED_REASONS = 0.1
+"""Share of memories that get a reason, rounded up: of 8,556 judged in trials, about 6 % scored 10 or more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeModel:
+    """The judging model and the settings declared for it."""
+
+    name: str
+    reasoning: str = ""
+    """Effort in the vendor's words; empty: not sent."""
+    reasoning_reserve: int = 0
+    """Output tokens to reserve for reasoning, a call."""
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    """The model's own limit."""
+    order: str = "memory_first"
+    prefix_ttl_s: int = 0
+    """How long a host that charges for keeping a prefix is to keep that of a pack that lasts; 0: not at all."""
+    timeout_s: float = 60.0
+    chars_per_token: float = tokens.MIXED
+    reply_tokens: float | None = None
+    """Output tokens a memory, as its replies have shown; None: not known. For estimates alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptDrafts:
+    """Everything that shapes a prompt but the turn and the memories."""
+
+    model: JudgeModel
+    profile: PackProfile
+    secret: bytes
+    """Of the store; keys the deal of ids."""
+    reasons_from: float = 0.3
+    layout: PromptLayout = ONE_TURN_LAYOUT
+
+    @property
+    def order(self) -> str:
+        """Where the pack stands: before the turn (`memory_first`), or after it."""
+        return self.layout.only_order or self.model.order
+
+    def identity(self, *, provider: str, host: str) -> JudgeIdentity:
+        """Name the judge by all that may change its scores."""
+        model = self.model
+        packed = not self.profile.is_plain
+        return JudgeIdentity(provider, host, model.name, model.reasoning, self.layout.version, self.order, packed)
+
+    def pieces_of(self, pack: Pack, texts: Mapping[str, str]) -> tuple[MemoryPart, ...]:
+        """Give what is judged of a pack's members; those without a text (gone meanwhile) are left out."""
+        found: list[MemoryPart] = []
+        for member in pack.members:
+            if member.id in texts:
+                found.extend(memory_parts(member, texts[member.id], max_tokens=self.profile.tokens))
+        return tuple(found)
+
+    def asks(self, pack: Pack, todo: Sequence[MemoryPart]) -> list[PackPrompt]:
+        """Give the prompts of a pack: one, but for a memory in parts one for each part."""
+        whole = tuple(piece for piece in todo if not piece.is_part)
+        parts = [piece for piece in todo if piece.is_part]
+        name = pack.id or (whole[0].content_hash[:16] if whole else "")
+        is_all = pack.is_kept and len(whole) == len(pack.members)
+        asks = [PackPrompt(name, whole, is_kept=is_all)] if whole else []
+        return asks + [PackPrompt(f"w_{piece.content_hash[:16]}", (piece,), is_kept=pack.is_kept) for piece in parts]
+
+    def request(self, ask: PackPrompt, turn_text: str) -> tuple[Request, tuple[str, ...]]:
+        """Render an ask; give the request and the id of each piece."""
+        entries = self.entries(ask)
+        request = self.layout.render(entries, turn_text, self.options(ask, max_output_tokens=self.output_cap(ask)))
+        return request, tuple(entry.code_id for entry in entries)
+
+    def options(self, ask: PackPrompt, *, max_output_tokens: int) -> PromptOptions:
+        """Give what shapes the request of an ask beside its texts."""
+        model = self.model
+        return PromptOptions(
+            model=model.name,
+            max_output_tokens=max_output_tokens,
+            order=self.order,
+            reasons_from=self.reasons_from,
+            cache_key=ask.pack,
+            is_kept=ask.is_kept,
+            prefix_ttl_s=model.prefix_ttl_s,
+            reasoning=model.reasoning,
+            temperature=model.temperature,
+            timeout_s=model.timeout_s,
+            chars_per_token=model.chars_per_token,
+        )
+
+    def entries(self, ask: PackPrompt) -> list[PackEntry]:
+        """Deal each piece its id, and give them as the prompt shows them."""
+        codes = shuffled_ids(len(ask.pieces), secret=self.secret, pack=ask.pack)
+        return [
+            PackEntry(code, piece.kind, piece.path, piece.entity, piece.text)
+            for code, piece in zip(codes, ask.pieces, strict=True)
+        ]
+
+    def output_cap(self, ask: PackPrompt) -> int:
+        """Most tokens the reply may have: every id scored and explained, and what the model reasons before."""
+        reply = MOST_FRAME_TOKENS + (SCORE_TOKENS + REASON_TOKENS) * len(ask.pieces)
+        least = LEAST_ALONE_TOKENS if ask.rung is RepairRung.ALONE else LEAST_OUTPUT_TOKENS
+        cap = max(least, reply) + self.model.reasoning_reserve
+        return cap if self.model.max_output_tokens is None else min(cap, self.model.max_output_tokens)
+
+    def expected_output(self, count: int) -> int:
+        """Tokens that a reply about `count` memories is likely to have; without reasoning, unless replies showed it."""
+        share = 1.0 if self.reasons_from <= 0 else EXPECTED_REASONS
+        each = self.model.reply_tokens or SCORE_USUAL_TOKENS + share * REASON_TOKENS
+        return round(tokens.REPLY_FRAME + each * count)

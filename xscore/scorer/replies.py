@@ -1,0 +1,253 @@
+"""What every reply of scores is read through, without trust: its object, its valid scores, its reasons. Pure.
+
+Strict JSON first; a reply that is not JSON is mended by json-repair and then believed only where the raw text says the
+same thing plainly (`stated`), because a mender also invents: it turns a score cut off in the middle into a lower one.
+It never clamps, rounds or defaults. What stands where in a reply is the layouts' to know (`parse`, `parse_questions`).
+Trade-off: a score with a fraction or exponent (`92.0`) is void although JSON Schema calls it an integer, because a
+model that answers on a scale of 0..1 would otherwise pass its `1.0` off as the lowest score.
+
+A model's reply about one turn: a valid integer for an id of this pack, or nothing. Pure.
+
+Read without trust through `scores_read`, by whose rules each score counts. It does not decide what happens to ids
+without a score; `repair` does. Trade-off: reasons are taken as a list or as an object, since models give both.
+
+What one completion says of the pieces it was asked about: a judgment or none for each, and why not. Pure.
+
+The live judge and the collector of batches both hear through here, so that a reply means the same whichever way it
+came. What becomes of the pieces without a score is `repair`'s. Trade-off: a prior is looked up for each piece anew.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from xscore.records import Completion, Finish, Judgment
+from xscore.scorer import repair
+from xscore.scorer.repair import MemoryPart, PackPrompt, RepairReason
+from xscore.store.redaction import redact
+
+MAX_REPLY_CHARS = 200_000
+"""Longer replies are void: the largest honest one, 60 ids with reasons, has about 10,000."""
+MAX_MENDED_CHARS = 30_000
+"""Longer replies are not mended, nor are those with more brackets than scores and reasons need: mending takes time
+quadratic in both, and half a minute of it was provoked by 100,000 braces."""
+MAX_REASON_CHARS = 240
+
+_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
+_WRITTEN = re.compile(r"(?<!\w)[\"'“”]?(\w{2})[\"'“”]?\s*:\s*([^\s,}\]]+)(?=(\s*[,}\n])?)")
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedReply:
+    """What a reply validly says."""
+
+    scores: Mapping[str, int]
+    """Id -> 0..100, only ids that were asked for."""
+    reasons: Mapping[str, str]
+    """Id -> reason, only ids with a score."""
+    foreign: int = 0
+    """Ids that were not asked for; void."""
+    void: int = 0
+    """Values that are no integer 0..100, or ids given twice with different values."""
+    mended: bool = False
+    """The reply was not JSON as it stood."""
+
+
+class _ConflictTrackingDict(dict[str, object]):
+    """A JSON object that remembers keys given twice with different values."""
+
+    def __init__(self, pairs: list[tuple[str, object]]) -> None:
+        super().__init__()
+        self.conflicts: set[str] = set()
+        for key, value in pairs:
+            before = self.get(key)
+            if key in self and ((type(before), before) != (type(value), value) or _in_doubt(before)):
+                self.conflicts.add(key)
+            self[key] = value
+
+
+class ReplyObject(NamedTuple):
+    """The object of a reply, before anything in it is believed."""
+
+    data: object
+    mended: bool = False
+    """The reply was not JSON as it stood."""
+    damaged: str = ""
+    """What the object was mended out of; empty: it stood there whole."""
+
+
+@dataclass(slots=True)
+class ValidScores:
+    """The valid scores of one object, and how many of its entries were not."""
+
+    scores: dict[str, int] = field(default_factory=dict)
+    foreign: int = 0
+    void: int = 0
+
+
+EMPTY_REPLY = ParsedReply({}, {})
+
+
+def find_object(text: str, *, scores: int) -> ReplyObject | None:
+    """Find the object of a reply that should hold so many scores: as it stands, in prose, or mended; None: none."""
+    if len(text) > MAX_REPLY_CHARS:
+        return None
+    strict = _strict(text)
+    if strict is not None:
+        return ReplyObject(strict)
+    body = _THINKING.sub("", text)
+    start, end = body.find("{"), body.rfind("}")
+    if start < 0:
+        return None
+    inner = _strict(body[start : end + 1])
+    if inner is not None:
+        return ReplyObject(inner, mended=True)
+    damaged = body[start:]
+    if len(damaged) > MAX_MENDED_CHARS or damaged.count("{") + damaged.count("[") > 10 + 2 * scores:
+        return None
+    return ReplyObject(_repaired(damaged), mended=True, damaged=damaged)
+
+
+def valid_scores(scores: Mapping[str, object], ids: Collection[str]) -> ValidScores:
+    """Sort the entries of an object of scores: valid, foreign or void."""
+    found = ValidScores()
+    for key, value in scores.items():
+        if key not in ids:
+            found.foreign += 1
+        elif type(value) is int and 0 <= value <= 100 and not has_conflict(scores, key):
+            found.scores[key] = value
+        else:
+            found.void += 1
+    return found
+
+
+def stated_scores(scores: Mapping[str, int], text: str) -> dict[str, int]:
+    """Return the mended scores that this damaged text states in full, and states nowhere otherwise."""
+    found: dict[str, set[str]] = {}
+    for match in _WRITTEN.finditer(text):
+        id_, value, closed = match.groups()
+        found.setdefault(id_, set()).add(value if closed else value + " cut")
+    return {id_: score for id_, score in scores.items() if found.get(id_) == {str(score)}}
+
+
+def has_conflict(data: Mapping[str, object], key: str) -> bool:
+    """Whether this key was given twice with different values."""
+    return isinstance(data, _ConflictTrackingDict) and key in data.conflicts
+
+
+def printable_reason(reason: str) -> str:
+    """One printable line for terminals and the store, without secrets, which a model may repeat or make up."""
+    line = " ".join(_UNPRINTABLE.sub(" ", reason).split())
+    line = redact(line.encode("utf-8", "replace").decode("utf-8")).text
+    return line if len(line) <= MAX_REASON_CHARS else line[: MAX_REASON_CHARS - 1] + "…"
+
+
+def _in_doubt(value: object) -> bool:
+    return isinstance(value, _ConflictTrackingDict) and bool(value.conflicts)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_ConflictTrackingDict)
+"""Kept: making one takes as long as a small reply takes to be read."""
+
+
+def _strict(text: str) -> object | None:
+    try:
+        found: object = _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def _repaired(text: str) -> object:
+    import json_repair
+
+    try:
+        return json_repair.loads(text, skip_json_loads=True)
+    except (ValueError, RecursionError):
+        return None
+
+
+def parse_reply(text: str, ids: Collection[str]) -> ParsedReply:
+    """Read a reply to a prompt with these ids. Every other id, and every value in doubt, is void."""
+    found = find_object(text, scores=len(ids))
+    if found is None:
+        return EMPTY_REPLY
+    reply = _validated(found.data, ids, mended=found.mended)
+    return _only_stated(reply, found.damaged) if found.damaged else reply
+
+
+def _validated(data: object, ids: Collection[str], *, mended: bool) -> ParsedReply:
+    if not isinstance(data, dict) or has_conflict(data, "scores"):
+        return ParsedReply({}, {}, mended=mended)
+    scores = data.get("scores")
+    if not isinstance(scores, dict):
+        return ParsedReply({}, {}, mended=mended)
+    found = valid_scores(scores, ids)
+    reasons = {id_: reason for id_, reason in _reasons(data.get("reasons")) if id_ in found.scores}
+    return ParsedReply(found.scores, reasons, found.foreign, found.void, mended)
+
+
+def _reasons(data: object) -> list[tuple[str, str]]:
+    pairs: list[tuple[object, object]] = []
+    if isinstance(data, dict):
+        pairs = list(data.items())
+    elif isinstance(data, list):
+        entries = [entry for entry in data if isinstance(entry, dict)]
+        pairs = [(entry.get("id"), entry.get("reason", entry.get("reasoning"))) for entry in entries]
+    return [(id_, printable_reason(text)) for id_, text in pairs if isinstance(id_, str) and isinstance(text, str)]
+
+
+def _only_stated(reply: ParsedReply, text: str) -> ParsedReply:
+    kept = stated_scores(reply.scores, text)
+    reasons = {id_: reason for id_, reason in reply.reasons.items() if id_ in kept}
+    return ParsedReply(kept, reasons, reply.foreign, reply.void + len(reply.scores) - len(kept), mended=True)
+
+
+ReplyParser = Callable[[str, Collection[str]], ParsedReply]
+
+
+class ParsedCompletion(NamedTuple):
+    """One completion, read."""
+
+    judged: list[tuple[MemoryPart, Judgment]]
+    missing: list[MemoryPart]
+    trouble: RepairReason
+    """Why those are missing."""
+    reply: ParsedReply
+
+
+def parse_completion(
+    ask: PackPrompt,
+    codes: Sequence[str],
+    completion: Completion,
+    *,
+    priors: Mapping[str, float],
+    read: ReplyParser = parse_reply,
+) -> ParsedCompletion:
+    """Read a completion. codes: the id of each piece, in their order. priors: by content hash of the memory.
+
+    read: as the prompt's layout has its replies read.
+    """
+    refused = completion.finish is Finish.REFUSAL
+    reply = EMPTY_REPLY if refused else read(completion.text, frozenset(codes))
+    pack = ask.pack if len(ask.pieces) > 1 or ask.pieces[0].is_part else ""  # `cache.reach` knows parts by it
+    judged: list[tuple[MemoryPart, Judgment]] = []
+    missing: list[MemoryPart] = []
+    for position, (code, piece) in enumerate(zip(codes, ask.pieces, strict=True)):
+        score = reply.scores.get(code)
+        if score is None:
+            missing.append(piece)
+            continue
+        prior = priors.get(piece.memory, 0.0)
+        reason = reply.reasons.get(code, "")
+        judged.append((piece, Judgment(piece.content_hash, score / 100, reason, pack, position, prior)))
+    return ParsedCompletion(judged, missing, _repair_reason(completion, refused=refused), reply)
+
+
+def _repair_reason(completion: Completion, *, refused: bool) -> RepairReason:
+    if refused:
+        return repair.REFUSED
+    return repair.CUT_SHORT if completion.finish is Finish.LENGTH else repair.UNREADABLE

@@ -1,0 +1,116 @@
+"""Look for lines of an erased text: in strings, and in the raw bytes of files, by a process of its own.
+
+The process is not for speed: whoever closes a file that SQLite has open in the same process drops its locks. This file
+is also that process's program, so it imports nothing of ours. A line counts where it stands whole, as it is or as JSON
+writes it. Trade-off: a line shorter than 12 characters says too little to be looked for, and a line that crosses from
+one page of the database to the next is not seen; other lines of its text are.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+SHORTEST = 12
+"""Characters of a line that tells one text from another."""
+LONGEST = 1_000
+"""Of a longer line its beginning is looked for."""
+_HALVED = 48
+_FEW = 32
+"""So many lines are looked for one by one: 0.1 µs each and text."""
+_CHUNK = 8_000_000
+_OVERLAP = 8 * LONGEST
+_WORD = re.compile(r"\w{5,}")
+_INNER = re.compile(r"(?<=\W)\w{5,}(?=\W)")
+"""A word with an end on both sides: what stands before and after the line cannot make it another."""
+
+
+def searchable_lines(texts: Iterable[str]) -> frozenset[str]:
+    """Return the lines of these texts that are long enough to tell."""
+    stripped = (line.strip()[:LONGEST] for text in texts for line in text.splitlines())
+    return frozenset(line for line in stripped if len(line) >= SHORTEST)
+
+
+def with_halves(lines: Iterable[str]) -> frozenset[str]:
+    """Add the two halves of each long line: what is left of a text in a file may be cut anywhere."""
+    found = set(lines)
+    for line in tuple(found):
+        if len(line) >= _HALVED:
+            middle = len(line) // 2
+            found |= {line[:middle].strip(), line[middle:].strip()}
+    return frozenset(found)
+
+
+class LineMatcher:
+    """Lines to look for, found by a telling word of each, so that a thousand cost little more than one."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.all = frozenset(lines)
+        self._forms = {line: _forms(line) for line in self.all}
+        self._by_word: dict[str, list[tuple[str, str]]] = {}
+        self._wordless: list[tuple[str, str]] = []
+        for line in self.all:
+            for form in self._forms[line]:
+                word = max(_INNER.findall(form), key=len, default="")
+                (self._by_word.setdefault(word, []) if word else self._wordless).append((form, line))
+
+    def found_in(self, text: str) -> set[str]:
+        """Return the lines that stand in this text."""
+        if len(self.all) <= _FEW:
+            return {line for line in self.all for form in self._forms[line] if form in text}
+        words = self._by_word.keys() & set(_WORD.findall(text)) if self._by_word else set[str]()
+        likely = [pair for word in words for pair in self._by_word[word]]
+        return {line for form, line in (*likely, *self._wordless) if form in text}
+
+    def __bool__(self) -> bool:
+        return bool(self.all)
+
+
+def find_lines_in_files(files: Iterable[Path], lines: Iterable[str]) -> dict[Path, set[str]]:
+    """Return which of the lines stand in the bytes of which of these files; files that are gone hold nothing.
+
+    Raises OSError when a file cannot be read.
+    """
+    asked = {"files": [str(file) for file in files], "lines": sorted(lines)}
+    if not asked["files"] or not asked["lines"]:
+        return {}
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", __file__], input=json.dumps(asked), capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise OSError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "the search was stopped")
+    found: Mapping[str, list[str]] = json.loads(done.stdout)
+    return {Path(file): set(held) for file, held in found.items() if held}
+
+
+def _forms(line: str) -> set[str]:
+    """The line as it is and as JSON writes it."""
+    return {line, *(json.dumps(line, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False))}
+
+
+def _chunks(path: str) -> Iterator[str]:
+    with Path(path).open("rb") as file:
+        tail = b""
+        while data := file.read(_CHUNK):
+            yield (tail + data).decode("utf-8", "replace")
+            tail = data[-_OVERLAP:]
+
+
+def _search(files: Iterable[str], lines: LineMatcher) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path in files:
+        held: set[str] = set()
+        try:
+            for chunk in _chunks(path):
+                held |= lines.found_in(chunk)
+        except FileNotFoundError:
+            continue
+        found[path] = sorted(held)
+    return found
+
+
+if __name__ == "__main__":
+    question = json.load(sys.stdin)
+    json.dump(_search(question["files"], LineMatcher(question["lines"])), sys.stdout)
