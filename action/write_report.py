@@ -10,9 +10,10 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from action.conclude import GATE, lets_pass
 from action.program import environment, xscore
@@ -44,8 +45,7 @@ NOTHING = "\u200b"
 """A space of no width."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """What `xscore report` said, and the files it went to."""
 
     code: int

@@ -15,8 +15,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 FOLDER = Path(__file__).parent
 CHECKOUT = FOLDER.parent
@@ -25,8 +26,7 @@ CASES, IDS, JUDGMENTS = "XSCORE_BENCH_CASES", "XSCORE_BENCH_IDS", "XSCORE_BENCH_
 Arguments = Callable[[Mapping[str, str]], list[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Benchmark:
+class Benchmark(Struct, frozen=True):
     """One program of this folder."""
 
     name: str

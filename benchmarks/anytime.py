@@ -19,12 +19,12 @@ import json
 import random
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from lexical_commits import BUILT, LANGUAGES, artifact_of, case_of
 from lexical_docstrings import write_stripped
 from lexical_sources import ENTITIES, Pool, store_of, tree_of
+from msgspec import Struct, field
 
 from xscore.extensions.evaluation.metrics import EntityRef, is_same_entity
 from xscore.extensions.evaluation.questions import QrelCase
@@ -44,8 +44,7 @@ NOISE, MISTAKEN, MISTAKE = 0.12, 0.001, 0.75
 SHUFFLES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """One question's candidates, pack after pack, with their scores."""
 
     packs: tuple[tuple[tuple[str, float], ...], ...]
@@ -62,8 +61,7 @@ class Judged:
         return frozenset(content for content, _ in best[:K])
 
 
-@dataclass(slots=True)
-class Shares:
+class Shares(Struct):
     """Shares by how much of the packs was judged, a value a question."""
 
     top: dict[float, list[float]] = field(default_factory=lambda: {share: [] for share in SHARES})

@@ -19,8 +19,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.rendering import BatchRenderer, effective_batch_limits, open_input_file
@@ -49,8 +51,7 @@ HELD = tuple(LISTS)[:2]
 LINE = "    total = discount(sum(line.price for line in self.lines), rate=RATES[{}])\n"
 
 
-@dataclass
-class Taken:
+class Taken(Struct):
     """What one list took."""
 
     requests: int

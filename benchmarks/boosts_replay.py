@@ -18,9 +18,10 @@ import sys
 import tarfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from xscore.indexer.memories import cut_file, source_file
 from xscore.pipeline.boosts import BOOSTERS, boost
@@ -32,8 +33,7 @@ COUNTED = ("gold kept", "others kept", "gold lifted", "others lifted")
 NOW = 1_800_000_000.0
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """One recorded turn with its links."""
 
     id: str

@@ -26,10 +26,10 @@ PACKAGES = ("openai.types", "click", "rich", "aiohttp")
 TASK = "Why does a prompt repeat its default twice?"
 TURN = """
 import sys
-from xscore.cli.main import run
+from xscore.cli.main import run_command_line
 sys.argv = ["xscore", *{arguments!r}]
 try:
-    run()
+    run_command_line()
 finally:
     open({listing!r}, "w").write("\\n".join(sys.modules))
 """

@@ -14,10 +14,11 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from xscore.indexer import index_repository
 from xscore.pipeline.model_factory import ModelJudgeFactory, model_judge_factory
@@ -44,8 +45,7 @@ _WORDS = ("batch", "limit", "queue", "upload", "part", "chunk", "total", "index"
 TASK = "why does the upload queue drop its last batch?"
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """What something took."""
 
     wall_s: float
@@ -105,8 +105,7 @@ def a_little(provider: str, model: str, host: str, usage: Usage) -> Decimal | No
     return Decimal(usage.input_tokens + usage.output_tokens) / 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Bench:
+class Bench(Struct, frozen=True):
     """A store and the seat of a judge at the server."""
 
     store: Store

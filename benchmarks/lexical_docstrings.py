@@ -12,11 +12,11 @@ import ast
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from lexical_commits import show, verdict
 from lexical_sources import Artifact, pool_of, tree_of
+from msgspec import Struct
 from raw_figures import evaluate, report
 
 from xscore.extensions.evaluation.metrics import EntityRef
@@ -38,8 +38,7 @@ RECALL, MRR = 0.80, 0.50
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(frozen=True, slots=True)
-class Documented:
+class Documented(Struct, frozen=True):
     """A function or method with its docstring's first line."""
 
     name: str

@@ -14,8 +14,10 @@ import tarfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.indexer import index_repository
 from xscore.platform.hashing import digest
@@ -28,8 +30,7 @@ from xscore.store.term_vectors import TERM_EMBEDDER
 ENTITIES = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS})
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(Struct, frozen=True):
     """A released source archive."""
 
     registry: str
@@ -39,8 +40,7 @@ class Artifact:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(Struct, frozen=True):
     """The memories of a tree with their term vectors."""
 
     candidates: tuple[Candidate, ...]

@@ -26,10 +26,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
+
+from msgspec import Struct, field
 
 PROGRAMS = Path(__file__).parent / "peer_programs"
 sys.path.insert(0, str(PROGRAMS))
@@ -46,8 +47,7 @@ TIMEOUT_S = 300
 TEN_POINT = ("llama_index",)
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """A way to have the candidates judged."""
 
     name: str
@@ -58,8 +58,7 @@ class Program:
     """Its cache is on, which is not the default: it takes part where something is run again."""
 
 
-@dataclass(slots=True)
-class Run:
+class Run(Struct):
     """One run of a program."""
 
     wall_s: float = 0.0

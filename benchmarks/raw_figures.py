@@ -5,8 +5,9 @@ pool, so with a model judge each question costs a turn. An unjudged candidate ra
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
+
+from msgspec import Struct
 
 from xscore.extensions.evaluation import metrics
 from xscore.extensions.evaluation.metrics import entity_ref
@@ -15,8 +16,7 @@ from xscore.records import Candidate, Judgment, Turn
 from xscore.scorer.judge import Judge
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseResult:
+class CaseResult(Struct, frozen=True, kw_only=True):
     """One question's figures."""
 
     id: str
@@ -32,8 +32,7 @@ class CaseResult:
     unjudged: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationReport:
+class EvaluationReport(Struct, frozen=True, kw_only=True):
     """Means over the questions, and each question's figures."""
 
     k: int

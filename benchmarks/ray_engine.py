@@ -18,10 +18,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from judging_load import server, write_tree
+from msgspec import Struct
 
 IN_FLIGHT = 64
 WAYS = {
@@ -31,8 +31,7 @@ WAYS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(Struct, frozen=True):
     """One list."""
 
     wall_s: float

@@ -24,10 +24,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from judging_load import TASK, Bench, open_store, server, settings_for, write_tree
+from msgspec import Struct
 
 from tests.shared.postgres_of_tests import postgres_of_tests
 from xscore.records import Stage, Turn
@@ -37,8 +37,7 @@ WORKERS, IN_FLIGHT = 4, 64
 LEAST_SHARE = 0.85
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(Struct, frozen=True):
     """What four workers took."""
 
     wall_s: float

@@ -30,7 +30,7 @@ from xscore.records import CallRecord, Stage, Usage
 TURN = "t_0123456789abcdef"
 STAGES = ("index", "pool", "cache", "judge", "select", "primary")
 FEW = 40
-IMPORT = "import time; a = time.process_time(); from xscore.extensions.telemetry.spans import OwnTraces; OwnTraces().prepare();"
+IMPORT = "import time; a = time.process_time(); from xscore.extensions.telemetry.spans import OtlpTracer; OtlpTracer().prepare();"
 
 
 def call(number: int) -> CallRecord:

@@ -22,10 +22,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from lexical_sources import Artifact, tree_of
+from msgspec import Struct, field
 
 from tests.servers import OpenAIServer, by_words
 from xscore.providers.scripted import ShownMemory
@@ -67,8 +67,7 @@ CUT_SHORT_USD = "0.0025"
 BUDGET_CAME_FIRST = 4
 
 
-@dataclass(slots=True)
-class Shop:
+class Shop(Struct):
     """A repository of its own, with a home of its own, in which commands are run."""
 
     place: Path

@@ -66,7 +66,9 @@ def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
 
 def test_processes_may_create_one_store_at_once(tmp_path: Path) -> None:
     """Eight processes that open a new database together all succeed, and it is migrated once."""
-    code = "import sys, pathlib; from xscore import database; database.connect(pathlib.Path(sys.argv[1])).close()"
+    code = (
+        "import sys, pathlib; from xscore.platform import database; database.connect(pathlib.Path(sys.argv[1])).close()"
+    )
     path = tmp_path / ".xscore" / "memory.db"
     running = [subprocess.Popen([sys.executable, "-c", code, str(path)], stderr=subprocess.PIPE) for _ in range(8)]
     errors = [process.communicate()[1].decode() for process in running]

@@ -7,14 +7,14 @@ is measured. Trade-off: what a peer depends on is the newest that the index has,
 
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 LITELLM = "litellm==1.106.2"
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(Struct, frozen=True):
     """A program to compare with."""
 
     name: str

@@ -15,11 +15,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
 
 from tests.conftest import git
 
@@ -34,8 +34,7 @@ _WORDS = {"&&": "and", "||": "or"}
 _COMMAND = re.compile(r"::([\w-]+)(?: title=([^:]*))?::(.*)")
 
 
-@dataclass(frozen=True)
-class Annotation:
+class Annotation(Struct, frozen=True):
     """What the runner shows beside the run."""
 
     level: str
@@ -43,8 +42,7 @@ class Annotation:
     message: str
 
 
-@dataclass
-class Ran:
+class Ran(Struct):
     """How one use of the action went."""
 
     code: int = 0
@@ -67,8 +65,7 @@ class Ran:
         return [one.title for one in self.annotations if one.level == level]
 
 
-@dataclass
-class Runner:
+class Runner(Struct):
     """One machine with a checkout, and what GitHub keeps for its repository."""
 
     workspace: Path

@@ -1,13 +1,13 @@
 """What is remembered of hosts: what was written comes back, and nothing odd is believed."""
 
 import json
-from dataclasses import replace
 from sqlite3 import Connection
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from xscore.cache.capabilities import delete_capability, read_capability, write_capability, write_host_limits
 from xscore.records import Capability, RateLimits, ReplyForm

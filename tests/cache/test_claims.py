@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
 
 import pytest
+from msgspec import Struct
 
 from tests.cache.conftest import JUDGE, judgments
 from xscore.cache.group_commit import GroupCommit
@@ -22,8 +22,7 @@ from xscore.records import ClaimResult, ClaimState
 FIRST, SECOND = [["aa", "bb"], ["cc", "dd"]]
 
 
-@dataclass
-class Clock:
+class Clock(Struct):
     """A wall clock that jumps."""
 
     now: float = 1_000_000.0

@@ -1,11 +1,11 @@
 """Judgments, clustered by turn."""
 
-import dataclasses
 import math
 from pathlib import Path
 from sqlite3 import Connection
 from tempfile import TemporaryDirectory
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,7 +35,7 @@ def test_turns_judges_and_samples_do_not_mix(connection: Connection) -> None:
     """A judgment answers one turn by one judge in one sample."""
     cache = Judgments(connection)
     cache.write("turn", JUDGE, judgments(0, 3))
-    other = dataclasses.replace(JUDGE, model="other")
+    other = msgspec.structs.replace(JUDGE, model="other")
     assert cache.known("turn 2", JUDGE) == cache.known("turn", other) == cache.known("turn", JUDGE, sample=1) == {}
     assert cache.reasons("turn 2", judge_key(JUDGE), ["aa"]) == {}
     cache.write("turn", other, judgments(2, 5, score=1.0))

@@ -1,8 +1,8 @@
 """What a judgment is filed under."""
 
-import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -110,10 +110,10 @@ def test_trailing_blanks_and_line_ends_do_not_count(text: str) -> None:
 def test_every_part_of_a_judge_is_in_its_key() -> None:
     """Another provider, host, model, reasoning, prompt version, order or packing is another judge."""
     keys = {judge_key(JUDGE)}
-    for field in dataclasses.fields(JUDGE):
+    for field in msgspec.structs.fields(JUDGE):
         change: dict[str, Any] = {field.name: False if field.name == "packed" else "other"}
-        keys.add(judge_key(dataclasses.replace(JUDGE, **change)))
-    assert len(keys) == 1 + len(dataclasses.fields(JUDGE))
+        keys.add(judge_key(msgspec.structs.replace(JUDGE, **change)))
+    assert len(keys) == 1 + len(JUDGE.__struct_fields__)
 
 
 def test_keys_do_not_drift() -> None:

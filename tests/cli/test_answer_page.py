@@ -1,11 +1,11 @@
 """A receipt as a page for people."""
 
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import click
 import pytest
+from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
 from tests import receipts

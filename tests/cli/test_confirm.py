@@ -9,10 +9,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
@@ -46,8 +46,7 @@ def priced(host: BillingServer, own_home: Path) -> Iterator[Mapping[str, str]]:
         yield {**environ, "HOME": str(own_home)}
 
 
-@dataclass(frozen=True)
-class Dialogue:
+class Dialogue(Struct, frozen=True):
     """What a terminal showed, and how the program ended."""
 
     seen: str

@@ -17,16 +17,16 @@ PLANTED = "herons count to seven"
 WITHOUT = """
 import sys
 sys.modules["sqlcipher3"] = None
-from xscore.cli.main import run
+from xscore.cli.main import run_command_line
 sys.argv = ["xscore", *sys.argv[1:]]
-run()
+run_command_line()
 """
 LOADED = """
 import sys
-from xscore.cli.main import run
+from xscore.cli.main import run_command_line
 sys.argv = ["xscore", *sys.argv[1:]]
 try:
-    run()
+    run_command_line()
 finally:
     print(sorted({"sqlcipher3", "keyring"} & sys.modules.keys()), file=sys.stderr)
 """

@@ -10,7 +10,7 @@ from tests.cli.conftest import Run
 from xscore.cli.catalogue import COMMANDS
 
 NOT_FOR_HELP = {"pydantic", "rich", "sqlite3", "asyncio", "openai", "numpy", "tree_sitter", "aiohttp", "xscore.records"}
-HELP = "import sys; sys.argv = ['xscore', '--help']; from xscore.cli.main import run; run()"
+HELP = "import sys; sys.argv = ['xscore', '--help']; from xscore.cli.main import run_command_line; run_command_line()"
 
 
 def cpu_seconds(code: str) -> float:
@@ -25,10 +25,10 @@ def test_help_imports_nothing_heavy() -> None:
     """`xscore --help` loads click and no part of the house that does work."""
     code = f"""
 import sys
-from xscore.cli.main import run
+from xscore.cli.main import run_command_line
 sys.argv = ["xscore", "--help"]
 try:
-    run()
+    run_command_line()
 except SystemExit:
     pass
 print(sorted({NOT_FOR_HELP!r} & set(sys.modules)), file=sys.stderr)

@@ -4,10 +4,10 @@ import os
 import pty
 import subprocess
 import sys
-from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 
 from xscore.cli.phrases import render_leaders, render_progress
 from xscore.cli.progress import TurnObserver
@@ -28,9 +28,9 @@ HALF = Progress(
 TURN = """
 import sys, time
 from tests.cli.test_progress import HALF
-from xscore.cli.progress import Watch
+from xscore.cli.progress import TurnObserver
 from xscore.cli.terminal import Terminal
-watch = Watch(Terminal(quiet={quiet}), streams=True)
+watch = TurnObserver(Terminal(quiet={quiet}), streams=True)
 watch.stage("judge")
 watch.progress(HALF)
 time.sleep(0.3)
@@ -151,9 +151,9 @@ def test_a_reader_who_left_does_not_stop_the_answer() -> None:
     """When stdout is closed while the answer streams, the call that is being paid for goes on."""
     code = """
 import sys
-from xscore.cli.progress import Watch
+from xscore.cli.progress import TurnObserver
 from xscore.cli.terminal import Terminal
-watch = Watch(Terminal(), streams=True)
+watch = TurnObserver(Terminal(), streams=True)
 for _ in range(20_000):
     watch.answer_text("word ")
 print("finished", file=sys.stderr, flush=True)
@@ -166,13 +166,13 @@ print("finished", file=sys.stderr, flush=True)
 
 CONFIRM = """
 from decimal import Decimal
-from xscore.cli.progress import Watch
+from xscore.cli.progress import TurnObserver
 from xscore.cli.terminal import Terminal
 from xscore.records import Estimate, JudgeEstimate
 judge = JudgeEstimate(candidates=9, cached=0, to_judge=9, calls=3, input_tokens=1, output_tokens=1,
                       cost_usd=Decimal("0.5"), seconds=200.0, binding_limit="latency", host="api.example.com")
 estimate = Estimate(judge=judge, primary=None, by_kind={{}}, by_folder={{}})
-print("agreed:", Watch(Terminal(), agreed={agreed}).confirm(estimate))
+print("agreed:", TurnObserver(Terminal(), agreed={agreed}).confirm(estimate))
 """
 
 

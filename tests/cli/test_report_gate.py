@@ -1,11 +1,11 @@
 """What a check says, and what the command ends with."""
 
 import json
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cost_reports.gate_reports import COVERAGE, EVALUATION, MEASURED, SPENT, TIMING, USAGE, made
 from xscore.cli.terminal import Terminal

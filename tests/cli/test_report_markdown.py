@@ -2,12 +2,12 @@
 
 import html
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 
 from tests.cost_reports.gate_reports import EVALUATION, made
 from xscore.cost_reports.report_markdown import escape_markdown, render_markdown

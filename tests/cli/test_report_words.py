@@ -1,9 +1,9 @@
 """The words of a report, on a terminal and in Markdown."""
 
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cost_reports.page_reports import report_of
 from xscore.cost_reports.page import render_page

@@ -84,14 +84,14 @@ def test_a_repositorys_settings_cannot_redirect_or_spend(xscore: Run, make_repo:
 
 ASK_AS_NOBODY = """
 import os, sys
-from xscore.cli.main import xscore
+from xscore_command.cli.main import xscore_command
 
 writable, read_only, home, *arguments = sys.argv[1:]
 
 def ask(folder):
     os.chdir(folder)
-    with xscore.make_context("xscore", list(arguments)) as context:
-        assert not xscore.invoke(context)
+    with xscore_command.make_context("xscore_command", list(arguments)) as context:
+        assert not xscore_command.invoke(context)
 
 ask(writable)  # all modules are loaded now, from wherever only root may read them
 if os.geteuid() == 0:

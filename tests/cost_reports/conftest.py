@@ -34,7 +34,7 @@ def reader(path: Path) -> Iterator[Connection]:
 @pytest.fixture
 def dead() -> str:
     """Give the name (`processes.life`) of a process that has ended."""
-    program = "from xscore.platform.processes import life; print(life())"
+    program = "from xscore.platform.processes import process_identity; print(process_identity())"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
 
 

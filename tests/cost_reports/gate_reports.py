@@ -1,8 +1,9 @@
 """Reports and figures made by hand, for the tests of gates."""
 
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
+
+from msgspec.structs import replace
 
 from xscore.records import Coverage, Usage
 from xscore.records.cost_report import (

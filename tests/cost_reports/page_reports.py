@@ -2,8 +2,9 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from decimal import Decimal
+
+from msgspec.structs import replace
 
 from xscore.records import Boost, CounterfactualCost, Coverage, Latency, Usage
 from xscore.records.cost_report import (

@@ -2,12 +2,12 @@
 
 import json
 import os
-from dataclasses import fields, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cost_reports.gate_reports import MEASURED
 from xscore.cost_reports import baseline
@@ -59,7 +59,7 @@ def test_seconds_are_rounded(path: Path) -> None:
 
 def test_every_stage_that_is_timed_can_be_read_back(path: Path) -> None:
     """A stage that is added to turns or calls is one that a baseline may hold."""
-    of_turns, of_calls = [field.name for field in fields(Latency)], list(map(str, Stage))
+    of_turns, of_calls = list(Latency.__struct_fields__), list(map(str, Stage))
     timings = tuple(
         StageP95(of=of, stage=stage, kind=kind, count=9, p95_s=0.5)
         for of, stages in (("call", sorted(of_calls)), ("turn", sorted(of_turns)))

@@ -20,14 +20,14 @@ from xscore.platform.money import dollars_of_picodollars
 SPENDING = """
 import asyncio, decimal, pathlib, sys
 from xscore.cache.group_commit import GroupCommit
-from xscore.costs.reservation import TurnBudget
+from xscore.costs.reservation import ReservationLedger
 from xscore.costs.caps import Caps
 from xscore.platform.errors import BudgetExhausted
 
 async def main():
     sent = 0
     async with GroupCommit(pathlib.Path(sys.argv[1])) as commits:
-        budget = TurnBudget(commits, turn_id="t", caps=Caps(turn=decimal.Decimal("1.00")))
+        budget = ReservationLedger(commits, turn_id="t", caps=Caps(turn=decimal.Decimal("1.00")))
         async def work():
             nonlocal sent
             while True:

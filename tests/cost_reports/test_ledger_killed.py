@@ -18,10 +18,10 @@ from decimal import Decimal
 from pathlib import Path
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import JudgmentWriter
-from xscore.costs.reservation import TurnBudget
+from xscore.costs.reservation import ReservationLedger
 from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger
-from xscore.costs.usage_totals import Tab
+from xscore.costs.usage_totals import UsageTotals
 from xscore.providers.limits import Limited
 from xscore.providers.attempts import Metered
 from xscore.providers.scripted import Script
@@ -40,8 +40,8 @@ def cent(*call):
 async def main(path):
     async with GroupCommit(Path(path)) as commits:
         turn = "t_" + uuid.uuid4().hex
-        budget = TurnBudget(commits, turn_id=turn, caps=Caps(repository=Decimal(10_000)))
-        scripted, tab = ScriptedProvider(Script(latency_s=0.002)), Tab(Ledger(commits).record)
+        budget = ReservationLedger(commits, turn_id=turn, caps=Caps(repository=Decimal(10_000)))
+        scripted, tab = ScriptedProvider(Script(latency_s=0.002)), UsageTotals(Ledger(commits).record)
         metered = Metered(scripted, turn_id=turn, record=tab.add, price=cent)
         line = Limited(metered, concurrency=16, budget=budget, price_of=cent)
         identity = JudgeIdentity("openai", "h", "m", "", "j", "memory_first", True)

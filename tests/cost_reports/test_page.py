@@ -3,13 +3,13 @@
 import itertools
 import re
 from base64 import b64encode
-from dataclasses import replace
 from decimal import Decimal
 from hashlib import sha256
 from html.parser import HTMLParser
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.cost_reports.page_reports import NASTY, empty, hostile, memory, report_of
 from xscore.cost_reports.page import render_page

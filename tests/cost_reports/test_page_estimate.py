@@ -1,6 +1,6 @@
 """The page's table of what judging was expected to take and what it took."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tests.cost_reports.page_reports import report_of
 from xscore.cost_reports.page.tables import estimate_table

@@ -3,13 +3,13 @@
 import itertools
 import math
 import re
-from dataclasses import replace
 from decimal import Decimal
 from importlib.resources import files
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.cost_reports.page_reports import MODELS, NOON, report_of, timings
 from xscore.cost_reports.page import plot as axes

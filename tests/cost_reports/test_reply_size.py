@@ -1,11 +1,11 @@
 """How long a judge's replies are."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from sqlite3 import Connection
 
 import pytest
+from msgspec.structs import replace
 
 from xscore.cache.group_commit import GroupCommit
 from xscore.costs.call_history import REPLY_CALLS, output_tokens_per_memory

@@ -1,12 +1,12 @@
 """Figures held to a baseline: what fails, what alerts, what cannot be said."""
 
-from dataclasses import replace
 from decimal import Decimal
 from math import inf, nan
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.cost_reports.gate_reports import COVERAGE, EVALUATION, MEASURED, SPENT, TIMING, USAGE, made
 from xscore.cost_reports.gate import COUNT_GATES, check_gates, measure_report

@@ -2,9 +2,10 @@
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from xscore.extensions.evaluation.metrics import EntityRef
 from xscore.extensions.evaluation.quality import Evaluation

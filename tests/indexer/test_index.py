@@ -210,7 +210,7 @@ def test_a_no_change_run_loads_no_parser(make_repo: MakeRepo, tmp_path: Path) ->
         from pathlib import Path
         from types import SimpleNamespace
         from xscore.platform.database import connect
-        from xscore.indexer import index
+        from xscore.indexer import index_repository as index
         from xscore.platform.paths import find_root
         settings = SimpleNamespace(include=(), exclude=(), max_file_bytes=10**6, max_line_chars=5000, window_lines=60,
                                    git=True, workers=None)

@@ -33,7 +33,7 @@ RUN = """
 import sys, time
 from pathlib import Path
 from xscore.platform.database import connect
-from xscore.indexer import index
+from xscore.indexer import index_repository as index
 from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
 index(connect(Path(sys.argv[1])), find_root(Path(sys.argv[2])), IndexSettings(), now=time.time() + 3600)

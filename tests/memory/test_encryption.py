@@ -26,9 +26,9 @@ CHANGING = {"encrypt", "decrypt", "write_note", "_exported", "_keep_others_out",
 """What changes files; the rest of the conversion only looks."""
 MAKE_AND_HOLD = """
 import pathlib, sys
-from xscore import database
-from xscore.memory import store_key
-connection = database.connect(pathlib.Path(sys.argv[1]), store_key.keys_of(pathlib.Path(sys.argv[2])))
+from xscore.platform import database
+from xscore.store import encryption_key
+connection = database.connect(pathlib.Path(sys.argv[1]), encryption_key.key_source(pathlib.Path(sys.argv[2])))
 connection.execute("SELECT count(*) FROM memory").fetchall()
 print("open", flush=True)
 sys.stdin.read()

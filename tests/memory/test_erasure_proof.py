@@ -133,17 +133,15 @@ def test_files_are_searched_across_chunks(tmp_path: Path) -> None:
 KILLED = """
     import os, signal, sys
     from pathlib import Path
-    from xscore.memory import erasure
-    from xscore.extensions.privacy import erasing as steps
-    from xscore.extensions.privacy import files as erasure_files
-    from xscore.extensions.privacy import rows as erasure_rows
+    from xscore.extensions.privacy import erasure
+    from xscore.store import scrubbing
     from xscore.store.store import Store
     from xscore.platform.paths import find_root
 
     module, name, after = {{
-        "rows": (steps, "carry_out", True), "mark": (steps, "mark_unclean", True),
-        "strays": (steps, "remove", True), "clean": (steps, "clean", False),
-        "journal": (erasure_files, "empty_journal", True), "leftovers": (erasure_files, "_leftovers", True),
+        "rows": (erasure, "erase_rows", True), "mark": (erasure, "mark_for_scrubbing", True),
+        "strays": (erasure, "remove_paths", True), "clean": (erasure, "scrub_database", False),
+        "journal": (scrubbing, "truncate_journal", True), "leftovers": (scrubbing, "_leftovers", True),
     }}[{place!r}]
     original = getattr(module, name)
 
@@ -154,7 +152,7 @@ KILLED = """
 
     setattr(module, name, dies)
     with Store.open(find_root(Path({root!r})), user_data_dir=Path({user!r})) as store:
-        erasure.erase(store, [{identifier!r}], now=1.0)
+        erasure.erase_memories(store, [{identifier!r}], now=1.0)
 """
 
 

@@ -1,10 +1,10 @@
 """Snapshots of a store: out, and back to equality, or as a stranger's."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.memory.conftest import function
 from tests.memory.filled import fill

@@ -1,8 +1,7 @@
 """Turns, receipts, exchanges."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.memory.conftest import function
 from xscore.extensions.privacy import erasure

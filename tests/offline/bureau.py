@@ -3,9 +3,10 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from tests.servers.anthropic_batches import AnthropicBatchServer
 from tests.servers.batching import BatchBook
@@ -35,8 +36,7 @@ def questions(count: int, *, said: str = "") -> QuestionList:
     )
 
 
-@dataclass
-class Bureau:
+class Bureau(Struct):
     """One vendor at loopback, and the jobs at it."""
 
     vendor: str

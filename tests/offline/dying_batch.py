@@ -12,11 +12,13 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from tests.offline.bureau import settings_at
 from xscore.extensions.batch import job_rows
@@ -45,8 +47,7 @@ HEAVY = (
 """What a life would import: a second or two each time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
+class Life(Struct, frozen=True, kw_only=True):
     """One run of a job, and where it ends."""
 
     root: str

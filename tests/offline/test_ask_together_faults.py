@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
 from tests.evaluation.shop_run import Hears, priced

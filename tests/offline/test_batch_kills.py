@@ -8,11 +8,12 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.offline.bureau import VENDORS, Bureau, bureau, judgments, questions, rows
 from tests.offline.dying_batch import Life, Zygote
@@ -42,8 +43,7 @@ def zygote() -> Iterator[Zygote]:
         yield running
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(Struct, frozen=True):
     """A job that is planned and not sent, as often as one likes."""
 
     office: Bureau

@@ -2,11 +2,11 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from tests.offline.lists import QUESTIONS, SCORES, judged, judging, select
 from tests.pipeline.conftest import server, settings_for, shop

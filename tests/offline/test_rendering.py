@@ -7,13 +7,14 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.conftest import git
 from tests.offline.bureau import questions
@@ -48,8 +49,7 @@ KEYS = {"openai": OpenAISettings, "anthropic": AnthropicSettings}
 MODELS = {"openai": "openai:gpt-5-nano", "anthropic": "anthropic:claude-haiku-4-5"}
 
 
-@dataclass
-class Scene:
+class Scene(Struct):
     """A store with a job that was planned, and what would send it."""
 
     store: Store

@@ -1,9 +1,9 @@
 """What is said before a turn (estimate, confirmation) and after it (explain)."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from pydantic import SecretStr
 
 from tests.pipeline.conftest import settings_for

@@ -1,9 +1,9 @@
 """A turn is continued with its own judge and with what is left of the files it named."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer

@@ -1,11 +1,11 @@
 """The JSON contract: the shape of every object, from real turns, held by snapshots."""
 
 import json
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
 from tests.pipeline.conftest import settings_for

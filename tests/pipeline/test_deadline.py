@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
 from tests.pipeline.conftest import settings_for

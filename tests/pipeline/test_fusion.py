@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
@@ -112,7 +112,7 @@ async def test_a_summary_brings_its_details(shop: Path, server: OpenAIServer) ->
         said(f"Task {n}\n\nAnswer: batch the rows " + "word " * 60, kind=Kind.EXCHANGE, layer=Layer.SESSION)
         for n in range(3)
     ]
-    gone = replace(said("Task 9\n\nAnswer: gone", kind=Kind.EXCHANGE, layer=Layer.SESSION), status="archived")  # type: ignore[arg-type]  # as stored
+    gone = replace(said("Task 9\n\nAnswer: gone", kind=Kind.EXCHANGE, layer=Layer.SESSION), status="archived")
     edges = [Edge(detail.id, summary.id, Relation.BELONGS_TO) for detail in (*details, gone)]
     answer = await context(shop, server, [summary, *details, gone], edges=edges)
     assert answer.bundle is not None

@@ -5,10 +5,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from pydantic import SecretStr
 
 from tests.pipeline.conftest import settings_for
@@ -85,7 +85,7 @@ async def test_a_cached_turn_is_replayed_as_it_was_paid(
         def no_desk(turn_id: str) -> object:
             raise AssertionError("a replay opened a desk")
 
-        pipeline.parts = replace(pipeline.parts, open_desk=no_desk)  # type: ignore[arg-type]  # it is never entered
+        pipeline.parts = replace(pipeline.parts, open_desk=no_desk)
         again = await pipeline.ask(TASK)
     assert chosen(again) == chosen(paid) and len(chosen(paid)) == 2
     assert again.exit_code == 0 and again.coverage.cached == paid.coverage.candidates
@@ -203,9 +203,9 @@ def test_no_sdk_is_needed(shop: Path, own_home: Path) -> None:
     program = (
         "import sys\n"
         "for name in ('openai', 'anthropic', 'aiohttp', 'httpx'): sys.modules[name] = None\n"
-        "from xscore.cli.main import run\n"
+        "from xscore.cli.main import run_command_line\n"
         "sys.argv = ['xscore', 'ask', 'why?', '--replay', '--judge', 'anthropic:claude-haiku-5-5', '--json']\n"
-        "run()\n"
+        "run_command_line()\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=shop, capture_output=True, text=True, check=False, timeout=60

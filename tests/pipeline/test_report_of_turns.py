@@ -1,9 +1,10 @@
 """The report against the receipts of real turns: what was told at each turn is what the ledger adds up to."""
 
 import time
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer

@@ -1,12 +1,12 @@
 """A receipt, stored and read back: the same page, and what is missing named."""
 
 import json
-from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests import receipts
 from xscore.cli import answer_text
@@ -41,7 +41,7 @@ counts = st.integers(0, 10**9)
 shares = st.integers(0, 10**6).map(lambda millionths: millionths / 10**6)
 seconds = st.integers(0, 10**9).map(lambda thousandths: thousandths / 1_000)
 dollars = st.none() | st.decimals(0, 10_000, places=9)
-usages = st.builds(Usage, **{field.name: counts for field in fields(Usage)})
+usages = st.builds(Usage, **dict.fromkeys(Usage.__struct_fields__, counts))
 stages = st.builds(StageUsage, calls=counts, attempts=counts, usage=usages, cost_usd=dollars, estimated=st.booleans())
 boosts = st.builds(Boost, words, shares, words)
 memories = st.builds(

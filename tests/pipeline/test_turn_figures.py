@@ -1,11 +1,11 @@
 """The figures of a finished turn, out of its receipt and scores."""
 
-from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests import receipts
 from xscore.pipeline.receipt import turn_figures

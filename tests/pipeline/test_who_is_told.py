@@ -101,9 +101,9 @@ async def test_a_slow_import_is_not_blamed_on_the_collector(
 def test_a_turn_that_nobody_is_told_of_loads_nothing_for_it(shop: Path) -> None:
     """Neither the words of caps nor what reads calls back is imported by a turn that needs none."""
     program = (
-        "import sys\nfrom xscore.cli.main import run\n"
+        "import sys\nfrom xscore.cli.main import run_command_line\n"
         "sys.argv = ['xscore', 'context', 'the discount', '--judge', 'lexical', '--json']\n"
-        "try:\n    run()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "try:\n    run_command_line()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
         "unused = {'xscore.costs.budget_messages', 'xscore.costs.ledger', 'xscore.extensions.telemetry.notify'}\n"
         "print(sorted(unused & set(sys.modules)), file=sys.stderr)"
     )

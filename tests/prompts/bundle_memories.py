@@ -1,6 +1,6 @@
 """Memories to make bundles of."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from xscore.platform.hashing import content_hash, memory_id
 from xscore.prompts.bundle_parts import BundleEntry

@@ -1,7 +1,6 @@
 """The answering prompt: what it holds, in which role, and how its citations are read."""
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
 from tests.prompts.bundle_memories import CLASS, MAIN, NOW, WRITE, entry, memory

@@ -1,9 +1,9 @@
 """The working session in the answer prompt: its order, its fences, its tone."""
 
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
 from tests.prompts.bundle_memories import NOW, WRITE, entry, memory

@@ -91,9 +91,9 @@ def test_below_the_threshold_is_said_in_the_table_too() -> None:
 def test_code_alone_loads_no_table() -> None:
     """A turn without facts imports neither TOON nor what finds near duplicates."""
     told = (
-        "import sys; from tests.prompts.bundle_memories import *; from xscore.prompts.bundle import render;"
+        "import sys; from tests.prompts.bundle_memories import *; from xscore.prompts.bundle import render_bundle;"
         "from xscore.settings import BundleSettings; import xscore.pipeline.fusion;"
-        "render([entry(WRITE, 0.9)], form='xml', max_tokens=900, settings=BundleSettings(), now=NOW);"
+        "render_bundle([entry(WRITE, 0.9)], form='xml', max_tokens=900, settings=BundleSettings(), now=NOW);"
         "print({'toon_format', 'numpy', 'rapidfuzz', 'xscore.store.near_duplicates'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)

@@ -1,8 +1,7 @@
 """Who said a memory and how long ago, in words that no quoted text can forge."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.prompts.bundle_memories import GUIDE, NOW, WRITE, entry, said
 from xscore.prompts.bundle import render_bundle

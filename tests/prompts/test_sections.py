@@ -1,10 +1,10 @@
 """Two sections, system context and evidence: what stands where, and that nothing in one can pass for the other."""
 
 import json
-from dataclasses import replace
 
 import pytest
 import toon_format
+from msgspec.structs import replace
 from syrupy.assertion import SnapshotAssertion
 
 from tests.cpu_time import assert_cheap

@@ -1,9 +1,8 @@
 """Shares of the bundle: ceilings hold, nothing exceeds the budget, and code takes what is left."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.prompts.bundle_memories import entry, memory, said
 from xscore.prompts.bundle import CODE_LAYERS, choose_fitting, memory_tokens

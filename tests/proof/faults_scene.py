@@ -9,10 +9,11 @@ below the sizes of daily use, so that a fault has several packs to strike and th
 import json
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zlib import crc32
+
+from msgspec import Struct
 
 from tests.conftest import MakeRepo
 from tests.servers import AnthropicServer, LoopbackServer, OpenAIServer
@@ -108,8 +109,7 @@ def settings_at(dialect: str, url: str, *, key: str = "", answer_s: float = 20.0
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """How one turn ended, with a line for every candidate."""
 
     answer: Answer

@@ -5,7 +5,7 @@ strikes once and is gone. A row says the exit code, the cause of what is lost, h
 that must be among what the user reads, and how many requests at most the host may see.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tests.servers import Fault
 
@@ -16,8 +16,7 @@ LADDER = 1 + 2 + PACK
 """Requests at most about one pack: whole, in halves, one by one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class End(Struct, frozen=True, kw_only=True):
     """What a turn ends in."""
 
     exit_code: int

@@ -7,7 +7,8 @@ import asyncio
 import json
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tests.proof.layers_model import Model
 from tests.proof.layers_words import words_in
@@ -23,8 +24,7 @@ _CONTENTS = (
 )
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """What is asked."""
 
     task: str
@@ -35,8 +35,7 @@ class Ask:
     fresh: bool = False
 
 
-@dataclass
-class Asked:
+class Asked(Struct):
     """What was asked and judged so far."""
 
     judged: dict[tuple[str, str], set[str]]

@@ -4,8 +4,9 @@ import json
 import sqlite3
 from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from tests.proof.layers_model import Model
 from tests.proof.layers_sayings import LIVE
@@ -38,8 +39,7 @@ _TWO_ACTIVE = (
 )
 
 
-@dataclass
-class Past:
+class Past(Struct):
     """What was there after the step before."""
 
     rows: Rows = field(default_factory=dict)

@@ -4,7 +4,8 @@ Which actions there are is taken over from the house; what they may do to whom i
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tests.proof.layers_sayings import LIVE, RECORDS, Held, Sayings
 from tests.proof.layers_words import word_in, words_in

@@ -6,7 +6,9 @@ be the same row as before (`touched`), and that is held for everything.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tests.proof.layers_words import words_in
 from tests.proof.layers_writes import Edit, Erase, Fail, Note, Prefer, Resolve, Say
@@ -29,8 +31,7 @@ Cited = tuple[str, int]
 """A function and the version of it that is cited."""
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(Struct, frozen=True):
     """A memory that should be there."""
 
     id: str
@@ -46,8 +47,7 @@ class Held:
     cites: frozenset[Cited] = frozenset()
 
 
-@dataclass
-class Sayings:
+class Sayings(Struct):
     """All that should be there, and what once was."""
 
     held: dict[str, Held] = field(default_factory=dict)

@@ -13,9 +13,10 @@ import sqlite3
 import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from tests.proof.layers_writes import ATOMIC, Write, opened, perform
 from xscore.store.store import Store
@@ -49,8 +50,7 @@ _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["tests.proof.layers_writes", "numpy"])
 
 
-@dataclass
-class World:
+class World(Struct):
     """The folder with both stores, and what the cited file says."""
 
     folder: Path

@@ -3,9 +3,10 @@
 `perform` is the only place that calls the house. Nothing is checked here.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from xscore.extensions.exchange import checkpoints
 from xscore.extensions.learning.consolidate import close_session, consolidate
@@ -28,8 +29,7 @@ RULES = MemorySettings.model_validate({"promote_projects": 1, "max_rows": {"gove
 """One project is enough to promote, so that both stores are written at once; caps that are reached."""
 
 
-@dataclass(frozen=True)
-class Say:
+class Say(Struct, frozen=True):
     """`memory add`."""
 
     kind: Kind
@@ -43,8 +43,7 @@ class Say:
     is_inferred: bool = False
 
 
-@dataclass(frozen=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """`memory update`."""
 
     id: str
@@ -53,24 +52,21 @@ class Edit:
     importance: float | None = None
 
 
-@dataclass(frozen=True)
-class Fail:
+class Fail(Struct, frozen=True):
     """`failure add`."""
 
     words: str
     occurrence: str = ""
 
 
-@dataclass(frozen=True)
-class Resolve:
+class Resolve(Struct, frozen=True):
     """`failure resolve`."""
 
     id: str
     by: str
 
 
-@dataclass(frozen=True)
-class Prefer:
+class Prefer(Struct, frozen=True):
     """`store.user.update_preference`."""
 
     key: str
@@ -79,24 +75,21 @@ class Prefer:
     is_said: bool
 
 
-@dataclass(frozen=True)
-class Feedback:
+class Feedback(Struct, frozen=True):
     """`memory feedback`."""
 
     id: str
     signal: Signal
 
 
-@dataclass(frozen=True)
-class Erase:
+class Erase(Struct, frozen=True):
     """`memory delete` and `memory wipe`."""
 
     ids: tuple[str, ...]
     forget: bool = False
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(Struct, frozen=True):
     """Something that a session learned."""
 
     words: str
@@ -106,37 +99,32 @@ class Note:
     is_said: bool
 
 
-@dataclass(frozen=True)
-class Consolidate:
+class Consolidate(Struct, frozen=True):
     """`memory consolidate`."""
 
     scopes: tuple[Scope, ...]
 
 
-@dataclass(frozen=True)
-class Close:
+class Close(Struct, frozen=True):
     """`session close`."""
 
     thread: str
 
 
-@dataclass(frozen=True)
-class Save:
+class Save(Struct, frozen=True):
     """`checkpoint save`."""
 
     name: str
     thread: str
 
 
-@dataclass(frozen=True)
-class Restore:
+class Restore(Struct, frozen=True):
     """`memory import` of a snapshot."""
 
     snapshot: Snapshot
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(Struct, frozen=True):
     """A look at the cited files, as every turn begins with."""
 
 

@@ -6,10 +6,11 @@ The store is read here with plain SQL, beside the code that is on trial, and lef
 import sqlite3
 from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from tests.proof.machine_judge import Paid, TrueJudge
 from tests.proof.machine_turns import PRICE_USD, Ask, Taken
@@ -24,8 +25,7 @@ MODELS = ("packed-1", "plain-1")
 ORIGINS = ("judged", "cached", "carried", "unjudged")
 
 
-@dataclass
-class Books:
+class Books(Struct):
     """What is known of the payments beside what the store says."""
 
     lost: Counter[Paid] = field(default_factory=Counter)

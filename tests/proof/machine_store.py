@@ -2,8 +2,9 @@
 
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from tests.proof.machine_turns import Ask
 
@@ -13,8 +14,7 @@ PAID = """EXISTS (
 """Whether anything was judged of a turn."""
 
 
-@dataclass
-class Turns:
+class Turns(Struct):
     """The turns of a store in the order in which they were begun, whatever the clock said."""
 
     database: Path

@@ -12,10 +12,12 @@ import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.proof.machine_judge import TrueJudge
 from xscore.pipeline.build import Pipeline
@@ -41,8 +43,7 @@ _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["tests.proof.machine_turns", "openai", "aiohttp", "numpy", "tree_sitter_python"])
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """What is asked, and how."""
 
     task: str
@@ -67,8 +68,7 @@ class Ask:
         return Turn(task=self.task, scope=Scope(paths=self.paths, kinds=self.kinds))
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where it happens."""
 
     folder: Path
@@ -115,8 +115,7 @@ class Place:
         )
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """A turn that came to an end."""
 
     answer: Answer

@@ -7,8 +7,9 @@ has whole; and never 0, so that a 0 anywhere is an unreadable reply that was tak
 
 import os
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from tests.conftest import git
 from xscore.platform.hashing import digest
@@ -41,8 +42,7 @@ def source_of(name: str, body: int) -> str:
     return f'def {name}() -> int:\n    """Do it {body} times."""{long}\n    return {body}'
 
 
-@dataclass
-class World:
+class World(Struct):
     """The working tree and its branches."""
 
     root: Path

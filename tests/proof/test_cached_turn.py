@@ -17,9 +17,9 @@ UNUSED = ("xscore.shared.", "xscore.offline.", "xscore.prompts.questions", "xsco
 """Modules of ours that only a shared server, a batch or questions that share a prompt need."""
 ASK = """
 import sys
-from xscore.cli.main import run
+from xscore.cli.main import run_command_line
 try:
-    run()
+    run_command_line()
 finally:
     print("\\n".join(sys.modules), file=sys.stderr)
 """

@@ -6,10 +6,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from xscore.extensions.recovery.salvage import SalvageReport
 from xscore.pipeline.build import Pipeline
@@ -29,8 +29,7 @@ WIDTHS = (1, 16, 4096)
 Scores = dict[str, float]
 
 
-@dataclass
-class Judged:
+class Judged(Struct):
     """A tree whose store holds the judgments of three tasks, and what they are."""
 
     root: Path

@@ -7,12 +7,12 @@ goes by the ratios of `tokens` alone; from the second on they are learned from w
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from tests.proof.test_real_server import serving
 from tests.proof.test_real_trees import FASTIFY, FLASK, Release, fetched, unpack
@@ -47,8 +47,7 @@ _EXPECTED = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Struct, frozen=True):
     """What one turn was expected to take, and what it took by the host's own count."""
 
     estimate: Expected

@@ -1,10 +1,10 @@
 """Every fault of a judging host, in both dialects, over whole turns: the right end, nothing lost, none paid twice."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
 from tests.proof.faults_scene import (

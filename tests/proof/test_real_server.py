@@ -16,11 +16,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.pipeline.conftest import FILES
 from xscore.pipeline.build import Pipeline
@@ -64,8 +65,7 @@ class Listener(SilentObserver):
         self.pieces.append(piece)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class History(Struct, frozen=True, kw_only=True):
     """What was asked of the server, in this order, and what came of it."""
 
     capability: Capability | None

@@ -14,11 +14,11 @@ import tarfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
 import pytest
+from msgspec import Struct
 
 from tests.scorer.test_packs import EDITS, contents, edit
 from xscore.indexer import index_repository
@@ -38,8 +38,7 @@ NONSENSE = CHECKOUT / "benchmarks" / "lexical_nonsense.csv"
 THRESHOLD = SelectionSettings().lexical_threshold
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(Struct, frozen=True):
     """A released archive, and what is asked of it."""
 
     registry: str
@@ -80,8 +79,7 @@ FASTIFY = Release(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(Struct, frozen=True):
     """An unpacked release in a store of its own, indexed twice."""
 
     release: Release

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec import Struct
 from pydantic import SecretStr
 
 from tests.servers import AnthropicServer, LoopbackServer, OpenAIServer
@@ -99,8 +99,7 @@ def closing(connect_to: Callable[[str, str], WireProvider]) -> Connected:
     return open_
 
 
-@dataclass(frozen=True, slots=True)
-class Spoken:
+class Spoken(Struct, frozen=True):
     """A server of one dialect, and how to connect to it."""
 
     name: str

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tests.providers.time_lapse import now
 from xscore.platform.errors import ProviderError, RateLimited
@@ -11,8 +12,7 @@ from xscore.providers.concurrency import AdaptiveConcurrency
 LATENCY_S = 1.0
 
 
-@dataclass
-class Host:
+class Host(Struct):
     """Answers after a second, or with an error that `trouble` gives for the time since the start."""
 
     trouble: Callable[[float], ProviderError | None] = lambda _: None

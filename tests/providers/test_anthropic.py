@@ -4,11 +4,11 @@ import asyncio
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from pydantic import SecretStr
 
 from tests.providers.conftest import Connected, MakeRequest
@@ -225,7 +225,7 @@ def test_connecting_loads_no_sdk(tmp_path: Path) -> None:
         "from xscore.providers import spec\n"
         "from xscore.settings import AnthropicSettings, Settings\n"
         "settings = Settings(anthropic=AnthropicSettings(base_url='http://127.0.0.1:9'))\n"
-        "provider = spec.connect(spec.parse('anthropic:m'), settings)\n"
+        "provider = spec.connect_provider(spec.parse_model_spec('anthropic:m'), settings)\n"
         "print(sorted({'anthropic', 'aiohttp', 'httpx2', 'openai'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)

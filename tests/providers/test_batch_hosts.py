@@ -3,10 +3,10 @@
 import io
 import json
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from typing import IO
 
 import pytest
+from msgspec import Struct
 from pydantic import SecretStr
 
 from tests.providers.conftest import MakeRequest
@@ -44,8 +44,7 @@ def settings(url: str, *, key: str = KEY) -> Settings:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Vendor:
+class Vendor(Struct, frozen=True):
     """One vendor's server and our way to it."""
 
     server: Server

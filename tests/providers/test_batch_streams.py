@@ -23,12 +23,12 @@ SCRIPT = """
 import asyncio, json, sys, tracemalloc
 from contextlib import aclosing
 from xscore.extensions.batch.vendor import batch_host
-from xscore.providers.spec import Spec
+from xscore.providers.spec import ModelSpec
 from xscore.settings import AnthropicSettings, OpenAISettings, Settings
 
 async def main(name, url, path):
     urls = {"openai": url + "/v1", "anthropic": url}
-    host = batch_host(Spec(name, "m"), Settings(
+    host = batch_host(ModelSpec(name, "m"), Settings(
         openai=OpenAISettings(base_url=urls["openai"]), anthropic=AnthropicSettings(base_url=urls["anthropic"])))
     seen = await host.look("batch_1")
     tracemalloc.start()

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import pytest
+from msgspec import Struct
 
 from tests.providers.conftest import Connected, MakeRequest
 from tests.providers.time_lapse import now, run
@@ -17,8 +17,7 @@ from xscore.records import Completion, Finish, RateLimits, Request, Usage
 SILENT = RateLimits()
 
 
-@dataclass
-class Host:
+class Host(Struct):
     """Answers after a second with this usage, stating these limits."""
 
     usage: Usage

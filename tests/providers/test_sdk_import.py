@@ -22,11 +22,11 @@ def test_the_loop_runs_on_while_an_sdk_is_imported(dialect: str) -> None:
     said = program(
         f"""
         import asyncio, sys, time
-        from xscore.providers.spec import SDKS, imported
+        from xscore.providers.spec import SDKS, import_sdk
 
         async def main():
             turns = 0
-            task = asyncio.create_task(imported("{dialect}"))
+            task = asyncio.create_task(import_sdk("{dialect}"))
             while not task.done():
                 await asyncio.sleep(0.01)
                 turns += 1
@@ -45,13 +45,13 @@ def test_who_comes_while_an_import_is_under_way_waits_for_its_end() -> None:
     said = program(
         """
         import asyncio
-        from xscore.providers.spec import imported
+        from xscore.providers.spec import import_sdk
 
         async def main():
-            first = asyncio.create_task(imported("openai"))
+            first = asyncio.create_task(import_sdk("openai"))
             await asyncio.sleep(0.05)
             first.cancel()
-            await imported("openai")
+            await import_sdk("openai")
             from openai import AsyncOpenAI
             print(AsyncOpenAI.__name__)
 

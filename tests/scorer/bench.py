@@ -3,7 +3,8 @@
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tests.scorer.shapes import candidate
 from xscore.providers.provider import OnText, Provider
@@ -18,8 +19,7 @@ TURN = Turn(task="Fix the row that is lost on write")
 SECRET = b"the store's own secret"
 
 
-@dataclass
-class Bench:
+class Bench(Struct):
     """What a judge needs, and what came of it."""
 
     code: Code

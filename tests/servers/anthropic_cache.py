@@ -6,9 +6,10 @@ not the vendor's count. Time is an argument: `passes` makes prefixes old.
 """
 
 import json
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
+
+from msgspec import Struct
 
 from tests.servers.prefix_cache import tokens
 
@@ -17,8 +18,7 @@ FLOORS = (("claude-haiku-4", 4_096), ("claude-opus-4-7", 2_048), ("claude-sonnet
 TTL_S = {"5m": 300.0, "1h": 3_600.0}
 
 
-@dataclass(frozen=True)
-class Accounted:
+class Accounted(Struct, frozen=True):
     """Tokens of one prompt."""
 
     given: int

@@ -8,12 +8,12 @@ import random
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from math import ceil
 from typing import Any
 
 from aiohttp import web
+from msgspec import Struct, field
 
 Run = Callable[[dict[str, Any]], Awaitable[tuple[int, dict[str, Any]]]]
 """Judges one request's body; gives status and reply."""
@@ -50,8 +50,7 @@ class Phase(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What became of one request."""
 
     custom_id: str
@@ -61,8 +60,7 @@ class Outcome:
     reply: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass
-class KeptBatch:
+class KeptBatch(Struct):
     """One batch as the vendor keeps it."""
 
     id: str

@@ -5,9 +5,10 @@ What a turn may spend is asserted here, at the one who is paid: not by the progr
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from tests.servers.faults import Fault
 from tests.servers.loopback import Tally
@@ -19,8 +20,7 @@ VENDOR = "http://api.openai.com/v1"
 JUDGE, ANSWERER = "gpt-4.1", "gpt-4.1"
 
 
-@dataclass(frozen=True, slots=True)
-class Tariff:
+class Tariff(Struct, frozen=True):
     """Dollars a million tokens."""
 
     given: Decimal

@@ -7,11 +7,11 @@ import asyncio
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from aiohttp import web
+from msgspec import Struct, field
 
 
 class Fault(StrEnum):
@@ -67,8 +67,7 @@ IN_THE_TEXT = (
 """Faults of what the model wrote, in a reply that is sound in its dialect: the scorer's to judge."""
 
 
-@dataclass
-class Planned:
+class Planned(Struct):
     """A fault waiting for its requests."""
 
     fault: Fault

@@ -4,8 +4,9 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from tests.servers.scoring import ScoringFunction
 from xscore.platform.hashing import content_hash
@@ -15,8 +16,7 @@ _SCORED = re.compile(r"<(memory|code)\b[^>]*\bscore=")
 """Memories that carry a score are shown for answering, not for judging."""
 
 
-@dataclass
-class Counts:
+class Counts(Struct):
     """What the server saw since it started or since `reset`."""
 
     requests: int = 0

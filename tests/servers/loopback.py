@@ -10,10 +10,10 @@ import ssl
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from aiohttp import web
+from msgspec import Struct
 
 from tests.servers import faults, scoring
 from tests.servers.faults import Fault, Planned
@@ -23,8 +23,7 @@ from tests.servers.threaded import Threaded, serve_app
 Answer = Callable[[str], str]
 
 
-@dataclass(frozen=True)
-class Tally:
+class Tally(Struct, frozen=True):
     """Tokens of one prompt: all, served from the cache, and written to it."""
 
     given: int

@@ -5,10 +5,10 @@ stand in an output file, all that went wrong in an error file, both in no order.
 """
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
+from msgspec import Struct
 
 from tests.servers.batching import BatchBook, KeptBatch, Outcome, Phase, Step, Trouble, lost
 from tests.servers.faults import cut
@@ -19,8 +19,7 @@ MOST_REQUESTS = 50_000
 ENDPOINT = "/v1/chat/completions"
 
 
-@dataclass
-class KeptFile:
+class KeptFile(Struct):
     """One uploaded file."""
 
     id: str

@@ -4,11 +4,11 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Struct, field
 from pydantic import SecretStr
 
 from tests.shared.conftest import NewLink
@@ -32,8 +32,7 @@ TURN = "the turn"
 PATIENCE_S = 20.0
 
 
-@dataclass
-class Place:
+class Place(Struct):
     """A store of its own, as on a machine of its own, with the server behind it."""
 
     path: Path
@@ -128,8 +127,7 @@ async def test_the_claims_of_a_dead_machine_are_taken_over(place: MakePlace) -> 
             await asyncio.sleep(0.05)
 
 
-@dataclass
-class Deaf:
+class Deaf(Struct):
     """A server whose answers to claims never arrive."""
 
     server: SharedServer
@@ -171,8 +169,7 @@ async def test_claims_hold_while_their_runner_shows_life(place: MakePlace) -> No
             assert (await others.claim([["a"]], at_most=1))[0].share is ClaimState.THEIRS
 
 
-@dataclass
-class Counted:
+class Counted(Struct):
     """A server that counts what it is told."""
 
     server: SharedServer

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from msgspec import Struct, field
 
 from tests.shared.conftest import NewLink
 from xscore.cache.group_commit import GroupCommit
@@ -24,8 +24,7 @@ NOON = 1_795_348_800.0
 DAY = "2026-11-22"
 
 
-@dataclass
-class Clock:
+class Clock(Struct):
     """A wall clock that jumps."""
 
     now: float = NOON
@@ -35,8 +34,7 @@ class Clock:
         return self.now
 
 
-@dataclass
-class Counted:
+class Counted(Struct):
     """A server that counts round trips for dollars."""
 
     server: SharedServer
@@ -143,8 +141,7 @@ async def test_a_refused_call_has_nothing_set_aside(
     assert await left(server, "0.5") == Decimal("0.3")
 
 
-@dataclass
-class Slow:
+class Slow(Struct):
     """A server whose answers to charges wait until they may go."""
 
     server: SharedServer

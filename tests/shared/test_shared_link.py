@@ -1,10 +1,10 @@
 """A process's link to the server: what is said when it goes away and comes back, however often."""
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import StoredJudgments
@@ -19,8 +19,7 @@ from xscore.settings.model import SharedSettings
 JUDGE = JudgeIdentity("openai", "host", "m", "", "1", "memory_first", True)
 
 
-@dataclass
-class Flapping:
+class Flapping(Struct):
     """A server that can be had away."""
 
     server: SharedServer

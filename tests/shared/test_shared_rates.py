@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import pytest
+from msgspec import Struct, field
 
 from tests.shared.conftest import NewLink
 from xscore.extensions.shared.connect import server_factory
@@ -19,8 +19,7 @@ from xscore.settings.model import SharedSettings
 CALL = RateShare(1, 100, 80, 20)
 
 
-@dataclass
-class Grant:
+class Grant(Struct):
     """What the server dealt out, and between which moments it may be used from, by the loop's clock."""
 
     earliest: float
@@ -30,8 +29,7 @@ class Grant:
     waits: bool
 
 
-@dataclass
-class Watched:
+class Watched(Struct):
     """A server that notes what it deals out."""
 
     server: SharedServer
@@ -176,8 +174,7 @@ async def test_calls_of_before_and_after_a_limit_was_known(link_to: NewLink, ser
     assert await server.take("h", {"tokens": 3_000}, limits) == pytest.approx(0, abs=0.05)
 
 
-@dataclass
-class Lossy:
+class Lossy(Struct):
     """A server that hears everything, and whose answers to one kind of request are lost."""
 
     server: SharedServer

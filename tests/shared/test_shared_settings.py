@@ -98,7 +98,7 @@ async def test_options_that_clash_with_ours_are_ours(shared: SharedSettings) -> 
 def test_a_missing_extra_says_what_to_install() -> None:
     """Before anything is sent."""
     hidden = "import sys; sys.modules['redis'] = None\n"
-    imports = "from xscore.settings.model import SharedSettings\nfrom xscore.extensions.shared.connect import opener\n"
+    imports = "from xscore.settings.model import SharedSettings\nfrom xscore.extensions.shared.connect import server_factory\n"
     program = f"{hidden}{imports}opener(SharedSettings.model_validate({{'url': 'redis://h'}}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stderr.rstrip().endswith("UsageError: shared.url needs the extra `redis`")

@@ -7,9 +7,9 @@ each repository's own store, so that another repository finds out again, for a f
 
 import json
 import sqlite3
-from dataclasses import replace
 from typing import Annotated, Literal
 
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from xscore.platform import database

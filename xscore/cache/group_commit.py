@@ -13,12 +13,13 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from sqlite3 import Connection
 from types import TracebackType
 from typing import Any, Self, TypeVar
+
+from msgspec import Struct
 
 from xscore.platform import database
 from xscore.platform.errors import StoreError, XscoreError
@@ -35,8 +36,7 @@ REST_S = 0.002
 _REPLACED = "Run it again: it goes on in the store that is there now."
 
 
-@dataclass(slots=True)
-class _Task:
+class _Task(Struct):
     job: Job | None
     waiter: asyncio.Future[Any] | None
     result: Any = None

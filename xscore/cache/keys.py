@@ -7,7 +7,6 @@ judgments (`in 0.31s`, `0x7f3c12345678`, a frame's line). A number a person chos
 """
 
 import re
-from dataclasses import fields
 
 from xscore.platform.hashing import digest
 from xscore.records import JudgeIdentity
@@ -54,7 +53,7 @@ def turn_key(rendered_turn_block: str) -> str:
 
 def judge_key(judge: JudgeIdentity) -> str:
     """Name a judge by everything that may change its scores, in 32 hex characters."""
-    return digest("judge", *(f"{field.name}={getattr(judge, field.name)}" for field in fields(judge)))
+    return digest("judge", *(f"{name}={getattr(judge, name)}" for name in judge.__struct_fields__))
 
 
 def normalise_turn_text(text: str) -> str:

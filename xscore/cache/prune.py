@@ -22,8 +22,9 @@ import math
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from sqlite3 import Connection
+
+from msgspec import Struct, field
 
 from xscore.cache import judgments
 from xscore.platform import database
@@ -78,8 +79,7 @@ _OF_JOBS = """
 _OF_ONE_TURN = " AND turn_key = ? AND judge = ?"
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedTurn:
+class JudgedTurn(Struct, frozen=True):
     """What judgments are filed under."""
 
     query: int
@@ -177,8 +177,7 @@ _USELESS = """
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PruneOptions:
+class PruneOptions(Struct, frozen=True, kw_only=True):
     """What is to go, beside what is unreachable."""
 
     max_judgments: int = MAX_JUDGMENTS
@@ -188,8 +187,7 @@ class PruneOptions:
     """Names or beginnings of judge keys (`usage.judges_meant`); theirs go."""
 
 
-@dataclass(frozen=True, slots=True)
-class PruneResult:
+class PruneResult(Struct, frozen=True):
     """What a sweep removed, or would."""
 
     unreachable: int
@@ -220,8 +218,7 @@ class PruneResult:
         return self.judgments - self.unreachable - self.parts
 
 
-@dataclass(slots=True)
-class _PrunePlan:
+class _PrunePlan(Struct):
     going: list[tuple[JudgedTurn, str]] = field(default_factory=list)
     """Those that go as a whole, with the field of `Pruned` that counts their judgments; empty: their unreachable go."""
     spare: Counter[int] = field(default_factory=Counter)

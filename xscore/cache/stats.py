@@ -5,10 +5,11 @@ no sense count as what they are, rows. Trade-off: it reads every page once, abou
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
+
+from msgspec import Struct
 
 from xscore.cache.prune import JUDGMENT_COUNTS, JudgedTurn, is_indexed, judge_names, judged_turns
 from xscore.platform.clock import DAY_S
@@ -35,8 +36,7 @@ _HITS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeShare:
+class JudgeShare(Struct, frozen=True, kw_only=True):
     """Judgments of one judge."""
 
     judge: str
@@ -51,8 +51,7 @@ class JudgeShare:
     """When one of its turns was last asked, Unix seconds; None: never here."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HitRate:
+class HitRate(Struct, frozen=True, kw_only=True):
     """How much the cache knew of what was asked."""
 
     of: str
@@ -65,8 +64,7 @@ class HitRate:
     hits: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheStats:
+class CacheStats(Struct, frozen=True, kw_only=True):
     """What the cache holds."""
 
     judgments: int

@@ -3,10 +3,10 @@
 `xscore config show`: every effective setting and where it came from.
 """
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import asdict
 
 from xscore.cli.opening import read_settings
 from xscore.cli.options import OUTPUT, Flags, options

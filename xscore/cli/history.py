@@ -11,10 +11,10 @@ Past turns in two lines each, for people: figures in columns, below them the tas
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from xscore.cli.opening import in_store
 from xscore.cli.options import OUTPUT, Flags, PeriodType, decode_path_argument, options

@@ -10,11 +10,11 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from xscore.cli.terminal import Terminal
 from xscore.platform.errors import UsageError
@@ -206,8 +206,7 @@ RESULT: dict[str, Option] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Flags:
+class Flags(Struct, frozen=True):
     """Options as given, by name; what a command did not offer is as if not given."""
 
     given: Mapping[str, Any]

@@ -3,7 +3,6 @@
 Working sessions in words: what was worked on, where, and how long ago. It prints nothing.
 """
 
-from dataclasses import fields
 from decimal import Decimal
 
 from xscore.platform.text import counted, format_dollars, format_seconds, one_line
@@ -15,7 +14,7 @@ FEWEST_FOR_RATE = 10
 
 def describe_limits(limits: RateLimits) -> list[tuple[str, int]]:
     """Name each limit that is known: `requests`, `tokens`, `input tokens`, `output tokens`."""
-    named = ((field.name.removesuffix("_per_minute").replace("_", " "), field.name) for field in fields(limits))
+    named = ((name.removesuffix("_per_minute").replace("_", " "), name) for name in limits.__struct_fields__)
     return [(words, getattr(limits, name)) for words, name in named if getattr(limits, name)]
 
 

@@ -9,10 +9,10 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import TextIO
 
 import click
+from msgspec import Struct, field
 
 from xscore.platform.errors import UsageError
 from xscore.platform.text import escape_controls, one_line, safe_json
@@ -27,8 +27,7 @@ def print_json(value: object) -> None:
     _write(safe_json(value, ascii_only=encoding != "utf8") + "\n")
 
 
-@dataclass(slots=True)
-class Terminal:
+class Terminal(Struct):
     """How loudly to speak, and where. `--json` and `--quiet` come in here and nowhere else."""
 
     as_json: bool = False

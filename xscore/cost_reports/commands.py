@@ -5,12 +5,12 @@ It opens stores, asks for the report, and hands it to whoever shows it. It adds 
 
 import re
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from xscore.cli.opening import in_store, read_settings
 from xscore.cli.options import FILE, OUTPUT, Flags, PeriodType, decode_path_argument, options

@@ -8,9 +8,10 @@ are compared, so a turn that got dearer can hide behind one that got cheaper.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from xscore.platform.errors import UsageError
 from xscore.records.cost_report import (

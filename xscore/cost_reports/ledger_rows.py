@@ -10,14 +10,14 @@ A turn that was killed has no figures and is a turn all the same. What makes no 
 read as zero. It knows nothing of calls; `tables` brings the two together.
 """
 
-import dataclasses
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from typing import Annotated, NamedTuple
 
+from msgspec import Struct, convert, field
 from pydantic import Field, Json, TypeAdapter, ValidationError
 
 from xscore.cost_reports.ledger_sums import MOST_COST_BITS, MOST_SECONDS
@@ -46,8 +46,7 @@ _SPENT_BY_JOB = f"""
 """
 
 
-@dataclass(slots=True)
-class JobSums:
+class JobSums(Struct):
     """What one store holds of the asked jobs."""
 
     found: OfflineTotals = field(default_factory=OfflineTotals)
@@ -129,8 +128,7 @@ _Moment = Annotated[float, Field(ge=0, le=LATEST_TIMESTAMP, strict=True, allow_i
 _Text = Annotated[str, Field(strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
-class TurnRow:
+class TurnRow(Struct, frozen=True):
     """One turn, as far as its row and its figures can be believed."""
 
     id: str
@@ -184,14 +182,13 @@ def read_turns(connection: sqlite3.Connection, asked: ReportQuery) -> TurnRows:
 def read_evaluations(connection: sqlite3.Connection, asked: ReportQuery) -> EvaluationRows:
     """Read the evaluations of the asked stretch."""
     where, values = _where(asked, "at", "")
-    known = fields(EvaluationLine)
     found, left_out = [], 0
     with lenient_text(connection):
-        names = ", ".join(field.name for field in known)
+        names = ", ".join(EvaluationLine.__struct_fields__)
         rows = connection.execute(f"SELECT {names} FROM evaluation WHERE {where}", values).fetchall()
     for row in rows:
         try:
-            found.append(_evaluation(dict(zip(known, row, strict=True))))
+            found.append(convert(dict(zip(EvaluationLine.__struct_fields__, row, strict=True)), EvaluationLine))
         except ValueError:
             left_out += 1
     return EvaluationRows(found, left_out)
@@ -291,10 +288,3 @@ def _turn_row() -> TypeAdapter[_TurnRow]:
 @cache
 def _figures_row() -> TypeAdapter[_FiguresRow]:
     return TypeAdapter(_FiguresRow)
-
-
-def _evaluation(values: "Mapping[dataclasses.Field[object], object]") -> EvaluationLine:
-    """Make the record; its bounds are its own. Raises ValueError for a value of another type than its field's."""
-    if any(type(value) is not field.type for field, value in values.items()):
-        raise ValueError("text stands where a number should, or the other way round")
-    return EvaluationLine(**{field.name: value for field, value in values.items()})  # type: ignore[arg-type]  # checked

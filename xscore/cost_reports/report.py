@@ -10,12 +10,11 @@ read anew each time; a million calls take some two seconds of CPU.
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
+import msgspec
+from msgspec import Struct
 
 from xscore.cost_reports import comparison
 from xscore.cost_reports.ledger_rows import add_offline, read_evaluations, read_jobs, read_turns
@@ -79,25 +78,19 @@ def read_turn_details(places: Sequence[_ReceiptRef]) -> TurnDetails:
         if row is None:
             continue
         try:
-            receipt = _receipt().validate_json(row[0], strict=True)
-        except ValidationError:
+            receipt = msgspec.json.decode(row[0], type=_ReceiptPart)
+        except (msgspec.DecodeError, UnicodeError):
             torn += 1
         else:
             found.append(TurnDetail(turn_id=turn_id, selected=receipt.selected, near_misses=receipt.near_misses))
     return TurnDetails(tuple(found), torn)
 
 
-@dataclass(frozen=True, slots=True)
-class _ReceiptPart:
+class _ReceiptPart(Struct, frozen=True):
     """The part of a receipt that is read."""
 
     selected: tuple[Selected, ...]
     near_misses: tuple[Selected, ...]
-
-
-@cache
-def _receipt() -> TypeAdapter[_ReceiptPart]:
-    return TypeAdapter(_ReceiptPart)
 
 
 class RepositoryLedger(NamedTuple):

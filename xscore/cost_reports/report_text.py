@@ -16,8 +16,9 @@ Trade-off: names are short enough for a column; `docs/reports.md` says what each
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from xscore.cli.terminal import bold, display_width, faint, terminal_columns, truncate_line, truncate_middle
 from xscore.platform.text import (
@@ -79,8 +80,7 @@ def first_task_line(group: Group, began: dict[str, TurnLine]) -> str:
 NOT_KNOWN = "not known"
 
 
-@dataclass(frozen=True, slots=True)
-class CostAlternative:
+class CostAlternative(Struct, frozen=True):
     """One way to pay for the same judgments and answers."""
 
     name: str

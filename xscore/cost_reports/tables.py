@@ -12,10 +12,11 @@ happen in a turn (0 s) is no sample of it. Times of calls are exact to the micro
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
 from decimal import Decimal
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct
 
 from xscore.cost_reports.ledger_rows import TurnRow
 from xscore.cost_reports.ledger_sums import COST_COLUMNS, DURATIONS_COLUMN, SUM_COLUMNS
@@ -40,8 +41,7 @@ class TurnKey(NamedTuple):
     turn_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerTurn:
+class LedgerTurn(Struct, frozen=True):
     """A turn and the repository it belongs to."""
 
     key: TurnKey
@@ -281,12 +281,12 @@ def turn_timings(turns: Iterable[TurnLatency]) -> list[Timing]:
     """Return the timings of finished turns by stage."""
     taken: dict[tuple[str, str], list[float]] = {}
     for latency, is_cached in turns:
-        for field in fields(Latency):
-            seconds = getattr(latency, field.name)
+        for stage in Latency.__struct_fields__:
+            seconds = getattr(latency, stage)
             if seconds > 0:
-                taken.setdefault((field.name, "cached" if is_cached else "live"), []).append(seconds)
+                taken.setdefault((stage, "cached" if is_cached else "live"), []).append(seconds)
     found = []
-    for stage in (field.name for field in fields(Latency)):
+    for stage in Latency.__struct_fields__:
         for kind in _KINDS:
             samples = sorted(taken.get((stage, kind), ()))
             if samples:

@@ -26,9 +26,10 @@ looked at, so that the look takes a millisecond in a ledger of any size, and a m
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+
+from msgspec import Struct
 
 from xscore.cost_reports.ledger_sums import MOST_SECONDS, MOST_TOKENS_BITS
 from xscore.platform.tokens import REPLY_FRAME
@@ -50,8 +51,7 @@ _LATEST_DURATIONS = f"""
 """A row that makes no sense is passed over; text is more than any number to SQLite."""
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Struct, frozen=True):
     """What is to be sent."""
 
     calls: int
@@ -59,8 +59,7 @@ class Workload:
     output_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedDuration:
+class ExpectedDuration(Struct, frozen=True):
     """Seconds, and what they are waited for."""
 
     seconds: float

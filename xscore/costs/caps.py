@@ -6,11 +6,12 @@ Trade-off: rows of the turns of months stay in `spending`, some 40 bytes each, s
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from math import inf
 from sqlite3 import Connection
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from xscore.platform import money
 from xscore.platform.clock import day_of
@@ -30,8 +31,7 @@ _RESERVED = """
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caps:
+class Caps(Struct, frozen=True, kw_only=True):
     """Dollars that may be spent in each span; None: as much as it takes."""
 
     turn: Decimal | None = None

@@ -16,11 +16,13 @@ import time
 from asyncio import CancelledError, Event, Lock
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from decimal import ROUND_UP, Decimal
 from functools import partial
 from sqlite3 import Connection
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.cache.group_commit import GroupCommit
 from xscore.costs import caps as spans
@@ -36,8 +38,7 @@ from xscore.records import CapLeft
 CENT = Decimal("0.01")
 
 
-@dataclass(slots=True)
-class Reservation:
+class Reservation(Struct):
     """Dollars set aside in one row of the store."""
 
     leased_until: float
@@ -71,8 +72,7 @@ class _Charge(NamedTuple):
     """What is no longer set aside: at most what was, where a host charged beyond the bound."""
 
 
-@dataclass(slots=True)
-class _ReserveRequest:
+class _ReserveRequest(Struct):
     """What is to be set aside, and what came of it."""
 
     purse: Reservation

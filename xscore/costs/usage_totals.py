@@ -5,8 +5,9 @@ Every call is added up and hardly any sum is looked at, so sums are plain counte
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from decimal import Decimal
+
+from msgspec import Struct, field
 
 from xscore.records import CallRecord, Stage, StageUsage, Usage
 
@@ -14,8 +15,7 @@ LATEST_CALLS = 64
 SLOW_CALL_SHARE = 0.9
 
 
-@dataclass(slots=True)
-class _StageTotals:
+class _StageTotals(Struct):
     """Counters of one stage."""
 
     calls: int = 0
@@ -48,8 +48,7 @@ class _StageTotals:
         self.estimated = self.estimated or call.estimated
 
 
-@dataclass(slots=True)
-class UsageTotals:
+class UsageTotals(Struct):
     """Adds up call records and hands each on to the ledger."""
 
     record: Callable[[CallRecord], None]

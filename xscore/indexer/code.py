@@ -11,7 +11,8 @@ for each member that is a piece of its own. Every row of the file ends up in the
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from xscore.indexer.entities import BUILTIN_NAMES, Entity, FileFacts, outline
 from xscore.indexer.languages import is_test_class

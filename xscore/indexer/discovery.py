@@ -14,10 +14,11 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from xscore.platform.errors import UsageError
 from xscore.platform.files import FileRefused
@@ -172,8 +173,7 @@ _NEVER = frozenset({"..", ".git"})
 """Parts of a path that no honest index holds."""
 
 
-@dataclass(slots=True)
-class FileListing:
+class FileListing(Struct):
     """Files found, and what was kept out whole."""
 
     paths: list[str] = field(default_factory=list)

@@ -9,7 +9,8 @@ What a parser learns of an entity beside its text: signature, docstring, imports
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from xscore.indexer.languages import Language, module_reference
 from xscore.indexer.syntax import Definition, Import, LeadingComment, NameUse, SourceFile, Syntax
@@ -27,8 +28,7 @@ _OWN_ROW = re.compile(r"\s*(#|//|/\*|@|;|<!--)")
 _NOISE = re.compile(r"^(module\.exports|exports)\.|\.prototype(?=[.\[])|^[\"'`#]|[\"'`]$")
 
 
-@dataclass(slots=True)
-class Entity:
+class Entity(Struct):
     """One entity of a file, or an object that names some. Rows from 0, ends inclusive."""
 
     definition: Definition

@@ -19,10 +19,12 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from itertools import chain, islice
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from xscore.indexer import discovery
 from xscore.indexer import discovery as admission
@@ -43,8 +45,7 @@ ChangedEntry = tuple[str, str, os.stat_result]
 """Text path, native name, stat."""
 
 
-@dataclass(slots=True)
-class FileSurvey:
+class FileSurvey(Struct):
     """Every file seen, once, in exactly one of these."""
 
     unchanged: int = 0
@@ -89,8 +90,7 @@ def stamp_of(path: str, info: os.stat_result, *, now: float, file_hash: str, exc
     return FileStamp(path, info.st_size, settled_mtime_ns(info, now=now), file_hash, "", excluded)
 
 
-@dataclass(slots=True, kw_only=True)
-class FileIntake:
+class FileIntake(Struct, kw_only=True):
     """One pass over the changed files of a run."""
 
     root: RepositoryRoot
@@ -169,8 +169,7 @@ _SAMPLE = 20
 _PROFILE, _TOTALS, _PARSING = "index_profile", "index_totals", "index_parsing"
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(Struct):
     indexed: int = 0
     touched: int = 0
     removed: int = 0

@@ -13,9 +13,10 @@ bundlers and no installed packages: what does not resolve is taken to be foreign
 import posixpath
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+
+from msgspec import Struct
 
 
 class FileShape(StrEnum):
@@ -31,8 +32,7 @@ class FileShape(StrEnum):
     """Windows of lines."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Language:
+class Language(Struct, frozen=True, kw_only=True):
     """One row of the table."""
 
     name: str

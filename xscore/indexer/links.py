@@ -17,7 +17,8 @@ only when its name is the only one of its kind.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from xscore.indexer.entities import BUILTIN_NAMES
 from xscore.indexer.languages import ModuleIndex, family_of, is_test_path, language_named
@@ -30,8 +31,7 @@ REEXPORT_STEPS = 5
 _CALLABLE = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST})
 
 
-@dataclass(slots=True)
-class NameIndex:
+class NameIndex(Struct):
     """All that names are resolved against."""
 
     modules: ModuleIndex

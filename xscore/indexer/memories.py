@@ -9,7 +9,8 @@ record reaches the store.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from xscore.indexer import code, sections
 from xscore.indexer.entities import FileFacts
@@ -65,8 +66,7 @@ def _cut_by_lines(source: SourceFile) -> list[MemoryDraft]:
 _GRAPH = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})
 
 
-@dataclass(frozen=True, slots=True)
-class ParseJob:
+class ParseJob(Struct, frozen=True):
     """A file to be cut: its text and how it looked."""
 
     stamp: FileStamp
@@ -77,8 +77,7 @@ class ParseJob:
     allow_pii: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedFile:
+class ParsedFile(Struct, frozen=True):
     """What became of a job."""
 
     file: IndexedFile

@@ -9,10 +9,11 @@ depth of nesting can exhaust the stack. It decides nothing about memories.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from time import thread_time
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from xscore.indexer.languages import Language
 from xscore.records import CodeFacts, Kind
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser, Query
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFile:
+class SourceFile(Struct, frozen=True):
     """A textual file, as read."""
 
     path: str
@@ -38,8 +38,7 @@ class SourceFile:
         return self.text.split("\n")
 
 
-@dataclass(frozen=True, slots=True)
-class NameUse:
+class NameUse(Struct, frozen=True):
     """A name that a piece uses; what the hint says is written down in `links`."""
 
     name: str
@@ -48,8 +47,7 @@ class NameUse:
     """Named (a base class, a doc's mention) rather than called."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryDraft:
+class MemoryDraft(Struct, frozen=True, kw_only=True):
     """A memory to be."""
 
     kind: Kind
@@ -102,8 +100,7 @@ class GrammarGaveUp(Exception):  # not of the XscoreError tree: it never leaves 
     """The grammar could not read the file in time, or at all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class Definition(Struct, frozen=True, kw_only=True):
     """Something with a name and a span: the raw material of an entity. Rows from 0, ends inclusive."""
 
     kind: str
@@ -119,8 +116,7 @@ class Definition:
     """Where its body starts; its end where it has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
+class Import(Struct, frozen=True):
     """One imported name: `from module import name as alias`. Empty name: the module itself."""
 
     module: str
@@ -129,8 +125,7 @@ class Import:
     row: int
 
 
-@dataclass(frozen=True, slots=True)
-class LeadingComment:
+class LeadingComment(Struct, frozen=True):
     """A comment or decorator that may belong to the entity below it."""
 
     start: int
@@ -139,8 +134,7 @@ class LeadingComment:
     end_byte: int
 
 
-@dataclass(slots=True)
-class Syntax:
+class Syntax(Struct):
     """All that the query found in one file, each list in source order."""
 
     definitions: list[Definition] = field(default_factory=list)

@@ -17,9 +17,10 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing.connection import Connection, Pipe, wait
+
+from msgspec import Struct, field
 
 from xscore.indexer.memories import ParsedFile, ParseJob, parse_file, parse_file_by_windows
 
@@ -77,8 +78,7 @@ def parse_in_processes(jobs: Iterable[ParseJob], *, count: int) -> Iterator[Pars
             worker.end()
 
 
-@dataclass(slots=True)
-class _Worker:
+class _Worker(Struct):
     jobs: deque[ParseJob] = field(default_factory=deque)
     """Sent and not yet answered, in order."""
     pipe: Connection | None = None

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from xscore.costs.call_history import typical_latency_s
 from xscore.pipeline.fusion import RenderedContext
@@ -15,8 +16,7 @@ from xscore.records import Checkpoint, Finish, Stage, Turn
 from xscore.store import turns, working_session
 
 
-@dataclass(frozen=True, slots=True)
-class PrimaryAnswer:
+class PrimaryAnswer(Struct, frozen=True):
     """The primary model's answer, and what should be said of it."""
 
     text: str

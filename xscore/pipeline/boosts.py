@@ -14,7 +14,8 @@ tenth of a second.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from xscore.platform.errors import UsageError
 from xscore.records import Boost, Candidate, Edge, Judgment, Kind, Origin, Outcome, Ranked, Relation, Turn
@@ -25,8 +26,7 @@ LEAST_BOOST = 0.001
 """Smaller boosts are left out: they change nothing and read as noise."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoostContext:
+class BoostContext(Struct, frozen=True, kw_only=True):
     """What a booster may look at beside the candidate itself."""
 
     turn: Turn

@@ -5,8 +5,9 @@ for, so that a turn of thousands of memories is not held up; what it names as en
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from decimal import ROUND_UP, Decimal
+
+from msgspec.structs import replace
 
 from xscore.costs.caps import caps_of, remaining_under_caps
 from xscore.pipeline.factories import answer_estimate

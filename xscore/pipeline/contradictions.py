@@ -19,8 +19,9 @@ alternative is not seen.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import exp
+
+from msgspec import Struct
 
 from xscore.records import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus, Observation
 
@@ -60,8 +61,7 @@ _SPACE = re.compile(r"\s+")
 _FOLDERS = re.compile(r"^(?:preference|decision|tech_stack|convention|pattern|stack|tool|user|project)s?[.:/]")
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedChoice:
+class ParsedChoice(Struct, frozen=True):
     """An observation as it is compared: read once, however many memories it is compared with."""
 
     observed: Observation
@@ -121,8 +121,7 @@ _HISTORY = frozenset({Kind.EXCHANGE, Kind.SUMMARY, Kind.FAILURE, Kind.TODO})
 """Kinds that record what happened: they choose nothing that could be contradicted."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedConflict:
+class ResolvedConflict(Struct, frozen=True):
     """A conflict as the answering model is told of it."""
 
     memory_ids: tuple[str, ...]

@@ -11,9 +11,10 @@ mended, what to do. Trade-off: prices are those of a short call; a long prompt m
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from decimal import Decimal
 from secrets import token_hex
+
+from msgspec import Struct
 
 from xscore.cache import capabilities
 from xscore.extensions.vectors.turn_likeness import describe_embedder
@@ -49,8 +50,7 @@ FORMS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedModel:
+class CheckedModel(Struct, frozen=True):
     """One model as it is used."""
 
     role: str

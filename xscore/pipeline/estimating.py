@@ -7,9 +7,11 @@ writing to its cache is in the estimate alone, since a turn is held against what
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import ceil
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.costs.call_history import Workload, expected_duration
 from xscore.pipeline.pool import Pool
@@ -28,8 +30,7 @@ ASKED_CHARS = 100
 """The request that ends each prompt, and the line ends around the pack."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgingTerms:
+class JudgingTerms(Struct, frozen=True, kw_only=True):
     """At what pace and price a model judges."""
 
     provider: str

@@ -13,9 +13,10 @@ Where the user has set an embedder, likeness of meaning adds to the words; if a 
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import SecretStr
 
 from xscore.cache.keys import judge_key
@@ -38,8 +39,7 @@ from xscore.store.term_vectors import TERM_EMBEDDER
 from xscore.store.turns import latest_judge
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LexicalJudgeFactory:
+class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
     """The judge without a model."""
 
     settings: Settings

@@ -19,7 +19,9 @@ decision that the judge found irrelevant; that is what a history is for.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.pipeline.contradictions import resolve_conflicts
 from xscore.pipeline.parts import PipelineParts
@@ -33,8 +35,7 @@ MOST_DETAILS = 20
 """Details of kept summaries that are looked at, newest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class RenderedContext:
+class RenderedContext(Struct, frozen=True):
     """The bundle of a turn, and what should be said of it."""
 
     bundle: Bundle

@@ -4,9 +4,11 @@ Money is a decimal string, null is unpriced. Fields may be added within the sche
 """
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
 from decimal import Decimal
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.records import Answer, Layer, Selected, StageUsage
 from xscore.store.redaction import redact
@@ -66,11 +68,11 @@ def _value(value: object) -> Json:
             return {str(key): _value(item) for key, item in value.items()}
         case tuple() | list() | frozenset():
             return [_value(item) for item in value]
-    return _record(value) if is_dataclass(value) else _scalar(value)
+    return _record(value) if isinstance(value, Struct) else _scalar(value)
 
 
-def _record(value: object) -> Json:
-    return {field.name: _value(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]  # checked
+def _record(value: Struct) -> Json:
+    return {name: _value(getattr(value, name)) for name in value.__struct_fields__}
 
 
 def _scalar(value: object) -> Json:
@@ -103,7 +105,7 @@ def stage_usage_json(stage: StageUsage) -> dict[str, Json]:
 def _answer_body(answer: Answer) -> dict[str, Json]:
     """Render the receipt; the bundle is there only where one was asked for."""
     own = ("judge_usage", "primary_usage", "probe_usage", "embed_usage", "latency", "bundle", "exit_code")
-    body = {field.name: _value(getattr(answer, field.name)) for field in fields(answer) if field.name not in own}
+    body = {name: _value(getattr(answer, name)) for name in answer.__struct_fields__ if name not in own}
     if answer.bundle is not None:
         body["bundle"] = answer.bundle
     body["usage"] = {

@@ -18,6 +18,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from time import monotonic
 
+from msgspec import Struct
+
 from xscore.pipeline.pool import Pool
 from xscore.platform.processes import gc_paused
 from xscore.records import (
@@ -46,8 +48,7 @@ POLL_S = 0.25
 """So often the time that calls take is looked at again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(Struct, frozen=True):
     """When a turn is to be over."""
 
     at: float
@@ -97,8 +98,7 @@ STOP_DETAILS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgingWatch:
+class JudgingWatch(Struct, frozen=True, kw_only=True):
     """What is looked at, and told, while judging."""
 
     observer: Observer
@@ -111,8 +111,7 @@ class JudgingWatch:
     """What a judging call takes, as seen so far; 0: unknown."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoJudge:
+class NoJudge(Struct, frozen=True):
     """Why there is no judge for what the cache lacks."""
 
     cause: UnjudgedCause
@@ -120,8 +119,7 @@ class NoJudge:
     """Empty: as always for this cause."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedPool:
+class JudgedPool(Struct, frozen=True):
     """One outcome a candidate, and whether the user stopped it."""
 
     outcomes: tuple[Outcome, ...]
@@ -192,8 +190,7 @@ def take_back_cancellation(task: "asyncio.Task[object] | None") -> None:
         task.uncancel()
 
 
-@dataclass(frozen=True, slots=True)
-class _MissResults:
+class _MissResults(Struct, frozen=True):
     """What there is to say of each candidate that no earlier turn judged."""
 
     judged: Mapping[str, Judgment | Unjudged]

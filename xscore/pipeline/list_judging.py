@@ -15,8 +15,9 @@ a list that is cut short has some questions in part.
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from weakref import WeakSet
+
+from msgspec import Struct, field
 
 from xscore.cache.judgment_store import Claims, WriteJudgments
 from xscore.pipeline.judging import Deadline, JudgedPool, JudgingWatch, NoJudge, judge_pool, take_back_cancellation
@@ -135,8 +136,7 @@ MOST_OPEN = 64
 FULL_CHECK_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionEnd:
+class QuestionEnd(Struct, frozen=True):
     """What became of one question while it was judged here."""
 
     number: int
@@ -146,8 +146,7 @@ class QuestionEnd:
     """Those without a score for a cause of their own, and not because the list was ended."""
 
 
-@dataclass(slots=True)
-class LiveEnd:
+class LiveEnd(Struct):
     """How a list ended."""
 
     cause: UnjudgedCause | None = None
@@ -239,8 +238,7 @@ class _Watcher(SilentObserver):
         self._told()
 
 
-@dataclass(slots=True)
-class _ListUnderWay:
+class _ListUnderWay(Struct):
     """One list under way."""
 
     parts: PipelineParts

@@ -10,9 +10,11 @@ It sends nothing and finds nothing out. Trade-off: a script is read whole to be 
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.cache.judgments import untrusted_scores
 from xscore.cache.keys import judge_key
@@ -103,8 +105,7 @@ def model_judge_factory(
     return seat.knowing(probe.known_capability(store.connection, seat.calls, now=clock()))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelJudgeFactory:
+class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
     """A model that judges in packs."""
 
     spec: ModelSpec

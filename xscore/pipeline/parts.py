@@ -5,10 +5,11 @@ Seconds by stage of a turn, for the receipt, and when each began and ended. Only
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from dataclasses import dataclass, field
 from decimal import Decimal
 from time import monotonic
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from xscore.cache.judgment_store import Claims, WriteJudgments
 from xscore.costs.usage_totals import UsageTotals
@@ -94,8 +95,7 @@ class TurnResources(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeCalls:
+class JudgeCalls(Struct, frozen=True, kw_only=True):
     """How a model that judges is called: for the probe, and for the doctor."""
 
     provider: Provider
@@ -153,8 +153,7 @@ class JudgeFactory(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class AnswererFactory:
+class AnswererFactory(Struct, frozen=True):
     """Who answers, before anything is opened."""
 
     provider: str
@@ -162,8 +161,7 @@ class AnswererFactory:
     host: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineParts:
+class PipelineParts(Struct, frozen=True, kw_only=True):
     """One opened repository with its settings and seats."""
 
     root: RepositoryRoot
@@ -192,8 +190,7 @@ class PipelineParts:
     """Dollars -> the same with that cap on a turn; its judge knows what was found out of its host meanwhile."""
 
 
-@dataclass(slots=True)
-class Stopwatch:
+class Stopwatch(Struct):
     """Started when made."""
 
     started: float = field(default_factory=monotonic)

@@ -14,8 +14,10 @@ as it was. Trade-off: the current file and the diff are not kept with a turn, so
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.pipeline import pool
@@ -50,8 +52,7 @@ STALE_NOW = "It is stale: code that it cites has changed since, which `xscore me
 RESCORED = "It was worked out again just now: the lexical judge keeps no scores."
 
 
-@dataclass(frozen=True, slots=True)
-class _ExplainedOutcome:
+class _ExplainedOutcome(Struct, frozen=True):
     outcome: str
     words: str
     memory: Selected | None = None
@@ -210,7 +211,7 @@ def _ordinal(place: int) -> str:
 def _selected_from_json(entry: Mapping[str, Any]) -> Selected:
     """Read a line of a receipt back; fields that only a later version knows are passed over."""
     boosts = tuple(Boost(one["name"], one["amount"], one["because"]) for one in entry["boosts"])
-    known = {field.name: entry[field.name] for field in fields(Selected) if field.name in entry}
+    known = {name: entry[name] for name in Selected.__struct_fields__ if name in entry}
     return Selected(**{**known, "boosts": boosts})
 
 

@@ -8,7 +8,8 @@ Judgments of a turn from wherever they are kept: in the repository's store, or i
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from xscore.cache.judgments import Judgments
 from xscore.platform.errors import NothingMatched, UsageError
@@ -17,8 +18,7 @@ from xscore.records import Candidate, Judgment, Kind, Layer, Origin, Scope
 from xscore.store.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(Struct, frozen=True):
     """The candidates of a turn and what is already known of them."""
 
     everything: tuple[Candidate, ...]

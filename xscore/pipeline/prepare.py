@@ -16,8 +16,10 @@ what they decide is only how much room notes may take beside code, and they say 
 import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
 from xscore.costs.caps import cap_status, caps_of
@@ -197,8 +199,7 @@ def classify_task(turn: Turn, *, wanted: str = "auto") -> tuple[TaskType, str]:
     return kind, f"it says “{word.lower()}”"
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedTurn:
+class OpenedTurn(Struct, frozen=True):
     """A turn made ready: nothing has been sent."""
 
     turn: Turn

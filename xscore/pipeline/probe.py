@@ -8,10 +8,12 @@ model that failed once by chance is asked in a weaker form until the memory fade
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from math import ceil
 from sqlite3 import Connection
 from time import monotonic
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.cache import capabilities
 from xscore.pipeline.parts import JudgeCalls
@@ -40,8 +42,7 @@ Clock = Callable[[], float]
 """Unix seconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeResult:
+class ProbeResult(Struct, frozen=True, kw_only=True):
     """What a probe found."""
 
     capability: Capability

@@ -18,9 +18,10 @@ It estimates nothing and sends nothing. Trade-off: without a terminal nobody is 
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from xscore.cache.keys import judge_key, turn_key
@@ -105,8 +106,7 @@ def parse_questions_file(data: bytes, name: str) -> QuestionList:
     return QuestionList(found, digest(*(field for one in found for field in (one.id, one.task, one.file, one.errors))))
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedQuestion:
+class PreparedQuestion(Struct, frozen=True):
     """One question, ready to be judged."""
 
     number: int
@@ -118,8 +118,7 @@ class PreparedQuestion:
     pool: Pool
 
 
-@dataclass(frozen=True, slots=True)
-class ListMemories:
+class ListMemories(Struct, frozen=True):
     """All that may be judged, fetched once for a list."""
 
     everything: tuple[Candidate, ...]

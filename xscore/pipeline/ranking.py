@@ -13,8 +13,9 @@ import math
 import re
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from heapq import nlargest, nsmallest
+
+from msgspec import Struct
 
 from xscore.pipeline import receipt
 from xscore.pipeline.boosts import boost
@@ -115,8 +116,7 @@ def _within(
     return kept, over_quota, beyond
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(Struct, frozen=True):
     """Every judged candidate with its boosts, and what was kept of them."""
 
     ranked: tuple[Ranked, ...]

@@ -12,9 +12,10 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+
+from msgspec import Struct
 
 from xscore.pipeline.parts import PipelineParts, TurnResources
 from xscore.pipeline.prepare import OpenedTurn
@@ -141,8 +142,7 @@ def unjudged_pairs(outcomes: Sequence[Outcome]) -> Iterator[tuple[Candidate, Unj
             yield outcome.candidate, outcome.result
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnOutcome:
+class TurnOutcome(Struct, frozen=True, kw_only=True):
     """What a turn came to."""
 
     outcomes: tuple[Outcome, ...]

@@ -6,8 +6,9 @@ It is opened only when something may be sent or must be scored; closing it commi
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import Claims, JudgmentStore, StoredJudgments, WriteJudgments
@@ -68,8 +69,7 @@ async def open_resources(
                 await provider.aclose()
 
 
-@dataclass(frozen=True, slots=True)
-class _Unshared:
+class _Unshared(Struct, frozen=True):
     """What a desk spends through where nothing is shared."""
 
     judgments: JudgmentStore
@@ -82,8 +82,7 @@ class _Unshared:
         return ()
 
 
-@dataclass(slots=True)
-class _Resources:
+class _Resources(Struct):
     store: Store
     settings: Settings
     answerer: AnswererFactory | None

@@ -7,24 +7,23 @@ memories (`receipt.discreet`).
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from functools import cache
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
-from pydantic import TypeAdapter, ValidationError
+import msgspec
+from msgspec import Struct
+from msgspec.structs import fields
 
 from xscore.platform.errors import BrokenReceipt, StoreDamaged
 from xscore.records import Answer, StageUsage
 
 _HINT = "`--json` shows what is there of it; the store's other turns are as they were."
-_FAULTS_SHOWN = 5
 _STAGES = ("judge", "primary", "probe", "embed")
 _NOT_STORED = frozenset({"bundle", "exit_code"})
 
 
-@dataclass(frozen=True, slots=True)
-class StoredReceipt:
+class StoredReceipt(Struct, frozen=True):
     """A receipt as the store has it."""
 
     answer: Answer
@@ -55,17 +54,12 @@ def read_receipt(text: str) -> StoredReceipt:
     body = receipt_body(text)
     values = _as_record(body)
     try:
-        answer = _adapter().validate_json(json.dumps(values), strict=True)
-    except ValidationError as error:
-        raise StoreDamaged(f"the receipt is not whole: {_faults(error)}", hint=_HINT) from error
+        answer = msgspec.convert(values, Answer)
+    except msgspec.ValidationError as error:
+        raise StoreDamaged(f"the receipt is not whole: {_fault(error)}", hint=_HINT) from error
     except BrokenReceipt as error:
         raise StoreDamaged(f"the receipt is damaged: {error.message}", hint=_HINT) from error
     return StoredReceipt(answer, body, tuple(_lacks(Answer, values)))
-
-
-@cache
-def _adapter() -> TypeAdapter[Answer]:
-    return TypeAdapter(Answer)
 
 
 def _refuse(name: str) -> None:
@@ -87,7 +81,7 @@ def _as_record(body: Mapping[str, Any]) -> dict[str, Any]:
 def _stage(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    own = {field.name for field in fields(StageUsage)}
+    own = StageUsage.__struct_fields__
     return {
         **{name: inner for name, inner in value.items() if name in own},
         "usage": {name: inner for name, inner in value.items() if name not in own},
@@ -102,47 +96,28 @@ def _lacks(kind: Any, values: Any, where: str = "") -> Iterator[str]:
         return
     if not isinstance(values, dict):
         return
-    hints = _hints(kind)
     for field in fields(kind):
         name = f"{where}{field.name}"
         if field.name in values:
-            inner = _record_in(hints[field.name])
+            inner = _record_in(field.type)
             if inner is not None:
                 yield from _lacks(inner, values[field.name], f"{name}.")
-        elif _has_default(field) and name not in _NOT_STORED:
+        elif not field.required and name not in _NOT_STORED:
             yield _public(name)
-
-
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
 
 
 def _record_in(hint: Any) -> Any:
     """Find the record that a field holds: itself, one or none, or a tuple of them."""
-    if is_dataclass(hint):
-        return hint
-    return next((arg for arg in get_args(hint) if is_dataclass(arg)), None)
+    return next((one for one in (hint, *get_args(hint)) if isinstance(one, type) and issubclass(one, Struct)), None)
 
 
-def _has_default(field: Field[Any]) -> bool:
-    return field.default is not MISSING or field.default_factory is not MISSING
-
-
-def _faults(error: ValidationError) -> str:
-    """Name what is missing, then what is wrong, by the names of `docs/json.md`."""
-    found = error.errors(include_url=False, include_input=False)
-    missing = [_place(one["loc"]) for one in found if one["type"] == "missing"]
-    wrong = [f"{_place(one['loc'])}: {one['msg'].lower()}" for one in found if one["type"] != "missing"]
-    said = wrong[:_FAULTS_SHOWN]
-    if missing:
-        more = "…" if len(missing) > _FAULTS_SHOWN else ""
-        said.insert(0, f"it lacks {', '.join(missing[:_FAULTS_SHOWN])}{more}")
-    return "; ".join(said)
-
-
-def _place(parts: tuple[int | str, ...]) -> str:
-    return _public(".".join(map(str, parts)))
+def _fault(error: msgspec.ValidationError) -> str:
+    """Name what is missing or wrong by the names of `docs/json.md`."""
+    what, _, place = str(error).partition(" - at `$")
+    missing = re.fullmatch("Object missing required field `(.+)`", what)
+    parts = [part for part in (place.rstrip("`").strip("."), missing and missing[1]) if part]
+    name = _public(".".join(parts).replace("[...]", ""))
+    return f"it lacks {name}" if missing else f"{name}: {what[:1].lower()}{what[1:]}"
 
 
 def _public(name: str) -> str:

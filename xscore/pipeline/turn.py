@@ -9,9 +9,11 @@ What the caller wants of a turn beside the selection: an answer, a bundle in som
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.pipeline import budget_messages, pool, receipt
@@ -37,8 +39,7 @@ if TYPE_CHECKING:
     from xscore.records import Turn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnOptions:
+class TurnOptions(Struct, frozen=True, kw_only=True):
     """What the caller wants of a turn beside the selection."""
 
     answer: bool

@@ -11,10 +11,10 @@ not nested beyond reason. Trade-off: the text is parsed once more.
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
+from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 from xscore.platform.errors import UsageError
@@ -51,8 +51,7 @@ Shape = TypeVar("Shape", bound=BaseModel)
 NamedLine = TypeVar("NamedLine", bound=HasId)
 
 
-@dataclass(frozen=True, slots=True)
-class JsonLinesReader(Generic[Shape]):
+class JsonLinesReader(Struct, Generic[Shape], frozen=True):
     """How the lines of a file are read, and what is said of one that cannot be."""
 
     shape: type[Shape]

@@ -6,8 +6,9 @@ is believed by its looks (a folder with a HEAD, a file that starts with `gitdir:
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from xscore.platform.errors import UsageError
 from xscore.platform.hashing import digest
@@ -20,8 +21,7 @@ _AMBIGUOUS = re.compile(r"%(?=25|[89A-F][0-9A-F])")
 _SURROGATE = re.compile("[\udc80-\udcff]")
 
 
-@dataclass(frozen=True, slots=True)
-class RepositoryRoot:
+class RepositoryRoot(Struct, frozen=True):
     """A repository, worktree or plain folder, and where its store stands."""
 
     path: Path

@@ -18,8 +18,9 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 
 @contextmanager
@@ -44,8 +45,7 @@ ELSEWHERE_S = 3_600.0
 """So long a process of another machine is taken to be at work."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerMark:
+class RunnerMark(Struct, frozen=True):
     """What a runner wrote of itself into table `runner`."""
 
     pid: int

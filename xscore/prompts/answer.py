@@ -14,9 +14,10 @@ always there.
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+
+from msgspec import Struct
 
 from xscore.platform import tokens
 from xscore.prompts.bundle_parts import Bundle
@@ -34,8 +35,7 @@ PERSONAS = {
 """Tone -> the sentence that asks for it (`session.persona`)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionContext:
+class SessionContext(Struct, frozen=True, kw_only=True):
     """The working session as far as the answering model is shown it; empty parts show nothing."""
 
     exchanges: Sequence[Memory] = ()

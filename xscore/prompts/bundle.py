@@ -19,7 +19,8 @@ a line and loses nothing.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from xscore.platform import tokens
 from xscore.prompts.bundle_forms import FORMS, is_fact

@@ -18,8 +18,9 @@ nothing with more, and the same question asked twice in an hour reads the same.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import exp
+
+from msgspec import Struct
 
 from xscore.prompts.fences import escape_tags, well_formed
 from xscore.records import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus, Ranked
@@ -30,8 +31,7 @@ SYSTEM_CONTEXT_LAYERS = frozenset({Layer.SESSION, Layer.PROJECT, Layer.USER})
 *evidence*: places in the repository, and decisions."""
 
 
-@dataclass(frozen=True, slots=True)
-class BundleEntry:
+class BundleEntry(Struct, frozen=True):
     """A chosen memory on its way into the bundle."""
 
     memory: Memory
@@ -63,8 +63,7 @@ class BundleEntry:
         return (*self.alike, *self.settles)
 
 
-@dataclass(frozen=True, slots=True)
-class RepositoryContext:
+class RepositoryContext(Struct, frozen=True):
     """What the `memory` form says beside the memories."""
 
     branch: str = ""
@@ -74,8 +73,7 @@ class RepositoryContext:
     """Decisions made lately, one line each, newest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
+class Bundle(Struct, frozen=True):
     """What the answering model is shown of the memories."""
 
     text: str
@@ -99,8 +97,7 @@ MAX_NAMED_OMISSIONS = 30
 """At most so many omitted memories are named; the rest is counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class BundlePiece:
+class BundlePiece(Struct, frozen=True):
     """One memory with what is shown of it."""
 
     memory: Memory
@@ -118,8 +115,7 @@ class BundlePiece:
     summary: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BundleLayout:
+class BundleLayout(Struct, frozen=True):
     """What a form lays out."""
 
     pieces: tuple[BundlePiece, ...]

@@ -29,9 +29,10 @@ Thinking is not shown. The trade-off: an event of a kind that is not known is pa
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
+
+from msgspec.structs import replace
 
 from xscore.platform.errors import (
     AuthenticationFailed,

@@ -22,9 +22,10 @@ import random
 import time
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import NamedTuple
 from uuid import uuid4
+
+from msgspec.structs import replace
 
 from xscore.platform.errors import CallTimedOut, ProviderError, RateLimited
 from xscore.platform.tokens import size

@@ -5,14 +5,14 @@ from genai-prices for each call. The trade-off: the table ages, so it names fami
 and a new member inherits from its family.
 """
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 MINUTE_S = 60
 HOUR_S = 3_600
 
 
-@dataclass(frozen=True, slots=True)
-class CacheWrite:
+class CacheWrite(Struct, frozen=True):
     """One way in which a host keeps a marked prefix, at a price."""
 
     ttl_s: int
@@ -21,8 +21,7 @@ class CacheWrite:
     """Of the plain input price, for each token written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSettings:
+class ModelSettings(Struct, frozen=True, kw_only=True):
     """Declared settings of one model family."""
 
     known: bool = True

@@ -26,9 +26,11 @@ The trade-off: a chunk of a kind that is not known is passed over, since hosts a
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.platform.errors import (
     AuthenticationFailed,
@@ -62,8 +64,7 @@ OPTIONAL_FIELDS = ("prompt_cache_options", "prompt_cache_breakpoint", "prompt_ca
 """Fields that a request does without when the host does not take them."""
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedFields:
+class AcceptedFields(Struct, frozen=True):
     """What one host takes."""
 
     official: bool

@@ -27,12 +27,14 @@ import re
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from datetime import time as time_of_day
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.platform.clock import DAY_S
 from xscore.platform.tokens import REPLY_FRAME
@@ -41,8 +43,7 @@ from xscore.providers.hosts import is_loopback
 from xscore.records import CounterfactualCost, Request, Stage, Usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceBand:
+class PriceBand(Struct, frozen=True, kw_only=True):
     """Rates of the calls whose prompts are longer than `above` tokens; None: the table names none."""
 
     above: int = -1
@@ -60,8 +61,7 @@ class PriceBand:
     """What each call costs beside its tokens."""
 
 
-@dataclass(frozen=True, slots=True)
-class PriceBands:
+class PriceBands(Struct, frozen=True):
     """What one model costs at one host, at one time, by the length of the prompt."""
 
     bands: tuple[PriceBand, ...]
@@ -128,8 +128,7 @@ _NEVER = re.compile(r"audio|image|video|_hours$|chars$|pixels$|pages$|messages|_
 _BATCH = {"processing": "batch"}
 
 
-@dataclass(slots=True)
-class ModelPrices:
+class ModelPrices(Struct):
     """What one model costs at one host, whenever it is called."""
 
     model: Any

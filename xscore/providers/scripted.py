@@ -26,12 +26,12 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from html import unescape
 from pathlib import Path
 from typing import Annotated, Any
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from xscore.platform.errors import ProviderError, UsageError
@@ -158,8 +158,7 @@ _QUESTION = re.compile(r'<question id="([^"]*)">(.*?)</question>', re.DOTALL)
 _ATTRIBUTE = re.compile(r'([\w-]+)="([^"]*)"')
 
 
-@dataclass(frozen=True, slots=True)
-class ShownMemory:
+class ShownMemory(Struct, frozen=True):
     """One memory as a prompt shows it."""
 
     id: str

@@ -15,8 +15,9 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib import import_module
+
+from msgspec import Struct
 
 from xscore.platform.errors import UsageError
 from xscore.providers.provider import Provider
@@ -35,8 +36,7 @@ LEXICAL = "lexical"
 Connect = Callable[[str, Settings], Provider]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSpec:
+class ModelSpec(Struct, frozen=True):
     """A provider and one of its models."""
 
     provider: str

@@ -11,12 +11,13 @@ Trade-off: no SOCKS proxies, which the aiohttp transport lacks.
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import getproxies_environment
+
+from msgspec import Struct
 
 from xscore.platform.errors import AuthenticationFailed, ProviderError, Unreachable, UnreadableResponse, UsageError
 from xscore.providers.hosts import host_of, is_loopback
@@ -36,8 +37,7 @@ PROXY_REFUSAL_STATUSES = (403, 407)
 """Statuses by which a proxy says that it will not carry the call for this user."""
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """The way from here to one host."""
 
     host: str

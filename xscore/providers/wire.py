@@ -23,8 +23,10 @@ the clients of the SDKs are alike because one generator writes them all, and her
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.platform.errors import CallTimedOut, PromptCut, PromptTooLong, ProviderError
 from xscore.providers.host_facts import PromptCount, count_prompt, estimated_usage, is_prompt_cut, json_object
@@ -110,8 +112,7 @@ async def gather_stream(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SdkClient:
+class SdkClient(Struct, frozen=True):
     """A vendor's SDK, imported, and its client for one host."""
 
     client: Any

@@ -15,9 +15,11 @@ such as servers on one's own machine are given, and is not looked for.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.platform.errors import (
     AuthenticationFailed,
@@ -136,8 +138,7 @@ MESSAGE_FIELDS = ("message", "detail", "error")
 """Names under which servers put the sentence that says what is wrong."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DialectProfile:
+class DialectProfile(Struct, frozen=True, kw_only=True):
     """The words of one dialect for what goes wrong, and for itself."""
 
     name: str

@@ -3,15 +3,15 @@
 Imported by name where it is used: a turn needs none of it.
 """
 
-from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from xscore.records.calls import Completion
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Struct, frozen=True, kw_only=True):
     """One line of a list of questions."""
 
     id: str
@@ -22,8 +22,7 @@ class Question:
     errors: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionList:
+class QuestionList(Struct, frozen=True):
     """A list of questions: at least one, each with an id of its own."""
 
     all: tuple[Question, ...]
@@ -31,8 +30,7 @@ class QuestionList:
     """Equal lists, equal digest."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchLimits:
+class BatchLimits(Struct, frozen=True, kw_only=True):
     """How much one batch may hold, and how much may wait at the vendor."""
 
     requests: int
@@ -55,8 +53,7 @@ class BatchState(StrEnum):
     """failed: its input was refused, nothing was run, nothing is charged."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VendorBatch:
+class VendorBatch(Struct, frozen=True, kw_only=True):
     """A batch as its vendor shows it."""
 
     vendor_id: str
@@ -96,8 +93,7 @@ class RequestOutcome(StrEnum):
     """It was not run and is not charged."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchResult:
+class BatchResult(Struct, frozen=True, kw_only=True):
     """What became of one request."""
 
     custom_id: str
@@ -113,8 +109,7 @@ class BatchResult:
     """Of one without an answer: the host counts it as answered, though nothing of it can be read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchStatus:
+class BatchStatus(Struct, frozen=True, kw_only=True):
     """One batch of a job, as the store knows it."""
 
     number: int
@@ -135,8 +130,7 @@ class BatchStatus:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobStatus:
+class JobStatus(Struct, frozen=True, kw_only=True):
     """How far a job is."""
 
     job: str

@@ -1,8 +1,9 @@
 """What crosses the provider seam: a request, a completion, its usage, and the row the ledger keeps of each attempt."""
 
-from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 
 class Stage(StrEnum):
@@ -22,8 +23,7 @@ class Finish(StrEnum):
     REFUSAL = "refusal"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """One prompt for one model, in the vendors' common terms; each dialect renders it its own way."""
 
     stage: Stage
@@ -59,8 +59,7 @@ class Request:
     """Deadline of one attempt, from send to last byte."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Struct, frozen=True, kw_only=True):
     """Tokens of a call or a sum of calls. Cached and cache-write are parts of the input, reasoning of the output."""
 
     input_tokens: int = 0
@@ -82,8 +81,7 @@ class Usage:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RateLimits:
+class RateLimits(Struct, frozen=True):
     """Limits as a host states them in its headers; None where it is silent."""
 
     requests_per_minute: int | None = None
@@ -102,8 +100,7 @@ class ReplyForm(StrEnum):
     TEXT = "text"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capability:
+class Capability(Struct, frozen=True, kw_only=True):
     """What one host was found to do with one model; remembered, so that it is found out once."""
 
     provider: str
@@ -124,8 +121,7 @@ class Capability:
     limits: RateLimits = field(default_factory=RateLimits)
 
 
-@dataclass(frozen=True, slots=True)
-class ConcurrencyStep:
+class ConcurrencyStep(Struct, frozen=True):
     """A change of how many calls may be in flight."""
 
     at_s: float
@@ -135,8 +131,7 @@ class ConcurrencyStep:
     """`start`, `doubled`, `grew`, `rate_limited`, `recovered`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """How the calls to one host went: the limits in force and the history of the calls in flight."""
 
     limits: RateLimits = field(default_factory=RateLimits)
@@ -144,8 +139,7 @@ class Traffic:
     concurrency: tuple[ConcurrencyStep, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
+class Completion(Struct, frozen=True, kw_only=True):
     """A model's whole reply."""
 
     text: str
@@ -158,8 +152,7 @@ class Completion:
     limits: RateLimits = field(default_factory=RateLimits)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CounterfactualCost:
+class CounterfactualCost(Struct, frozen=True, kw_only=True):
     """What one call would have cost in another way; None: not known."""
 
     without_prefix_cache: Decimal | None = None
@@ -170,8 +163,7 @@ class CounterfactualCost:
     """The same tokens through the vendor's Batch API."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallRecord:
+class CallRecord(Struct, frozen=True, kw_only=True):
     """One attempt at one call, for the ledger. Failed attempts are recorded as well."""
 
     id: str

@@ -8,10 +8,11 @@ What a gate compares: the figures of a report that a commit can be held to, and 
 A baseline is a `Measured` of an earlier commit, kept as a file. Imported by name where it is used: a turn needs none.
 """
 
-from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from math import isfinite
+
+from msgspec import Struct, field
 
 from xscore.records.calls import CounterfactualCost, Usage
 from xscore.records.receipt import Coverage, Expected, Latency, Selected
@@ -23,8 +24,7 @@ LATEST_TIMESTAMP = 10**11
 """Unix seconds, some three thousand years from now; beyond, a stamp is damaged."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportQuery:
+class ReportQuery(Struct, frozen=True, kw_only=True):
     """What of the ledger is looked at, and how."""
 
     since: float | None = None
@@ -41,8 +41,7 @@ class ReportQuery:
     """Of so many of the newest turns, what they chose."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class Spent(Struct, frozen=True, kw_only=True):
     """Calls, tokens and dollars of any set of attempts."""
 
     calls: int = 0
@@ -63,8 +62,7 @@ class Spent:
     """Sums; None where no attempt has the figure."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Struct, frozen=True, kw_only=True):
     """What the same judgments and answers would have cost in other ways; None: not known."""
 
     actual_usd: Decimal
@@ -76,8 +74,7 @@ class Comparison:
     """Judging by the vendor's Batch API, the rest as it was."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
+class Timing(Struct, frozen=True, kw_only=True):
     """How long one stage took."""
 
     of: str
@@ -92,8 +89,7 @@ class Timing:
     p99_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(Struct, frozen=True, kw_only=True):
     """One line of `--by`."""
 
     name: str
@@ -110,8 +106,7 @@ def counts_candidates(group: Group, by: str) -> bool:
     return by != "stage" and (by not in ("model", "provider") or group.coverage != NOTHING_JUDGED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accuracy:
+class Accuracy(Struct, frozen=True, kw_only=True):
     """What judging was expected to take and what it took, over the turns that were judged to their end."""
 
     turns: int
@@ -120,8 +115,7 @@ class Accuracy:
     """Its dollars are those without the host's prefix cache, whose discount no expectation assumes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationLine:
+class EvaluationLine(Struct, frozen=True, kw_only=True):
     """How well a judge found what it should, once. Raises ValueError for counts below 0 and shares beyond 0..1."""
 
     id: str
@@ -148,8 +142,7 @@ class EvaluationLine:
             raise ValueError("it is of no moment")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnLine:
+class TurnLine(Struct, frozen=True, kw_only=True):
     """One turn in a line."""
 
     id: str
@@ -174,8 +167,7 @@ class TurnLine:
     expected: Expected | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfflineTotals:
+class OfflineTotals(Struct, frozen=True, kw_only=True):
     """What lists of questions that were judged offline came to."""
 
     jobs: int = 0
@@ -195,8 +187,7 @@ class OfflineTotals:
     """What the calls of batches would have cost live, less what they did cost, where both are known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnDetail:
+class TurnDetail(Struct, frozen=True, kw_only=True):
     """What a turn chose, and what came near, as its receipt tells."""
 
     turn_id: str
@@ -204,8 +195,7 @@ class TurnDetail:
     near_misses: tuple[Selected, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostReport:
+class CostReport(Struct, frozen=True, kw_only=True):
     """The whole report."""
 
     made_at: float
@@ -258,8 +248,7 @@ Figure = Decimal | float | int
 """Dollars; seconds or a share; a count."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageP95:
+class StageP95(Struct, frozen=True, kw_only=True):
     """The p95 of one stage, and of how many samples it is."""
 
     of: str
@@ -274,8 +263,7 @@ class StageP95:
         _refuse_negative(self.count, self.p95_s)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationRecall:
+class EvaluationRecall(Struct, frozen=True, kw_only=True):
     """What one evaluation found: only equal questions, at an equal k, by the same judge can be compared."""
 
     questions: str
@@ -292,8 +280,7 @@ class EvaluationRecall:
             raise ValueError(f"recall lies in 0..1, not {self.recall!r}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateFigures:
+class GateFigures(Struct, frozen=True, kw_only=True):
     """The figures of a report that can be held to a baseline. What is negative or no number cannot exist."""
 
     turns: int
@@ -316,8 +303,8 @@ class GateFigures:
 
     def __post_init__(self) -> None:
         _refuse_negative(self.turns, self.calls, self.attempts, self.cost_usd, self.unpriced)
-        _refuse_negative(*(getattr(self.usage, name) for name in Usage.__slots__))
-        _refuse_negative(*(getattr(self.coverage, name) for name in Coverage.__slots__))
+        _refuse_negative(*(getattr(self.usage, name) for name in Usage.__struct_fields__))
+        _refuse_negative(*(getattr(self.coverage, name) for name in Coverage.__struct_fields__))
 
 
 class GateVerdict(StrEnum):
@@ -334,8 +321,7 @@ class GateVerdict(StrEnum):
     """The workload is another one, or rows of the ledger are damaged, so that the figure says nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateLine:
+class GateLine(Struct, frozen=True, kw_only=True):
     """One figure against its baseline."""
 
     what: str
@@ -352,8 +338,7 @@ class GateLine:
     """What a reader needs to know of the verdict; empty: nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateReport:
+class GateReport(Struct, frozen=True, kw_only=True):
     """The whole check."""
 
     lines: tuple[GateLine, ...]

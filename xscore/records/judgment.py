@@ -4,10 +4,11 @@ What is kept and why: boosts on raw scores, and the account of everything that w
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
 from typing import NamedTuple, Self
+
+from msgspec import Struct
 
 from xscore.records.memory import Candidate
 
@@ -41,8 +42,7 @@ class Origin(StrEnum):
     UNJUDGED = "unjudged"
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeIdentity:
+class JudgeIdentity(Struct, frozen=True):
     """Everything about a judge that may change its scores; two judges with equal identity share a cache."""
 
     provider: str
@@ -93,8 +93,7 @@ class Judgment(_JudgmentFields):
         return [new(cls, row) for row in rows]
 
 
-@dataclass(frozen=True, slots=True)
-class Unjudged:
+class Unjudged(Struct, frozen=True):
     """The honest absence of a score."""
 
     content_hash: str
@@ -112,8 +111,7 @@ class ClaimState(StrEnum):
     """Nobody's, and not taken: enough was taken before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimResult:
+class ClaimResult(Struct, frozen=True):
     """What came of claiming a pack."""
 
     share: ClaimState
@@ -152,8 +150,7 @@ SCORE_TOLERANCE = 1e-9
 """Scores this close are the same: a sum of decimal shares is not exact in binary."""
 
 
-@dataclass(frozen=True, slots=True)
-class Boost:
+class Boost(Struct, frozen=True):
     """An addition to a raw score, with its grounds."""
 
     name: str
@@ -174,8 +171,7 @@ class Ranked(NamedTuple):
     score: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """The kept candidates, best first, and where all the others went."""
 
     kept: tuple[Ranked, ...]

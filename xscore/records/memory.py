@@ -3,9 +3,10 @@
 What an index run saw, and what it hands to the store.
 """
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 
 class Layer(StrEnum):
@@ -86,8 +87,7 @@ class Relation(StrEnum):
     REFERENCES = "references"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeFacts:
+class CodeFacts(Struct, frozen=True, kw_only=True):
     """What the parser learned of a memory beside its text."""
 
     signature: str = ""
@@ -103,8 +103,7 @@ class CodeFacts:
     """For a test: what it tests, in a line."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryDetails:
+class MemoryDetails(Struct, frozen=True, kw_only=True):
     """What was said of a memory beside its text; empty for everything that comes from the index."""
 
     rationale: str = ""
@@ -129,8 +128,7 @@ class MemoryDetails:
     """Files it touched or names, relative to the root."""
 
 
-@dataclass(frozen=True, slots=True)
-class Citation:
+class Citation(Struct, frozen=True):
     """A span of code that a memory rests on."""
 
     path: str
@@ -143,8 +141,7 @@ class Citation:
     is_changed: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Memory(Struct, frozen=True, kw_only=True):
     """One remembered thing, whole, as it is written to and read from the store."""
 
     id: str
@@ -194,8 +191,7 @@ class Memory:
             raise ValueError(f"importance and confidence of {self.id} lie in 0..1")
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Struct, frozen=True):
     """A directed tie between two memories or files (`m_…`, `f_…`)."""
 
     source: str
@@ -230,8 +226,7 @@ class Candidate(NamedTuple):
     """Ids of memories with the very same content, judged once through this one."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileStamp:
+class FileStamp(Struct, frozen=True):
     """How a file looked when it was indexed; equal size and mtime spare the read, an equal hash spares the parse."""
 
     path: str
@@ -243,8 +238,7 @@ class FileStamp:
     """Why the file has no memories although its name would let it in (`binary`, `long_lines`, …)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(Struct, frozen=True):
     """A name that a memory or file uses and that may resolve to an entity of the repository."""
 
     source: str
@@ -256,8 +250,7 @@ class Mention:
     """What the file says of where the name comes from, in the words of `indexer.links`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexedFile:
+class IndexedFile(Struct, frozen=True, kw_only=True):
     """A file as parsed this time: replaces all memories, mentions and edges that its path had."""
 
     stamp: FileStamp
@@ -266,16 +259,14 @@ class IndexedFile:
     secrets_redacted: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Excluded:
+class Excluded(Struct, frozen=True):
     """A file kept out of the index, and why."""
 
     path: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ExcludedCounts:
+class ExcludedCounts(Struct, frozen=True):
     """Files kept out of the index, counted by reason."""
 
     by_reason: dict[str, int]
@@ -283,8 +274,7 @@ class ExcludedCounts:
     """At most 20."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileCounts:
+class FileCounts(Struct, frozen=True, kw_only=True):
     """Files of one index run. seen = indexed + unchanged + excluded."""
 
     seen: int
@@ -294,8 +284,7 @@ class FileCounts:
     excluded: ExcludedCounts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryCounts:
+class MemoryCounts(Struct, frozen=True, kw_only=True):
     """Memories after one index run, and what it did to them."""
 
     total: int
@@ -306,8 +295,7 @@ class MemoryCounts:
     by_language: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexReport:
+class IndexReport(Struct, frozen=True, kw_only=True):
     """One index run."""
 
     files: FileCounts

@@ -5,9 +5,10 @@ The figures of one finished turn that reports add up: what the receipt says in w
 One past turn in a line: what `xscore turns` lists. Its receipt tells the rest.
 """
 
-from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from xscore.platform.errors import BrokenReceipt
 from xscore.records.calls import Traffic, Usage
@@ -15,8 +16,7 @@ from xscore.records.judgment import Boost
 from xscore.records.turn import Routing, Scope, SessionInfo
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(Struct, frozen=True):
     """Nobody is lost: candidates = judged + cached + carried + unjudged, or this record cannot exist."""
 
     candidates: int
@@ -32,8 +32,7 @@ class Coverage:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeInfo:
+class JudgeInfo(Struct, frozen=True, kw_only=True):
     """Who judged, and what it was shown beside the memories."""
 
     provider: str
@@ -46,16 +45,14 @@ class JudgeInfo:
     """Parts of the turn in the judging prompt: `task`, `errors`, and under full context `file`, `diff`, `recent`."""
 
 
-@dataclass(frozen=True, slots=True)
-class PrimaryInfo:
+class PrimaryInfo(Struct, frozen=True):
     """Who answered."""
 
     provider: str
     model: str
 
 
-@dataclass(frozen=True, slots=True)
-class UnjudgedSample:
+class UnjudgedSample(Struct, frozen=True):
     """One candidate without a score."""
 
     id: str
@@ -65,8 +62,7 @@ class UnjudgedSample:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class UnjudgedAccount:
+class UnjudgedAccount(Struct, frozen=True):
     """Candidates without a score, counted by cause."""
 
     by_cause: dict[str, int]
@@ -74,8 +70,7 @@ class UnjudgedAccount:
     """At most 20."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selected:
+class Selected(Struct, frozen=True, kw_only=True):
     """A memory in the context, or a near miss, in numbers and words."""
 
     id: str
@@ -98,8 +93,7 @@ class Selected:
     """Whether code that it cites has changed since."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageUsage:
+class StageUsage(Struct, frozen=True, kw_only=True):
     """Calls, tokens and money of one stage; retries are attempts, not calls."""
 
     calls: int = 0
@@ -110,8 +104,7 @@ class StageUsage:
     estimated: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Latency:
+class Latency(Struct, frozen=True, kw_only=True):
     """Seconds by stage; `total` includes what no stage claims."""
 
     index: float = 0.0
@@ -123,8 +116,7 @@ class Latency:
     total: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """What `ask` and `context` give back: the answer where a model gave one, and the whole receipt."""
 
     turn_id: str
@@ -167,8 +159,7 @@ class Answer:
     """0, or what the command should end with although there is a receipt (1, 3, 4, 7, 130)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreLine:
+class ScoreLine(Struct, frozen=True):
     """One candidate's line of `--all-scores`."""
 
     id: str
@@ -189,8 +180,7 @@ NEAR_THRESHOLD = 0.1
 """A score less than this from the threshold is near it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class Expected(Struct, frozen=True, kw_only=True):
     """What judging was expected to take before it began."""
 
     calls: int
@@ -200,8 +190,7 @@ class Expected:
     """None: unpriced."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnFigures:
+class TurnFigures(Struct, frozen=True, kw_only=True):
     """One finished turn in numbers."""
 
     command: str
@@ -231,8 +220,7 @@ class AnswerState(StrEnum):
     ERASED = "erased"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedTurn:
+class ListedTurn(Struct, frozen=True, kw_only=True):
     """A turn as a list shows it."""
 
     id: str

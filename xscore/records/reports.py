@@ -3,17 +3,17 @@
 What a turn tells while it runs.
 """
 
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from xscore.records.calls import RateLimits
 from xscore.records.receipt import Selected
 from xscore.records.turn import SessionInfo
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeEstimate:
+class JudgeEstimate(Struct, frozen=True, kw_only=True):
     """What judging a turn would take."""
 
     candidates: int
@@ -34,8 +34,7 @@ class JudgeEstimate:
     """Calls in flight at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrimaryEstimate:
+class PrimaryEstimate(Struct, frozen=True, kw_only=True):
     """What the answering call would take at most."""
 
     input_tokens: int
@@ -44,8 +43,7 @@ class PrimaryEstimate:
     host: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapLeft:
+class CapLeft(Struct, frozen=True, kw_only=True):
     """What is left of one cap on dollars."""
 
     of: str
@@ -55,8 +53,7 @@ class CapLeft:
     """Less than 0 where a host charged more than a call could cost."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class Estimate(Struct, frozen=True, kw_only=True):
     """What a turn would take, before anything is sent."""
 
     judge: JudgeEstimate
@@ -81,8 +78,7 @@ class Estimate:
         return () if cost is None else tuple(cap for cap in self.caps if cost > cap.left_usd)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(Struct, frozen=True, kw_only=True):
     """Why one memory was or was not chosen in one turn."""
 
     turn_id: str
@@ -104,8 +100,7 @@ class Explanation:
     """The same in a sentence or two."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreStatus:
+class StoreStatus(Struct, frozen=True, kw_only=True):
     """What a store holds."""
 
     root: str
@@ -128,8 +123,7 @@ class StoreStatus:
     """The usage of one of them is our estimate."""
 
 
-@dataclass(frozen=True, slots=True)
-class DoctorFinding:
+class DoctorFinding(Struct, frozen=True):
     """One line of the doctor."""
 
     name: str
@@ -138,16 +132,14 @@ class DoctorFinding:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True, kw_only=True):
     """All the doctor's findings."""
 
     findings: tuple[DoctorFinding, ...]
     """In the order to read them."""
 
 
-@dataclass(frozen=True, slots=True)
-class EffectiveSetting:
+class EffectiveSetting(Struct, frozen=True):
     """One effective setting and where it came from."""
 
     name: str
@@ -155,8 +147,7 @@ class EffectiveSetting:
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
-class Leader:
+class Leader(Struct, frozen=True):
     """A provisional best candidate."""
 
     path: str
@@ -164,8 +155,7 @@ class Leader:
     score: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Progress(Struct, frozen=True, kw_only=True):
     """Where the judging stands."""
 
     candidates: int

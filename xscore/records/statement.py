@@ -8,9 +8,10 @@ A snapshot: what was said, learned and looked up, as one value that can be put b
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NewType
+
+from msgspec import Struct
 
 from xscore.records.memory import Citation, Edge, Kind, Layer, Memory, MemoryScope, MemorySource
 
@@ -38,8 +39,7 @@ IMPORTANCE_BY_KIND: Mapping[Kind, float] = {Kind.DECISION: 0.7, Kind.FAILURE: 0.
 """Of kinds that weigh more than the rest, where nobody says how much."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class Statement(Struct, frozen=True, kw_only=True):
     """Something to be remembered, before the door has seen it."""
 
     text: str
@@ -79,8 +79,7 @@ class StatementEffect(StrEnum):
     """A memory changed and kept its id."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredStatement:
+class StoredStatement(Struct, frozen=True, kw_only=True):
     """A memory as it stands after something was said."""
 
     memory: Memory
@@ -91,8 +90,7 @@ class StoredStatement:
     """Secrets that were taken out of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegistryQuery:
+class RegistryQuery(Struct, frozen=True, kw_only=True):
     """What the registry is asked for; what is empty or None asks for nothing."""
 
     text: str = ""
@@ -104,8 +102,7 @@ class RegistryQuery:
     """Leaves out all other layers; it adds nothing to a score."""
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryHit:
+class RegistryHit(Struct, frozen=True):
     """A memory that answers a query."""
 
     memory: Memory
@@ -113,8 +110,7 @@ class RegistryHit:
     """0..2."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     """A failure as it stands after it was met, or mended."""
 
     memory: Memory
@@ -127,8 +123,7 @@ class Failure:
     is_new_pattern: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerStats:
+class LayerStats(Struct, frozen=True, kw_only=True):
     """What a layer holds beside the memories of the index."""
 
     layer: Layer
@@ -148,8 +143,7 @@ class LayerStats:
     """Rows that never were."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """What one project says about a key."""
 
     project: str
@@ -163,8 +157,7 @@ class Observation:
     """Unix seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeptMemory:
+class KeptMemory(Struct, frozen=True):
     """A memory that is not from the index, with what hangs on it."""
 
     memory: Memory
@@ -173,8 +166,7 @@ class KeptMemory:
     citations: tuple[Citation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RetrievalTrace:
+class RetrievalTrace(Struct, frozen=True):
     """Which memories one turn kept."""
 
     id: RetrievalId
@@ -184,8 +176,7 @@ class RetrievalTrace:
     memories: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MappedFile:
+class MappedFile(Struct, frozen=True):
     """An indexed file."""
 
     path: str
@@ -195,8 +186,7 @@ class MappedFile:
     """How many entities were found in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class RepositoryMap:
+class RepositoryMap(Struct, frozen=True):
     """What the index held at a time."""
 
     id: RepositoryMapId
@@ -207,8 +197,7 @@ class RepositoryMap:
     """Relation -> how many, sorted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, kw_only=True):
     """All of it, each part sorted, so that equal stores give equal snapshots."""
 
     memories: tuple[KeptMemory, ...] = ()
@@ -218,8 +207,7 @@ class Snapshot:
     repository_maps: tuple[RepositoryMap, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotRestored:
+class SnapshotRestored(Struct, frozen=True, kw_only=True):
     """What putting a snapshot back did."""
 
     added: int
@@ -236,8 +224,7 @@ class SnapshotRestored:
     """Were erased here to be forgotten, and stay so."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryImport:
+class MemoryImport(Struct, frozen=True, kw_only=True):
     """What came of importing memories."""
 
     added: tuple[str, ...] = ()

@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
+from msgspec import Struct
+
 from xscore.records.memory import Layer
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """A narrowing of the pool asked for by the user; empty parts narrow nothing."""
 
     paths: tuple[str, ...] = ()
@@ -22,16 +24,14 @@ class Scope:
     layers: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedFile:
+class ChangedFile(Struct, frozen=True):
     """A file touched lately, by the working tree or by a commit."""
 
     path: str
     age_days: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(Struct, frozen=True, kw_only=True):
     """One task against one repository. Only `task` is needed; `pipeline.context.complete` fills in the moment."""
 
     task: str
@@ -43,7 +43,7 @@ class Turn:
     """1-based line in `file`; 0: unknown."""
     recent: tuple[str, ...] = ()
     """Recently opened files, newest first."""
-    scope: Scope = field(default_factory=Scope)
+    scope: Scope = msgspec.field(default_factory=Scope)
     file_text: str = ""
     """Text of `file`, redacted; shown to the answering model."""
     diff: str = ""
@@ -61,8 +61,7 @@ class Turn:
     """The turn that this one finishes: what that one judged counts as carried."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionInfo:
+class SessionInfo(Struct, frozen=True, kw_only=True):
     """How a turn took its working session up, as the receipt tells it."""
 
     thread: str
@@ -76,8 +75,7 @@ class SessionInfo:
     """Unix seconds of that work; 0: there was none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkingSession:
+class WorkingSession(Struct, frozen=True, kw_only=True):
     """A working session (thread) as the store remembers it."""
 
     thread: str
@@ -99,8 +97,7 @@ class WorkingSession:
     """Turns that belong to it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionEntry:
+class SessionEntry(Struct, frozen=True, kw_only=True):
     """One task of a session with what it came to: extracted, never rephrased."""
 
     turn_id: str
@@ -127,8 +124,7 @@ class SessionEntry:
     """What they say is done: `- [x] …`, `Done: …`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionSummary:
+class SessionSummary(Struct, frozen=True, kw_only=True):
     """What a session comes to."""
 
     goals: tuple[str, ...]
@@ -172,8 +168,7 @@ class TaskType(StrEnum):
     RESEARCH = "research"
 
 
-@dataclass(frozen=True, slots=True)
-class BundlePlan:
+class BundlePlan(Struct, frozen=True):
     """What the bundle grants to each layer, by the kind of task."""
 
     task_type: TaskType
@@ -187,8 +182,7 @@ class BundlePlan:
             raise ValueError(f"the ceilings of a plan are shares of one bundle: {dict(self.ceilings)}")
 
 
-@dataclass(frozen=True, slots=True)
-class LayerReport:
+class LayerReport(Struct, frozen=True):
     """What one layer gave to the pool."""
 
     layer: Layer
@@ -200,9 +194,8 @@ class LayerReport:
     """Why it could not be read; empty: it was."""
 
 
-@dataclass(frozen=True, slots=True)
-class Routing:
+class Routing(Struct, frozen=True):
     """A plan and what came of it."""
 
     plan: BundlePlan
-    layers: tuple[LayerReport, ...] = field(default=())
+    layers: tuple[LayerReport, ...] = msgspec.field(default=())

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from xscore.records import Candidate, Kind
 from xscore.store.term_vectors import FILE, FOLDER, HEADING, NAME, OWNER, TERM_ENTRY, WHOLE_NAME, QueryTerm
@@ -54,16 +55,14 @@ IMAGINED = 50
 """Memories without any of the words, added to each pool, so that idf means something in a small one."""
 
 
-@dataclass(frozen=True, slots=True)
-class WeighedTerm:
+class WeighedTerm(Struct, frozen=True):
     """A term of the task with its weight by where it stands (1 in the first line)."""
 
     term: QueryTerm
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
-class LexicalEvidence:
+class LexicalEvidence(Struct, frozen=True):
     """What the pool says to one task. Rows are candidates in the order given."""
 
     amounts: Floats
@@ -77,8 +76,7 @@ class LexicalEvidence:
     hits: TermHits
 
 
-@dataclass(frozen=True, slots=True)
-class TermHits:
+class TermHits(Struct, frozen=True):
     """Which candidate has which term of the task: parallel arrays, one place for each pair."""
 
     row: NDArray[np.intp]

@@ -18,8 +18,9 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Final, Self
+
+from msgspec import Struct
 
 from xscore.cache.judgment_store import Claims
 from xscore.records import Candidate, ClaimResult, ClaimState, Judgment, Layer, Turn, Unjudged, UnjudgedCause
@@ -61,8 +62,7 @@ class ClaimNext:
 CLAIM_NEXT: Final = ClaimNext()
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedPack:
+class OpenedPack(Struct, frozen=True):
     """A pack with what is judged of it."""
 
     pack: Pack
@@ -71,8 +71,7 @@ class OpenedPack:
     """All contents that judging it judges."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedPack:
+class ClaimedPack(Struct, frozen=True):
     """A unit of work: a pack that is ours to judge."""
 
     opened: OpenedPack

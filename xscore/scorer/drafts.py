@@ -19,8 +19,9 @@ book alike in their vowel, and none a common word of yes, no or motion (`ja`, `n
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
+
+from msgspec import Struct
 
 from xscore.platform import tokens
 from xscore.prompts.judge import PROMPT_VERSION, PackEntry, judging_request
@@ -31,8 +32,7 @@ from xscore.scorer.repair import MemoryPart, PackPrompt, RepairRung, memory_part
 from xscore.scorer.replies import ParsedReply
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptOptions:
+class PromptOptions(Struct, frozen=True, kw_only=True):
     """All that shapes a request but its texts. Each as `prompts.judge.judging_request` says of its own."""
 
     model: str
@@ -48,8 +48,7 @@ class PromptOptions:
     chars_per_token: float
 
 
-@dataclass(frozen=True, slots=True)
-class PromptLayout:
+class PromptLayout(Struct, frozen=True):
     """How a prompt about one turn is rendered, and its reply read."""
 
     version: str
@@ -119,8 +118,7 @@ EXPECTED_REASONS = 0.1
 """Share of memories that get a reason, rounded up: of 8,556 judged in trials, about 6 % scored 10 or more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeModel:
+class JudgeModel(Struct, frozen=True, kw_only=True):
     """The judging model and the settings declared for it."""
 
     name: str
@@ -140,8 +138,7 @@ class JudgeModel:
     """Output tokens a memory, as its replies have shown; None: not known. For estimates alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptDrafts:
+class PromptDrafts(Struct, frozen=True):
     """Everything that shapes a prompt but the turn and the memories."""
 
     model: JudgeModel

@@ -8,8 +8,9 @@ nothing is made unless backticks or a bracket mark it.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
+
+from msgspec import Struct, field
 
 from xscore.records import Candidate
 
@@ -48,8 +49,7 @@ _SUFFIXES = """
 _EXTENSIONS = frozenset(_SUFFIXES.split())
 
 
-@dataclass(frozen=True, slots=True)
-class StackFrame:
+class StackFrame(Struct, frozen=True):
     """A place that a stack trace passes through."""
 
     path: str
@@ -58,8 +58,7 @@ class StackFrame:
     strength: float
 
 
-@dataclass(frozen=True, slots=True)
-class Mentions:
+class Mentions(Struct, frozen=True):
     """Everything that a turn names outright."""
 
     names: tuple[str, ...] = ()
@@ -67,8 +66,7 @@ class Mentions:
     frames: tuple[StackFrame, ...] = ()
 
 
-@dataclass(slots=True)
-class NamedInTask:
+class NamedInTask(Struct):
     """How strongly one memory is named, and in which words."""
 
     strength: float = 0.0

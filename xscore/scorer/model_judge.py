@@ -13,7 +13,8 @@ It sends nothing and decides nothing; `model_judge` does. Trade-off: a memory in
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from xscore.cache.judgment_store import Claims, WriteJudgments
 from xscore.platform.errors import (
@@ -40,8 +41,7 @@ from xscore.scorer.replies import ParsedReply, parse_completion
 JudgingResult = Judgment | Unjudged
 
 
-@dataclass(slots=True)
-class ReplyFaults:
+class ReplyFaults(Struct):
     """What was wrong with replies so far; for the receipt's warnings."""
 
     mended: int = 0
@@ -67,8 +67,7 @@ class ReplyFaults:
         return "; ".join(part for part in (wrong, again) if part)
 
 
-@dataclass(slots=True)
-class JudgingRun:
+class JudgingRun(Struct):
     """One pass over the candidates."""
 
     turn_text: str
@@ -123,8 +122,7 @@ MOST_LOST = 4
 """So many memories lost, each alone in its prompt, before there was any score, and the model will give none."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgingPlan:
+class JudgingPlan(Struct, frozen=True):
     """What judging would take, when every first reply is good."""
 
     calls: int

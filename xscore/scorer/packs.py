@@ -18,8 +18,9 @@ Trade-off: a merge is looked for only beside a pack that changed, so that an unc
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from xscore.platform.hashing import digest
 from xscore.records import Candidate
@@ -43,8 +44,7 @@ class Slot(NamedTuple):
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class PackProfile:
+class PackProfile(Struct, frozen=True):
     """How large packs are. The name keys the stored assignment: another profile, another assignment."""
 
     tokens: int = 2_500
@@ -106,8 +106,7 @@ def group_in_order(members: Sequence[Candidate], tokens: int, size: int) -> list
     return groups
 
 
-@dataclass(slots=True)
-class PackDraft:
+class PackDraft(Struct):
     """A pack under change."""
 
     id: str
@@ -124,8 +123,7 @@ class PackDraft:
         self.known_order = False
 
 
-@dataclass(slots=True)
-class PackAssigner:
+class PackAssigner(Struct):
     """All packs of a pool while newcomers are placed."""
 
     ordered: Sequence[Candidate]
@@ -327,8 +325,7 @@ def _nearest_filled(row: Sequence[PackDraft], at: int, step: int) -> PackDraft |
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Pack:
+class Pack(Struct, frozen=True):
     """Memories that share a prompt, in the order in which they stand in it."""
 
     id: str
@@ -337,8 +334,7 @@ class Pack:
     """It will be the same in later turns, so that its prompt begins with the same bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     """The slots of a whole pool, and how they differ from what was known."""
 
     slots: Mapping[str, Slot]

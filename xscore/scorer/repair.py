@@ -16,11 +16,12 @@ that leaves memories unjudged, visibly.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import pairwise
 from math import ceil
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from xscore.platform.hashing import content_hash
 from xscore.records import Candidate, Judgment, Unjudged, UnjudgedCause
@@ -98,8 +99,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-@dataclass(slots=True)
-class PartTally:
+class PartTally(Struct):
     """Brings the parts of oversized memories together; a memory leaves it once, when its last part has settled."""
 
     _settled: dict[str, dict[str, Judgment | Unjudged]] = field(default_factory=dict)
@@ -134,8 +134,7 @@ class RepairRung(IntEnum):
     ALONE = 2
 
 
-@dataclass(frozen=True, slots=True)
-class PackPrompt:
+class PackPrompt(Struct, frozen=True):
     """One prompt to send: pieces in the order in which they stand in it."""
 
     pack: str
@@ -146,8 +145,7 @@ class PackPrompt:
     """Another turn would ask about the same pieces under the same name."""
 
 
-@dataclass(frozen=True, slots=True)
-class RepairReason:
+class RepairReason(Struct, frozen=True):
     """Why an ask left pieces without a score."""
 
     cause: UnjudgedCause

@@ -20,8 +20,9 @@ came. What becomes of the pieces without a score is `repair`'s. Trade-off: a pri
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from xscore.records import Completion, Finish, Judgment
 from xscore.scorer import repair
@@ -40,8 +41,7 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-
 _WRITTEN = re.compile(r"(?<!\w)[\"'“”]?(\w{2})[\"'“”]?\s*:\s*([^\s,}\]]+)(?=(\s*[,}\n])?)")
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedReply:
+class ParsedReply(Struct, frozen=True):
     """What a reply validly says."""
 
     scores: Mapping[str, int]
@@ -79,8 +79,7 @@ class ReplyObject(NamedTuple):
     """What the object was mended out of; empty: it stood there whole."""
 
 
-@dataclass(slots=True)
-class ValidScores:
+class ValidScores(Struct):
     """The valid scores of one object, and how many of its entries were not."""
 
     scores: dict[str, int] = field(default_factory=dict)

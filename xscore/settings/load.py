@@ -10,10 +10,10 @@ terminal says of itself, `cli.terminal`, and what git needs to run, `git`, are n
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import get_origin
 
+from msgspec import Struct
 from pydantic import SecretStr, ValidationError
 
 from xscore.platform.errors import UsageError
@@ -24,8 +24,7 @@ VENDORS = ("openai", "anthropic")
 KEYS = frozenset(f"{vendor}.api_key" for vendor in VENDORS)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedSettings:
+class LoadedSettings(Struct, frozen=True):
     """Settings with the place each value came from."""
 
     settings: Settings

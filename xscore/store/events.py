@@ -13,8 +13,9 @@ end (`link`).
 import json
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from xscore.records import Kind, Layer, Memory
 from xscore.store import memory_writer
@@ -34,8 +35,7 @@ class EventName(StrEnum):
     PATTERN = "failure.pattern.detected"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One happening."""
 
     at: float

@@ -12,7 +12,8 @@ import os
 import sqlite3
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from xscore.platform.database import transaction
 from xscore.platform.files import FileRefused, read_file_under, settled_mtime_ns
@@ -40,8 +41,7 @@ _UPDATE = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceRefresh:
+class EvidenceRefresh(Struct, frozen=True):
     """What a look at the cited files came to."""
 
     stale: tuple[str, ...] = ()
@@ -53,8 +53,7 @@ class EvidenceRefresh:
     files_read: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     memory: str
     path: str
     hash: str
@@ -63,8 +62,7 @@ class _Row:
     stamp: Stamp
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(Struct, frozen=True):
     """A cited file as it is now."""
 
     text: spans.FileLines | None

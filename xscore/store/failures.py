@@ -14,7 +14,9 @@ occurrence without a name of its own is counted whenever it is told.
 import re
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
@@ -63,8 +65,7 @@ _KEY, _PATTERN_KEY = "failure:", "failure_pattern:"
 _COUNT_ONCE = "INSERT INTO occurrence (id, memory_id, told_by) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING"
 
 
-@dataclass(frozen=True, slots=True)
-class _Occurrence:
+class _Occurrence(Struct, frozen=True):
     """What is told of one occurrence."""
 
     text: str

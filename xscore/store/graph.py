@@ -22,8 +22,10 @@ and this walk 10 ms.
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.hashing import file_id
@@ -92,8 +94,7 @@ def _last(entity: str) -> str:
     return entity.rpartition("::")[2].rpartition(".")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class WalkStart:
+class WalkStart(Struct, frozen=True):
     """Where a walk begins."""
 
     path: str
@@ -215,8 +216,7 @@ _INWARD = (
 _ORDER = " ORDER BY 4, 3, 2, 1"
 
 
-@dataclass(frozen=True, slots=True)
-class ReachedNode:
+class ReachedNode(Struct, frozen=True):
     """One end of the walk: a file, an entity or a remembered memory."""
 
     id: str
@@ -238,8 +238,7 @@ class ReachedNode:
     """Edges between it and the ends one step nearer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileContext:
+class FileContext(Struct, frozen=True, kw_only=True):
     """A file among the others, one step in every direction."""
 
     path: str

@@ -8,7 +8,8 @@ Trade-off: a changed file's memories are all written again, changed or not; ids 
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.hashing import file_id
@@ -20,8 +21,7 @@ MANY_PATHS = 1_000
 _DUE = "links_due"
 
 
-@dataclass(slots=True)
-class IndexChanges:
+class IndexChanges(Struct):
     """What replacing files did to memories."""
 
     added: int = 0
@@ -32,8 +32,7 @@ class IndexChanges:
         return IndexChanges(self.added + other.added, self.changed + other.changed, self.removed + other.removed)
 
 
-@dataclass(slots=True)
-class LinksDue:
+class LinksDue(Struct):
     """What has changed since edges were last resolved."""
 
     paths: set[str] = field(default_factory=set)
@@ -46,8 +45,7 @@ class LinksDue:
         return self.everything or bool(self.paths or self.names)
 
 
-@dataclass(frozen=True, slots=True)
-class EntityRow:
+class EntityRow(Struct, frozen=True):
     """An entity that a mention may resolve to."""
 
     id: str

@@ -19,7 +19,8 @@ import json
 import sqlite3
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.hashing import digest
@@ -38,8 +39,7 @@ _SHOWN = 10
 """Ids that a hint lists."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryFilter:
+class MemoryFilter(Struct, frozen=True, kw_only=True):
     """Which memories are meant; what is empty leaves nothing out."""
 
     layers: Collection[Layer] = ()

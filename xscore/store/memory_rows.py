@@ -14,10 +14,11 @@ error. The user's own store is not: what is wrong with it is reported, and the t
 import json
 import sqlite3
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from operator import itemgetter
 from time import perf_counter
 from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct, field
 
 from xscore.platform import database
 from xscore.platform.database import damage_if_invalid, recovery_hint
@@ -113,8 +114,8 @@ def facts_from_json(attrs: str) -> tuple[CodeFacts, MemoryDetails]:
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in json.loads(attrs).items()
     }
-    facts = {name: value for name, value in values.items() if name in CodeFacts.__slots__}
-    said = {name: value for name, value in values.items() if name in MemoryDetails.__slots__}
+    facts = {name: value for name, value in values.items() if name in CodeFacts.__struct_fields__}
+    said = {name: value for name, value in values.items() if name in MemoryDetails.__struct_fields__}
     return CodeFacts(**facts), MemoryDetails(**said)
 
 
@@ -184,8 +185,7 @@ def fetch_pool(
     return FetchedPool(candidates_from_rows(found), tuple(begun.report() for begun in everything))
 
 
-@dataclass(slots=True)
-class _LayerRead:
+class _LayerRead(Struct):
     """A layer that is being read."""
 
     layer: Layer
@@ -199,8 +199,7 @@ class _LayerRead:
         return LayerReport(self.layer, len(self.rows), round(self.seconds * 1000, 3), self.is_late, self.problem)
 
 
-@dataclass(frozen=True, slots=True)
-class _LayerReader:
+class _LayerReader(Struct, frozen=True):
     columns: str
     thread: str
     deadline_s: float | None

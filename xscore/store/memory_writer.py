@@ -15,7 +15,8 @@ Trade-off: a row is written even if nothing about it changed; callers hand in wh
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from xscore.platform import tokens
 from xscore.platform.errors import UsageError
@@ -214,8 +215,8 @@ def judge_text(text: str, card: str, *, status: str, tests: str) -> str:
 
 def facts_to_json(facts: CodeFacts, particulars: MemoryDetails) -> str:
     """Write facts and particulars as the `attrs` column holds them; what is empty is left out."""
-    values = {name: getattr(facts, name) for name in CodeFacts.__slots__}
-    values |= {name: getattr(particulars, name) for name in MemoryDetails.__slots__}
+    values = {name: getattr(facts, name) for name in CodeFacts.__struct_fields__}
+    values |= {name: getattr(particulars, name) for name in MemoryDetails.__struct_fields__}
     return json.dumps({name: value for name, value in values.items() if value}, ensure_ascii=False)
 
 

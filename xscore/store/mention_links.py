@@ -11,7 +11,8 @@ import json
 import re
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from xscore.platform.hashing import file_id
 from xscore.records import Kind, Memory, Mention, Relation
@@ -33,8 +34,7 @@ _MEMORY = re.compile(r"\bm_[0-9a-f]{20}\b")
 _FILE, _NAMED, _INSIDE, _KNOWN = "path", "entity", "inside", "memory"
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(Struct):
     """What mentions can point to."""
 
     files: dict[str, list[str]] = field(default_factory=dict)

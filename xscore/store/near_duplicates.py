@@ -21,11 +21,12 @@ import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from hashlib import blake2b
 from importlib.resources import files
 from itertools import pairwise
+
+from msgspec import Struct
 
 from xscore.store.term_vectors import stem
 
@@ -51,8 +52,7 @@ _MARKERS = frozenset(_MARKER_WORDS.split())
 Phrase = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ComparableWord:
+class ComparableWord(Struct, frozen=True):
     """One word of a text."""
 
     key: str

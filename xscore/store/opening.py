@@ -24,9 +24,10 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
+
+from msgspec import Struct
 
 from xscore.extensions.recovery.salvage import SalvageReport, salvage_store
 from xscore.platform import database, processes, sqlite_drivers
@@ -44,8 +45,7 @@ _WAYS = (
 _SIDES = ("-wal", "-shm", "-journal")
 
 
-@dataclass(frozen=True, slots=True)
-class RebuiltStore:
+class RebuiltStore(Struct, frozen=True):
     """What became of a store that was built anew."""
 
     aside: Path | None

@@ -9,10 +9,11 @@ and so does a bare number that nothing says is a phone's; names are not looked f
 import re
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
+
+from msgspec import Struct
 
 from xscore.store.redaction import Redacted
 
@@ -22,8 +23,7 @@ MIN_DIGITS, MAX_DIGITS = 7, 15
 _NOT_DIGITS = re.compile(r"\D")
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(Struct, frozen=True):
     type: str
     literals: tuple[str, ...]
     pattern: re.Pattern[str]

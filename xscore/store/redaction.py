@@ -23,12 +23,13 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from fnmatch import translate
 from functools import cache
 from importlib.resources import files
 from math import log2
 from typing import Any
+
+from msgspec import Struct
 
 LEAD_CHARS = 200
 """How much of the line before a name a form may look at."""
@@ -52,8 +53,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::|\?\.)[A-Za-z_$][\w$]*)
 Check = Callable[[str], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class SecretSpan:
+class SecretSpan(Struct, frozen=True):
     """A secret in a text, as a span of characters."""
 
     start: int
@@ -61,8 +61,7 @@ class SecretSpan:
     type: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
+class _Shape(Struct, frozen=True):
     type: str
     literals: tuple[str, ...]
     pattern: re.Pattern[str]
@@ -70,8 +69,7 @@ class _Shape:
     check: Check
 
 
-@dataclass(frozen=True, slots=True)
-class _Name:
+class _Name(Struct, frozen=True):
     type: str
     words: tuple[str, ...]
     after: re.Pattern[str] | None
@@ -80,8 +78,7 @@ class _Name:
     """Without it, the word still counts for values that look like secrets."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(Struct, frozen=True):
     lead: re.Pattern[str] | None
     tail: re.Pattern[str]
     opens_line: bool
@@ -333,8 +330,7 @@ MAX_PASSES = 10
 _MARK = re.compile(r"<SECRET:\w+>")
 
 
-@dataclass(frozen=True, slots=True)
-class Redacted:
+class Redacted(Struct, frozen=True):
     """Text without its secrets."""
 
     text: str

@@ -13,7 +13,9 @@ words is another memory, until consolidation merges them.
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.platform import database
 from xscore.platform.errors import UsageError
@@ -95,8 +97,7 @@ def memory_from_statement(
     return memory, redacted + worded.redacted
 
 
-@dataclass(frozen=True, slots=True)
-class ComposedText:
+class ComposedText(Struct, frozen=True):
     """What is said, without secrets."""
 
     words: str
@@ -185,8 +186,7 @@ def _redact_and_count(text: str, *, allow_pii: bool) -> tuple[str, int]:
 _ATTEMPTS = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryChange:
+class MemoryChange(Struct, frozen=True, kw_only=True):
     """What is to be different about a memory; None leaves a thing as it is."""
 
     text: str | None = None
@@ -203,7 +203,7 @@ class MemoryChange:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is to be different."""
-        return all(getattr(self, name) is None for name in self.__slots__)
+        return all(getattr(self, name) is None for name in self.__struct_fields__)
 
 
 def remember(
@@ -343,7 +343,7 @@ def _merged(before: MemoryDetails, known: MemoryDetails | None) -> MemoryDetails
     """Return what was known, and where it was silent what is known now."""
     if known is None:
         return before
-    names = MemoryDetails.__slots__
+    names = MemoryDetails.__struct_fields__
     return MemoryDetails(**{name: getattr(before, name) or getattr(known, name) for name in names})
 
 

@@ -10,10 +10,11 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from zlib import crc32
+
+from msgspec import Struct
 
 TERM_EMBEDDER = "terms-1"
 """Names this format in table `vec`; another way of splitting, stemming or laying out is another embedder."""
@@ -72,8 +73,7 @@ _IRREGULAR = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class QueryTerm:
+class QueryTerm(Struct, frozen=True):
     """One distinct term of a task."""
 
     word: str

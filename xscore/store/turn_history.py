@@ -15,9 +15,11 @@ of the ledger, also of a turn that was killed.
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.platform import database, money
 from xscore.platform.errors import BrokenReceipt, NothingMatched, StoreDamaged, UsageError
@@ -121,8 +123,7 @@ _SPENT = f"""
 _DAMAGED = f"SELECT count(*) FROM call WHERE {_OF_THESE} AND ({VALID_CALL_SQL}) IS NOT TRUE"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnFilter:
+class TurnFilter(Struct, frozen=True, kw_only=True):
     """Which turns to list."""
 
     limit: int | None = 20

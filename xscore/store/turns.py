@@ -16,9 +16,11 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
 from enum import StrEnum
 from sqlite3 import Connection
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from xscore.platform import database, money
 from xscore.records import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, Scope, Turn, TurnFigures
@@ -77,8 +79,7 @@ class TurnState(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PastTurn:
+class PastTurn(Struct, frozen=True, kw_only=True):
     """A turn as the store remembers it."""
 
     turn: Turn
@@ -93,8 +94,7 @@ class PastTurn:
     """JSON body; empty while it runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class SelectionOutcome:
+class SelectionOutcome(Struct, frozen=True):
     """What the selection decided, for the record of decisions."""
 
     accepted: tuple[str, ...]

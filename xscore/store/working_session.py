@@ -10,8 +10,9 @@ import re
 import secrets
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError

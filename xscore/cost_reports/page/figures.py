@@ -12,9 +12,10 @@ more than the count, so that none is nothing and the few can be seen. The axis s
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from math import isfinite, log10
+
+from msgspec import Struct
 
 from xscore.cost_reports import report_text
 from xscore.cost_reports.page.plot import (
@@ -54,16 +55,14 @@ LATENCY_LEGEND = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
+class _Words(Struct, frozen=True):
     """Words at the left of the drawing, at their height."""
 
     y: float
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     """A timing at its height."""
 
     y: float

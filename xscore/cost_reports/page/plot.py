@@ -17,9 +17,10 @@ Trade-off: end tags that HTML lets one leave out are left out, for a page of a t
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
+
+from msgspec import Struct
 
 from xscore.platform.clock import DAY_S
 from xscore.platform.text import ellipsize, escape_controls, format_time
@@ -64,8 +65,7 @@ def number(value: float) -> str:
 WIDTH = 360
 
 
-@dataclass(frozen=True, slots=True)
-class AxisTick:
+class AxisTick(Struct, frozen=True):
     """A place along an axis, and its words."""
 
     at: float
@@ -73,8 +73,7 @@ class AxisTick:
     words: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlotFrame:
+class PlotFrame(Struct, frozen=True, kw_only=True):
     """Where the data of a plot stand within its drawing."""
 
     left: float = 46
@@ -181,8 +180,7 @@ def _anchor(at: float) -> str:
 NAME_CHARS = 60
 
 
-@dataclass(frozen=True, slots=True)
-class LegendEntry:
+class LegendEntry(Struct, frozen=True):
     """One entry of a legend."""
 
     look: str

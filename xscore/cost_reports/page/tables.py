@@ -9,8 +9,9 @@ exact value for that. A table wider than the page scrolls within itself, by keyb
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
+
+from msgspec import Struct
 
 from xscore.cost_reports import report_text
 from xscore.cost_reports.page.plot import Html, element, joined
@@ -32,8 +33,7 @@ LONGEST = 90
 """Characters of a name or task in a cell; a turn's whole task stands where its choice is told."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """The head of a column."""
 
     name: str
@@ -41,8 +41,7 @@ class Column:
     """Set to the left, and sorted from a to z first; figures to the right, the largest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """One cell: a line of plain words."""
 
     words: str
@@ -213,8 +212,7 @@ def _row(name: str, expected: int, actual: int) -> list[Cell]:
     return [Cell(name), Cell(f"{expected:,}"), Cell(f"{actual:,}"), Cell(format_difference(actual, expected))]
 
 
-@dataclass(frozen=True, slots=True)
-class HeadlineFigure:
+class HeadlineFigure(Struct, frozen=True):
     """One figure with its name, and remarks below it."""
 
     name: str

@@ -11,9 +11,10 @@ Trade-off: the axis runs by turns, not by the clock: an idle week takes no room,
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from math import ceil
+
+from msgspec import Struct
 
 from xscore.cost_reports.page.plot import (
     AxisTick,
@@ -40,8 +41,7 @@ MAX_BUCKETS = 50
 """Steps in one plot."""
 
 
-@dataclass(frozen=True, slots=True)
-class HitRates:
+class HitRates(Struct, frozen=True):
     """What had not to be paid again, as shares; None where there was nothing to share."""
 
     judgments: float | None
@@ -50,8 +50,7 @@ class HitRates:
     """Of input tokens: hosts served them from their prefix caches."""
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptsPerTurn:
+class AttemptsPerTurn(Struct, frozen=True):
     """Attempts a turn."""
 
     answered: float
@@ -61,8 +60,7 @@ class AttemptsPerTurn:
     """429s."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnBucket:
+class TurnBucket(Struct, frozen=True):
     """Turns that follow each other, oldest first; never empty."""
 
     turns: tuple[TurnLine, ...]
@@ -129,8 +127,7 @@ MARKED = 25
 NO_TURNS = "No turn lies in this stretch of the ledger."
 
 
-@dataclass(frozen=True, slots=True)
-class _ModelSeries:
+class _ModelSeries(Struct, frozen=True):
     """One colour of the plot of costs."""
 
     name: str
@@ -138,16 +135,14 @@ class _ModelSeries:
     models: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """One part of a bar, as high as its share of the axis."""
 
     colour: str
     ratio: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
+class _Point(Struct, frozen=True):
     """A value in its place; `pen` is how the line gets there: `M`, anew, or `L`, drawn."""
 
     pen: str

@@ -11,9 +11,13 @@ What a question within a run tells: all of it is passed on, but the user, who ag
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from secrets import token_hex
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.costs.caps import spent_in_period
 from xscore.extensions.batch.shared_judging import SharedPhase, estimate_ask_list, judge_shared_packs
@@ -82,11 +86,10 @@ WORST_FIRST = (130, 6, 4, 3, 7, 1)
 OnAnswer = Callable[[Question, Answer], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskListOptions:
+class AskListOptions(Struct, frozen=True, kw_only=True):
     """What is the same for all questions of the list."""
 
-    scope: Scope = field(default_factory=Scope)
+    scope: Scope = msgspec.field(default_factory=Scope)
     answer: bool = True
     fresh: bool = False
     """Begin a new working session with the first question."""

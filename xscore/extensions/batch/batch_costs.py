@@ -14,9 +14,11 @@ prompt is kept.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from sqlite3 import Connection
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.costs import caps as spans
 from xscore.costs.caps import REPOSITORY_PERIOD, ZERO_USD, Caps
@@ -36,8 +38,7 @@ BATCH_LEASE_S = 48 * 3_600.0
 """Twice what a vendor takes at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchPrices:
+class BatchPrices(Struct, frozen=True):
     """What a judge's calls cost, in a batch and live."""
 
     provider: str
@@ -58,8 +59,7 @@ class BatchPrices:
         return found if found is not None else self.live(usage, at=at) or ZERO_USD
 
 
-@dataclass(frozen=True, slots=True)
-class BatchReservation:
+class BatchReservation(Struct, frozen=True):
     """What one job may spend."""
 
     job: str
@@ -130,8 +130,7 @@ UNREAD_OUTCOME = UnreadableResponse.kind
 _CHARGED = "SELECT coalesce(sum(coalesce(cost, cost_live, 0)), 0) FROM call WHERE batch = ?"
 
 
-@dataclass(frozen=True, slots=True)
-class BatchLedger:
+class BatchLedger(Struct, frozen=True):
     """Enters what one job's batches cost."""
 
     tariff: BatchPrices

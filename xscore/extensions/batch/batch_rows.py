@@ -12,9 +12,11 @@ Steps of a whole job: capped, stopped, settled by what others judged, ended. Eac
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.extensions.batch.job_rows import BatchJob, RequestName, read_asks
 from xscore.extensions.batch.rendering import BatchInput
@@ -37,8 +39,7 @@ _AGAIN = """
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class Batch(Struct, frozen=True, kw_only=True):
     """One batch of a job."""
 
     job: str

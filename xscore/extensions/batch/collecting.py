@@ -22,10 +22,12 @@ meanwhile whose parts were known in part stays without a judgment of its own, an
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 from sqlite3 import Connection
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.cache.judgment_store import settle_claims
 from xscore.cache.judgments import Judgments, find_or_add_query, insert_judgments_under, known_judgments
@@ -55,8 +57,7 @@ _AGAIN = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ReturnedRequest:
+class ReturnedRequest(Struct, frozen=True):
     """What came back of one request."""
 
     name: RequestName
@@ -67,8 +68,7 @@ class ReturnedRequest:
     """Contents of the ask that had left the store when its prompt was made: a score for one is nobody's."""
 
 
-@dataclass(slots=True)
-class ReadResults:
+class ReadResults(Struct):
     """What a chunk of results comes to."""
 
     judged: list[tuple[int, MemoryPart, Judgment]] = field(default_factory=list)
@@ -82,8 +82,7 @@ class ReadResults:
     """Question, and what it is asked next."""
 
 
-@dataclass(slots=True)
-class ResultReader:
+class ResultReader(Struct):
     """Reads the results of one job."""
 
     has_answer: bool
@@ -227,8 +226,7 @@ NO_RESULT = "provider: the vendor gave no result for it"
 CUSTOM_ID = re.compile(r"(.+)-q(\d{1,9})-a(\d{1,9})")
 
 
-@dataclass(slots=True)
-class UnmatchedResults:
+class UnmatchedResults(Struct):
     """Results that belong to no request."""
 
     unreadable: int = 0

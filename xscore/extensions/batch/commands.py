@@ -16,11 +16,11 @@ does not keep the others from being taken further.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec.structs import replace
 
 from xscore.cli.failures import INTERRUPTED
 from xscore.cli.opening import in_pipeline, in_store, read_settings

@@ -15,8 +15,10 @@ again takes that up.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
 from xscore.extensions.batch import job_rows, job_status, results
@@ -103,8 +105,7 @@ def _as_asked(parts: PipelineParts, one: JobQuestion, moment: Turn, scope: Scope
     return replace(turn, file_text=shown.file_text)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobResults:
+class JobResults(Struct, frozen=True, kw_only=True):
     """A job's questions, ranked."""
 
     job: str
@@ -147,8 +148,7 @@ async def write_job_results(parts: PipelineParts, job: BatchJob, out: Path) -> J
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _JobJudgments:
+class _JobJudgments(Struct, frozen=True):
     """What of a job's judgments is its own; the rest was known when it was planned, or others judged it."""
 
     asked: dict[int, set[str]]

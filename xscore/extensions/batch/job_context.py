@@ -12,10 +12,11 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from sqlite3 import Connection
 from types import TracebackType
 from typing import Self
+
+from msgspec import Struct
 
 from xscore.cache.judgment_store import RunnerLease
 from xscore.extensions.batch.batch_costs import BatchReservation
@@ -105,8 +106,7 @@ CLOCK_SKEW_S = 600.0
 """A vendor's clock may be so far behind ours."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobContext:
+class JobContext(Struct, frozen=True, kw_only=True):
     """One pass over one job."""
 
     store: Store

@@ -21,6 +21,8 @@ from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from xscore.platform import money
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import NothingMatched, UsageError
@@ -91,8 +93,7 @@ class JobRecipe:
             return cls(model=model, packs=packs, scope=scope, only=only, **given)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchJob:
+class BatchJob(Struct, frozen=True, kw_only=True):
     """A list of questions that is judged offline."""
 
     id: str
@@ -115,8 +116,7 @@ class BatchJob:
     stopped_at: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobQuestion:
+class JobQuestion(Struct, frozen=True, kw_only=True):
     """One question of a job, as it is judged."""
 
     number: int

@@ -11,7 +11,8 @@ The vendor of a job: the one that it was planned for, whatever judge the setting
 import json
 import sqlite3
 from collections import Counter
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from xscore.cache import capabilities
 from xscore.extensions.batch import batch_rows, job_rows

@@ -18,8 +18,10 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.extensions.batch import list_plan, ray_engine, results
 from xscore.extensions.batch.job_rows import JobCommand
@@ -47,8 +49,7 @@ from xscore.records import Coverage, Outcome, Scope, Stage, StageUsage, Unjudged
 from xscore.records.batch import Question, QuestionList
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListOptions:
+class ListOptions(Struct, frozen=True, kw_only=True):
     """What is wanted of a list beside its judgments."""
 
     command: JobCommand = "run"
@@ -66,8 +67,7 @@ class ListOptions:
     """`time.monotonic()` from which the deadline counts; None: from now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListReport:
+class ListReport(Struct, frozen=True, kw_only=True):
     """What came of a list."""
 
     job: str
@@ -143,8 +143,7 @@ def plan_live_list(
     return found, plan
 
 
-@dataclass(slots=True)
-class _ListRun:
+class _ListRun(Struct):
     """One list under way."""
 
     parts: PipelineParts
@@ -327,8 +326,7 @@ _RECENT = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class RecentTasks:
+class RecentTasks(Struct, frozen=True):
     """What was asked lately."""
 
     questions: QuestionList

@@ -14,9 +14,11 @@ Where a whole list stands, told as a turn tells it: counts over all its question
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.extensions.batch import job_rows
@@ -30,8 +32,7 @@ from xscore.records import Estimate, JudgeEstimate, Observer, Progress, Scope, S
 from xscore.store.turn_history import TOKEN_COLUMNS, VALID_CALL_SQL, dollars_from_row, parse_count, usage_from_row
 
 
-@dataclass(slots=True)
-class ListPlan:
+class ListPlan(Struct):
     """What a list would take."""
 
     rows: list[JobQuestion] = field(default_factory=list)
@@ -88,8 +89,7 @@ def plan_questions(parts: PipelineParts, questions: Iterable[PreparedQuestion]) 
     return plan
 
 
-@dataclass(frozen=True, slots=True)
-class _OtherJobs:
+class _OtherJobs(Struct, frozen=True):
     """Jobs under way of the same judge, and the contents they are having judged by turn key."""
 
     work: Mapping[str, Mapping[str, frozenset[str]]]
@@ -251,8 +251,7 @@ def _end(connection: sqlite3.Connection, job_id: str, at: float) -> None:
 PROGRESS_INTERVAL_S = 0.1
 
 
-@dataclass(slots=True)
-class ListProgress:
+class ListProgress(Struct):
     """Tells the observer now and then."""
 
     observer: Observer

@@ -22,8 +22,10 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+
+from msgspec.structs import replace
 
 from xscore.extensions.batch import batch_costs, batch_rows, job_rows, job_status
 from xscore.extensions.batch import batch_rows as job_steps

@@ -15,10 +15,12 @@ all of them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from math import ceil
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.extensions.batch.job_rows import JobQuestion, RequestName
 from xscore.extensions.batch.rendering import request_bound_usd
@@ -48,8 +50,7 @@ FRAME_BYTES = 900
 """and what else stands in the line of a request."""
 
 
-@dataclass(slots=True)
-class BatchPlan:
+class BatchPlan(Struct):
     """All that a job is to ask, and about what it takes."""
 
     questions: list[JobQuestion] = field(default_factory=list)

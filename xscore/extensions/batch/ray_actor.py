@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Protocol
 
+from msgspec import Struct
+
 from xscore.cache.judgment_store import Claims, WriteJudgments
 from xscore.cache.keys import judge_key
 from xscore.extensions.shared.connect import server_factory
@@ -39,8 +41,7 @@ ACTOR_LEASE_S = 15.0
 """Without a sign of life for so long the claims of an actor are taken over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActorContext:
+class ActorContext(Struct, frozen=True, kw_only=True):
     """What every actor holds: the same for the whole list."""
 
     job: str
@@ -61,8 +62,7 @@ class ActorContext:
     """Unix seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class PackChunk:
+class PackChunk(Struct, frozen=True):
     """Some packs of one question."""
 
     question: int
@@ -72,8 +72,7 @@ class PackChunk:
     """Of each."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkResult:
+class ChunkResult(Struct, frozen=True):
     """What became of a chunk."""
 
     question: int

@@ -22,10 +22,12 @@ import sys
 from array import array
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager, redirect_stdout, suppress
-from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from importlib.util import find_spec
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import StoredJudgments
@@ -261,8 +263,7 @@ def _user_memories(found: ListMemories) -> ListMemories:
     return replace(found, candidates=tuple(one for one in found.candidates if one.layer is Layer.USER))
 
 
-@dataclass(slots=True)
-class _Wave:
+class _Wave(Struct):
     """Rows of one pass over the actors, and the questions they are of."""
 
     turns: dict[int, tuple[Turn, str]] = field(default_factory=dict)
@@ -271,8 +272,7 @@ class _Wave:
     size: int = 0
 
 
-@dataclass(slots=True)
-class _RayRun:
+class _RayRun(Struct):
     """One list under way."""
 
     parts: PipelineParts

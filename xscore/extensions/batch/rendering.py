@@ -19,12 +19,14 @@ import re
 import secrets
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 from itertools import groupby, islice
 from math import ceil
 from typing import IO, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.extensions.batch import job_rows
@@ -43,8 +45,7 @@ from xscore.settings.model import BatchSettings
 from xscore.store.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class PromptTemplate:
+class PromptTemplate(Struct, frozen=True):
     """An ask, rendered but for custom_id and turn."""
 
     around: tuple[bytes, ...]
@@ -62,8 +63,7 @@ class PromptTemplate:
 _PLACEHOLDERS = ("id", "pack", "key", "turn")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestTemplate:
+class RequestTemplate(Struct, frozen=True):
     """A body of a dialect with marks in the places in which prompts of its shape differ."""
 
     literals: tuple[bytes, ...]
@@ -143,8 +143,7 @@ class BatchRoom(NamedTuple):
     usd: Decimal | None = None
 
 
-@dataclass(slots=True)
-class BatchInput:
+class BatchInput(Struct):
     """What went into one batch."""
 
     taken: list[RequestName] = field(default_factory=list)

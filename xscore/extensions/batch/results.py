@@ -18,10 +18,12 @@ import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from xscore.cache.keys import judge_key
 from xscore.pipeline import pool as kept
@@ -32,8 +34,7 @@ from xscore.platform.errors import UsageError
 from xscore.records import Coverage, Judgment, Origin, Outcome, Unjudged, UnjudgedCause
 
 
-@dataclass(frozen=True, slots=True)
-class ResultRow:
+class ResultRow(Struct, frozen=True):
     """One chosen memory of one question."""
 
     id: str
@@ -50,8 +51,7 @@ class ResultRow:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionSummary:
+class QuestionSummary(Struct, frozen=True):
     """The account of one question."""
 
     id: str
@@ -63,8 +63,7 @@ class QuestionSummary:
     best_score: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KnownCauses:
+class KnownCauses(Struct, frozen=True):
     """What is known of how the list was judged, where the cache alone does not tell."""
 
     judged: Mapping[int, int] = field(default_factory=dict)
@@ -205,7 +204,7 @@ def _is_of_questions(path: Path, questions: Path | None) -> bool:
 
 def _is_earlier(path: Path) -> bool:
     """Whether a file is empty or begins as these results do, so that it may be written anew."""
-    names = [one.name for one in fields(ResultRow)]
+    names = list(ResultRow.__struct_fields__)
     try:
         with path.open("rb") as file:
             head = file.read(4)
@@ -227,8 +226,7 @@ def _columns(path: Path) -> list[str]:
         return []
 
 
-@dataclass(slots=True)
-class ResultsFile:
+class ResultsFile(Struct):
     """A context manager: what was added stands at `path` when it ends well, and nothing of it when it does not."""
 
     path: Path | None

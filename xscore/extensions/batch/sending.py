@@ -13,9 +13,11 @@ It sends nothing. Requests at a vendor are left alone: they are paid for.
 
 import io
 import sqlite3
-from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import IO
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.cache.judgments import find_query, known_judgments
 from xscore.costs.budget_messages import describe_cap
@@ -82,8 +84,7 @@ DIVISOR_AFTER_FULL = 2
 """Where a vendor said that too much waits, no more than this part of it is sent from then on."""
 
 
-@dataclass(slots=True)
-class BatchSender:
+class BatchSender(Struct):
     """Creates the batches of one job."""
 
     bench: JobContext

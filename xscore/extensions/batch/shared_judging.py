@@ -11,10 +11,12 @@ By sizes alone, as any forecast. Trade-off: that a host's prefix cache may serve
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from math import ceil
 from time import monotonic
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.costs.call_history import Workload
 from xscore.extensions.batch.shared_packs import SeparatePromptsCost, SharedPackJudge, SharedQuestion, SharedReply
@@ -46,8 +48,7 @@ from xscore.scorer.fanout import StopSignal, workers_for
 from xscore.scorer.packs import packs_to_send
 
 
-@dataclass(frozen=True, slots=True)
-class SharedPhase:
+class SharedPhase(Struct, frozen=True):
     """What came of it."""
 
     judged: tuple[frozenset[str], ...]
@@ -136,8 +137,7 @@ def context_tokens(seat: ModelJudgeFactory) -> int:
     return known or model_settings(seat.spec.provider, seat.spec.model).context_tokens
 
 
-@dataclass(slots=True)
-class _SharedProgress:
+class _SharedProgress(Struct):
     """Enters answered prompts in the account, and tells the observer now and then."""
 
     observer: Observer
@@ -173,8 +173,7 @@ class _SharedProgress:
         )
 
 
-@dataclass(slots=True)
-class _SharedPass:
+class _SharedPass(Struct):
     """One pass: over the repository's memories, or over the user's own."""
 
     parts: PipelineParts

@@ -18,9 +18,10 @@ alone is not known, so it is taken to be its share of the shared one, with a fra
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from xscore.cache.judgment_store import Claims, WriteJudgments
 from xscore.extensions.batch.shared_prompts import (
@@ -52,8 +53,7 @@ MAX_WITHOUT_SHARED_SCORE = 4
 """So many replies without one usable score, before there was any, and none more is paid for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedQuestion:
+class SharedQuestion(Struct, frozen=True, kw_only=True):
     """One question, as far as shared prompts go."""
 
     turn_text: str
@@ -68,8 +68,7 @@ class SharedQuestion:
     claims: Claims
 
 
-@dataclass(slots=True)
-class ClaimedUnit:
+class ClaimedUnit(Struct):
     """What is claimed for a unit, until the last of its asks has come to its end."""
 
     asks: int
@@ -78,8 +77,7 @@ class ClaimedUnit:
     """Claimed contents without a judgment, for each question."""
 
 
-@dataclass(slots=True)
-class SharedAsk:
+class SharedAsk(Struct):
     """An ask on its way, with what brings parts together for each of its questions."""
 
     ask: PackPrompt
@@ -88,8 +86,7 @@ class SharedAsk:
     opened: "ClaimedUnit"
 
 
-@dataclass(frozen=True, slots=True)
-class SharedReply:
+class SharedReply(Struct, frozen=True):
     """One shared prompt that was answered."""
 
     request: Request
@@ -99,8 +96,7 @@ class SharedReply:
     questions: int
 
 
-@dataclass(slots=True)
-class SharedPackJudge:
+class SharedPackJudge(Struct):
     """One pass of shared prompts; nothing is sent before `run`."""
 
     provider: Provider
@@ -283,8 +279,7 @@ PREFIX_STEP_TOKENS = 128
 _NO_USD = Decimal(0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgingTotals:
+class JudgingTotals(Struct, frozen=True, kw_only=True):
     """Judging calls, with what they took."""
 
     calls: int
@@ -303,8 +298,7 @@ class JudgingTotals:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskListReport:
+class AskListReport(Struct, frozen=True, kw_only=True):
     """The account of a run; `together` in its JSON."""
 
     id: str
@@ -332,8 +326,7 @@ class AskListReport:
     exit_code: int = 0
 
 
-@dataclass(slots=True)
-class SeparatePromptsCost:
+class SeparatePromptsCost(Struct):
     """Adds up what the answered shared prompts would have taken one question a call."""
 
     provider: str

@@ -23,8 +23,10 @@ the questions out, as a reply to one turn would, says nothing, also where there 
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import ceil
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.platform import tokens
 from xscore.prompts.judge import PackEntry
@@ -63,8 +65,7 @@ MOST_MENDED_SCORES = 60
 _END = re.compile(r"[{}\[\]]|(?<!\w)q\d{1,2}(?!\w)")
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionReplies:
+class QuestionReplies(Struct, frozen=True):
     """What a reply validly says to each question."""
 
     by_question: Mapping[str, ParsedReply]
@@ -245,8 +246,7 @@ def _reply_tokens(memories: int, questions: int) -> int:
     return MOST_FRAME_TOKENS + questions * (QUESTION_TOKENS + (SCORE_TOKENS + REASON_TOKENS + CODE_TOKENS) * memories)
 
 
-@dataclass(frozen=True, slots=True)
-class SharedUnit:
+class SharedUnit(Struct, frozen=True):
     """A pack and the questions, by number, that are to share it."""
 
     pack: Pack

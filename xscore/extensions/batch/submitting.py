@@ -7,8 +7,10 @@ commits while this one is being agreed to makes this one begin anew, rather than
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.cache import judgments
 from xscore.cache.keys import judge_key
@@ -37,8 +39,7 @@ VENDOR_DEADLINE_S = 86_400.0
 """What a vendor takes at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchEstimate:
+class BatchEstimate(Struct, frozen=True, kw_only=True):
     """What a list takes by batch; tokens and dollars are about right."""
 
     judge: str
@@ -73,8 +74,7 @@ class BatchEstimate:
     """What is left of each cap that is set; `run` is that of the job."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobDraft:
+class JobDraft(Struct, frozen=True, kw_only=True):
     """A job that might be submitted, and what it takes."""
 
     plan: BatchPlan

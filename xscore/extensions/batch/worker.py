@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
+from msgspec import Struct
+
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.judging import GRACE_S, Deadline
 from xscore.pipeline.list_judging import ListResources, LiveEnd, QuestionEnd, judge_list
@@ -29,8 +31,7 @@ LAST_S = 2 * GRACE_S
 """After so long without a parent it ends, whatever is in flight."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(Struct, frozen=True, kw_only=True):
     """What a process is given."""
 
     root: str
@@ -47,8 +48,7 @@ class Work:
     """Seconds of `time.monotonic`, which processes of a machine share."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stands:
+class Stands(Struct, frozen=True):
     """How far a process is."""
 
     judged: int
@@ -56,8 +56,7 @@ class Stands:
     spent: StageUsage
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """An error that ended a process."""
 
     error: XscoreError
@@ -78,8 +77,7 @@ def main(descriptor: int) -> None:
         asyncio.run(_attended(work, _Parent(pipe)))
 
 
-@dataclass(slots=True)
-class _Parent:
+class _Parent(Struct):
     """The pipe to the parent; once it is broken, words are lost."""
 
     pipe: Connection

@@ -12,9 +12,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from multiprocessing.connection import Connection, Pipe
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.extensions.batch.list_plan import ListProgress
 from xscore.extensions.batch.worker import LAST_S, STOP, Failed, Stands, Word, Work
@@ -104,8 +106,7 @@ def _concurrency(parts: PipelineParts) -> int:
     return parts.judge.calls.concurrency if parts.judge.calls else 1
 
 
-@dataclass(slots=True)
-class _Worker:
+class _Worker(Struct):
     number: int
     process: "subprocess.Popen[bytes]"
     pipe: Connection
@@ -114,8 +115,7 @@ class _Worker:
     """It said so itself."""
 
 
-@dataclass(slots=True)
-class _Crew:
+class _Crew(Struct):
     """The processes at work, and what they told."""
 
     parts: PipelineParts

@@ -10,8 +10,9 @@ share of gold at each height of the scores: of a judge whose scores can be trust
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from xscore.records import Candidate
 from xscore.records.judgment import SCORE_TOLERANCE
@@ -22,8 +23,7 @@ GoldHits = Sequence[int | None]
 """For each ranked memory, best first, the gold entity it newly matches, by its place in the gold list."""
 
 
-@dataclass(frozen=True, slots=True)
-class EntityRef:
+class EntityRef(Struct, frozen=True):
     """An entity of a file: what was found, or what should have been."""
 
     path: str
@@ -38,8 +38,7 @@ def entity_ref(candidate: Candidate) -> EntityRef:
     return EntityRef(candidate.path, candidate.entity, candidate.start_line, candidate.end_line)
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationBin:
+class CalibrationBin(Struct, frozen=True):
     """Scores from `low` to `high`, the upper end belonging to the last bin alone, and the gold among them."""
 
     low: float

@@ -9,10 +9,12 @@ neither. Unjudged candidates are in no ranking; they are counted.
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields, replace
 from decimal import Decimal
 from sqlite3 import Connection
 from statistics import fmean
+
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from xscore.extensions.evaluation import metrics
 from xscore.extensions.evaluation.metrics import CalibrationBin, EntityRef, LabelledScore, entity_ref
@@ -38,8 +40,7 @@ GOLD_NAMED = 5
 """Gold entities that no candidate is, named in the warning."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankingMetrics:
+class RankingMetrics(Struct, frozen=True, kw_only=True):
     """How good one ranking is; of several questions the mean. All in 0..1."""
 
     recall: float
@@ -49,8 +50,7 @@ class RankingMetrics:
     ndcg: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeQuality:
+class JudgeQuality(Struct, frozen=True, kw_only=True):
     """What one judge found."""
 
     chosen: RankingMetrics
@@ -61,8 +61,7 @@ class JudgeQuality:
     """Memories that were chosen; of several questions the mean."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MissedGold:
+class MissedGold(Struct, frozen=True, kw_only=True):
     """A gold entity that was not chosen."""
 
     path: str
@@ -74,8 +73,7 @@ class MissedGold:
     """Whether any candidate is this entity; where not, the file or the name is not in the index, or out of scope."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionResult:
+class QuestionResult(Struct, frozen=True, kw_only=True):
     """One question."""
 
     id: str
@@ -93,8 +91,7 @@ class QuestionResult:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
+class Evaluation(Struct, frozen=True, kw_only=True):
     """The whole run."""
 
     id: str
@@ -211,7 +208,7 @@ def mean_quality(found: Sequence[JudgeQuality]) -> JudgeQuality | None:
 
 def _mean(measures: Sequence[RankingMetrics]) -> RankingMetrics:
     return RankingMetrics(
-        **{field.name: fmean(getattr(one, field.name) for one in measures) for field in fields(RankingMetrics)}
+        **{name: fmean(getattr(one, name) for one in measures) for name in RankingMetrics.__struct_fields__}
     )
 
 

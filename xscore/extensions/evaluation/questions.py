@@ -4,9 +4,9 @@ Fields beyond these are ignored. It does not say how the answers were found, and
 person is read. Trade-off: the whole file is read at once, since a set of questions is small.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from xscore.extensions.evaluation.metrics import EntityRef
@@ -17,8 +17,7 @@ from xscore.platform.json_lines import JsonLinesReader, with_unique_ids
 QREL_EXAMPLE = 'A line is {"id": "…", "query": "…", "gold": [{"path": "…", "name": "…"}]}.'
 
 
-@dataclass(frozen=True, slots=True)
-class QrelCase:
+class QrelCase(Struct, frozen=True):
     """One question and the entities that answer it."""
 
     id: str
@@ -26,8 +25,7 @@ class QrelCase:
     gold: tuple[EntityRef, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Qrels:
+class Qrels(Struct, frozen=True):
     """A file of questions: at least one, each with an id of its own."""
 
     cases: tuple[QrelCase, ...]

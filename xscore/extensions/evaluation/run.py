@@ -13,8 +13,10 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, field, replace
 from decimal import Decimal
+
+from msgspec import Struct, field
+from msgspec.structs import astuple, replace
 
 from xscore.costs.caps import cap_status, caps_of, spent_in_period
 from xscore.extensions.evaluation import quality
@@ -142,8 +144,7 @@ async def run_evaluation(
     return course.account()
 
 
-@dataclass(slots=True)
-class _EvaluationRun:
+class _EvaluationRun(Struct):
     """One evaluation under way."""
 
     parts: PipelineParts

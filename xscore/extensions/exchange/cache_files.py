@@ -17,11 +17,12 @@ import os
 import secrets
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
+
+from msgspec import Struct
 
 from xscore.cache import judgments as hearsay
 from xscore.cache.judgments import find_query, insert_judgments_under, known_judgments
@@ -43,8 +44,7 @@ _OF_TURN = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ExportFilter:
+class ExportFilter(Struct, frozen=True):
     """Which judgments."""
 
     judges: tuple[str, ...] = ()
@@ -54,8 +54,7 @@ class ExportFilter:
     reasons: bool = True
 
 
-@dataclass(slots=True)
-class CacheExport:
+class CacheExport(Struct):
     """What went into the file."""
 
     judgments: int = 0
@@ -160,8 +159,7 @@ CleanReason = Callable[[str], str]
 """Makes one harmless line, without secrets, of what a model gave for a reason."""
 
 
-@dataclass(slots=True)
-class CacheImport:
+class CacheImport(Struct):
     """What came of an import, or would."""
 
     judgments: int = 0
@@ -261,8 +259,7 @@ def _fresh(connection: Connection, names: JudgmentKey, rows: Sequence[ExchangeRo
     return [row for row in first.values() if row.hash not in known]
 
 
-@dataclass(frozen=True, slots=True)
-class _KeepJudgments:
+class _KeepJudgments(Struct, frozen=True):
     """Keeps rows as judgments."""
 
     reason: CleanReason
@@ -278,8 +275,7 @@ class _KeepJudgments:
         return len(judgments)
 
 
-@dataclass(frozen=True, slots=True)
-class _KeepUntrusted:
+class _KeepUntrusted(Struct, frozen=True):
     """Keeps rows as hearsay."""
 
     def __call__(self, connection: Connection, names: JudgmentKey, rows: Sequence[ExchangeRow]) -> int:

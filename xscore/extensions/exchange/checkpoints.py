@@ -9,9 +9,10 @@ import json
 import sqlite3
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any
+
+from msgspec.structs import fields
 
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError

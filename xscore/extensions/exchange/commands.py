@@ -19,11 +19,11 @@ import os
 import secrets
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from xscore.cli.memory_choice import CHOICE, choice_of, is_narrow
 from xscore.cli.memory_text import describe_redactions

@@ -21,9 +21,10 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from xscore.platform.errors import UsageError
@@ -265,8 +266,7 @@ def import_lines(store: Databases, data: bytes, *, users: bool = False, now: flo
     return told.imported()
 
 
-@dataclass(slots=True)
-class _ImportCounts:
+class _ImportCounts(Struct):
     added: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     known: int = 0

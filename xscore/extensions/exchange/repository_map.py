@@ -7,7 +7,8 @@ only, no entities: those are the index's own, and are found again in the files.
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from xscore.platform import database
 from xscore.platform.hashing import digest

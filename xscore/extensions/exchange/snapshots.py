@@ -17,10 +17,11 @@ Trade-off: a snapshot is one object, read whole; and one taken of another store 
 import hmac
 import json
 import sqlite3
-from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Annotated, Any
 
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 from pydantic import Field, ValidationError, field_validator
 
 from xscore.extensions.exchange.memory_lines import (
@@ -129,8 +130,7 @@ def retrieval_id(at: float, turn: str, memories: tuple[str, ...]) -> RetrievalId
     return RetrievalId("r_" + digest("retrieval", repr(at), turn, *memories)[:20])
 
 
-@dataclass(slots=True)
-class _Restore:
+class _Restore(Struct):
     connection: sqlite3.Connection
     now: float
     allow_pii: bool

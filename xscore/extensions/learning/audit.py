@@ -8,8 +8,9 @@ one of 60 words, so nothing of a turn calls it.
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from xscore.records import Citation, Layer, Memory, MemoryStatus
 from xscore.store import evidence, memory_rows
@@ -51,8 +52,7 @@ ACTIONABLE_PROBLEMS = frozenset(
 """Findings that need doing; the others are only good to know."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFinding:
+class AuditFinding(Struct, frozen=True):
     """One thing to look at."""
 
     problem: AuditProblem
@@ -66,8 +66,7 @@ class AuditFinding:
     """Of a stale memory, those that are broken."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryAudit:
+class MemoryAudit(Struct, frozen=True):
     """All that was found, what needs doing first."""
 
     findings: tuple[AuditFinding, ...]
@@ -80,8 +79,7 @@ class MemoryAudit:
         return not any(finding.problem in ACTIONABLE_PROBLEMS for finding in self.findings)
 
 
-@dataclass(frozen=True, slots=True)
-class LayerCaps:
+class LayerCaps(Struct, frozen=True):
     """The most that a layer may hold."""
 
     rows: Mapping[str, int]

@@ -22,7 +22,8 @@ answers word for word.
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from xscore.extensions.learning import stored_drafts, user_preferences
 from xscore.extensions.learning.draft import SCOPES, Action, ActionKind, Consolidation, ConsolidationDraft, Scope
@@ -172,8 +173,7 @@ class _SummaryReader:
         return summarise_session(self.connection, thread).text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClosedSession:
+class ClosedSession(Struct, frozen=True, kw_only=True):
     """What closing a session came to."""
 
     thread: str

@@ -13,9 +13,11 @@ between before and after is written, not the actions, so that what is shown and 
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.pipeline.contradictions import last_seen
 from xscore.records import Kind, Layer, Memory, MemorySource, MemoryStatus
@@ -51,8 +53,7 @@ class ActionKind(StrEnum):
     """What holds in enough projects becomes the user's (L02)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Struct, frozen=True):
     """One thing that consolidation does, or would do."""
 
     kind: ActionKind
@@ -65,8 +66,7 @@ class Action:
     """Of the first memory, for people."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Consolidation:
+class Consolidation(Struct, frozen=True, kw_only=True):
     """What a run of consolidation did, or would do."""
 
     actions: tuple[Action, ...]

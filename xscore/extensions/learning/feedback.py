@@ -8,8 +8,9 @@ Trade-off: a plain sum rather than a model of trust, so that anybody can work ou
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
@@ -35,8 +36,7 @@ class Signal(StrEnum):
     """It was known, and the opposite was done."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfidenceChange:
+class ConfidenceChange(Struct, frozen=True):
     """How a signal moved a memory."""
 
     id: str

@@ -15,7 +15,8 @@ they do alike is more than what sets them apart.
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from xscore.platform import database
 from xscore.platform.errors import UsageError

@@ -24,7 +24,8 @@ user can tell what was worth it; what turns out useless fades and goes like any 
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from xscore.extensions.learning.draft import (
     HISTORY_KINDS,

@@ -16,7 +16,8 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from xscore.extensions.learning.draft import Action, ConsolidationDraft, Scope
 from xscore.extensions.learning.rules import is_due
@@ -125,8 +126,7 @@ def _link_summary(connection: sqlite3.Connection, summary: str, exchanges: Colle
     )
 
 
-@dataclass(slots=True, kw_only=True)
-class ConsolidationState:
+class ConsolidationState(Struct, kw_only=True):
     """Both stores' drafts on the way, and what the rules ask beside them."""
 
     repository: ConsolidationDraft

@@ -5,7 +5,8 @@ it already is told by what is remembered of it, not by reading its code.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from xscore.extensions.learning.draft import HISTORY_KINDS
 from xscore.pipeline.contradictions import VALUE_WORDS, chosen_value, normalized, parse_choice, topic_of_key
@@ -20,8 +21,7 @@ _USUAL = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
+class Suggestion(Struct, frozen=True):
     """Something the user usually does."""
 
     key: str
@@ -32,8 +32,7 @@ class Suggestion:
     """Projects that do so; 0: none was seen, the user said it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestions:
+class Suggestions(Struct, frozen=True):
     """All of them, in one sentence and one by one."""
 
     text: str

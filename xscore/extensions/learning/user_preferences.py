@@ -17,7 +17,9 @@ in this project is marked as an exception and left alone. Trade-off: only what h
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.extensions.learning.draft import LIVE, ActionKind, ConsolidationDraft, as_superseded, is_user_stated
 from xscore.extensions.learning.feedback import Signal, changed_confidence
@@ -38,8 +40,7 @@ from xscore.store import memory_writer
 from xscore.store.remembering import entity_for_key
 
 
-@dataclass(frozen=True, slots=True)
-class Promotion:
+class Promotion(Struct, frozen=True):
     """A value that enough projects choose."""
 
     key: str
@@ -104,8 +105,7 @@ COMPARED = frozenset({Kind.TECH_STACK, Kind.DECISION, Kind.CONVENTION, Kind.PATT
 _OF_THE_REPOSITORY = (Layer.PROJECT, Layer.GOVERNANCE)
 
 
-@dataclass(frozen=True, slots=True)
-class ObservationChanges:
+class ObservationChanges(Struct, frozen=True):
     """What the user's store is to note of this project."""
 
     project: str

@@ -12,11 +12,11 @@ It asks; which memories are meant is `memory.lookup`'s to say, and erasing is `m
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import fields
 
 from xscore.cli.memory_choice import NARROWING, choice_of
 from xscore.cli.opening import in_store, read_settings

@@ -11,8 +11,9 @@ import shutil
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError
@@ -27,8 +28,7 @@ _SIDES = ("-wal", "-shm", "-journal", sqlite_drivers.NOTE_SUFFIX)
 _CHUNK = 1_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversion:
+class Conversion(Struct, frozen=True, kw_only=True):
     """What became of one store."""
 
     path: str

@@ -18,8 +18,10 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.extensions.privacy.erasure_plan import (
     ErasurePlan,
@@ -47,8 +49,7 @@ from xscore.store.scrubbing import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Erasure:
+class Erasure(Struct, frozen=True, kw_only=True):
     """What went, or would go; counted in rows unless said otherwise."""
 
     ids: tuple[str, ...] = ()
@@ -245,8 +246,7 @@ def _rolled_back(connection: sqlite3.Connection | None) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErasureProof:
+class ErasureProof(Struct, frozen=True, kw_only=True):
     """What the search came to."""
 
     lines: int

@@ -8,7 +8,8 @@ changes nothing. Trade-off: whether an answer does repeat it is not asked, since
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from xscore.platform.errors import UsageError
 from xscore.records import Kind, Memory, MemorySource, MemoryStatus
@@ -40,8 +41,7 @@ _MET_THERE_ALONE = f"""
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErasurePlan:
+class ErasurePlan(Struct, frozen=True, kw_only=True):
     """What goes from one store."""
 
     memories: Mapping[str, Memory]

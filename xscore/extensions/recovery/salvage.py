@@ -24,11 +24,12 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
 from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from xscore.platform import database, money, sqlite_drivers
 from xscore.platform.errors import StoreError
@@ -48,8 +49,7 @@ _TEXT_CHARS = 34
 """Longer than every key of ours; keys that agree so far count as one."""
 
 
-@dataclass(slots=True)
-class KeySpace:
+class KeySpace(Struct):
     """How the keys of a table stand on a line of whole numbers."""
 
     to_key: Callable[[int], object]
@@ -156,8 +156,7 @@ _WITHOUT_BATCH = """
 """A request whose batch cannot be read would wait for ever."""
 
 
-@dataclass(slots=True)
-class SalvagedJobs:
+class SalvagedJobs(Struct):
     """What came over of jobs, and what did not."""
 
     kept: Counter[str] = field(default_factory=Counter)
@@ -167,8 +166,7 @@ class SalvagedJobs:
     """The vendor's ids of batches that no job collects any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class _JobTable:
+class _JobTable(Struct, frozen=True):
     """The rows of one job in one table, by number."""
 
     table: str
@@ -317,8 +315,7 @@ _COSTS = ("cost", "cost_without_prefix_cache", "cost_without_packs", "cost_by_ba
 _QUERY = "SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?"
 
 
-@dataclass(slots=True)
-class SalvageReport:
+class SalvageReport(Struct):
     """What came over, and what did not."""
 
     kept: Counter[str] = field(default_factory=Counter)
@@ -417,8 +414,7 @@ def _memories(reader: DamagedReader, target: sqlite3.Connection, found: SalvageR
             found.kept["memories"] += 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
+class _Table(Struct, frozen=True):
     """A table whose rows are carried over as they are."""
 
     name: str

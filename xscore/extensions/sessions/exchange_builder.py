@@ -15,7 +15,9 @@ is no exchange.
 import json
 import posixpath
 import re
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.extensions.sessions.session_format import FailedCommand, ImportedExchange, ReadPosition
 from xscore.prompts.fences import well_formed
@@ -172,8 +174,7 @@ OUTPUT_CHARS = 32_000
 """Of a failed command, the end; what is remembered of it is shorter still."""
 
 
-@dataclass(slots=True)
-class _Draft:
+class _Draft(Struct):
     exchange: ImportedExchange
     mark: ReadPosition
     answer: str = ""

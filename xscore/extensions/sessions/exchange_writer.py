@@ -28,9 +28,10 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct, field
 
 from xscore.extensions.sessions.exchange_builder import joined_path
 from xscore.extensions.sessions.session_format import FailedCommand, ImportedExchange
@@ -96,8 +97,7 @@ _PROBES = re.compile(r"(?:\S+=\S* )*(?:grep|rg|ag|ls|cat|head|find|fd|test|\[|wh
 _ERROR = re.compile(r"error|exception|traceback|fail|panic|fatal|not found|undefined|cannot", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeMemory:
+class ExchangeMemory(Struct, frozen=True):
     """An exchange on its way into the store."""
 
     memory: Memory
@@ -212,8 +212,7 @@ READERS_VERSION = 1
 _HEAD_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bookmark:
+class Bookmark(Struct, frozen=True, kw_only=True):
     """What is known of a session file."""
 
     path: str

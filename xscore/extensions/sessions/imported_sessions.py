@@ -2,13 +2,13 @@
 
 import sqlite3
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _IMPORTED = "source = 'import' AND json_extract(attrs, '$.origin') <> '' AND kind IN ('exchange', 'failure')"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedSession:
+class ImportedSession(Struct, frozen=True, kw_only=True):
     """A session of which exchanges are remembered."""
 
     origin: str
@@ -23,8 +23,7 @@ class ImportedSession:
     """Of its first exchange."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedSessions:
+class ImportedSessions(Struct, frozen=True):
     """All of them, the latest first."""
 
     sessions: tuple[ImportedSession, ...]

@@ -10,8 +10,10 @@ an agent is saying at the moment is taken as far as it goes, and renewed by the 
 import os
 import stat
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
 from typing import BinaryIO
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.extensions.sessions import exchange_writer, session_lines
 from xscore.extensions.sessions.aider import Aider
@@ -68,8 +70,7 @@ def import_sessions(
     return work.report(dry_run=dry_run)
 
 
-@dataclass(slots=True)
-class _Opened:
+class _Opened(Struct):
     """A file that is being read."""
 
     file: SessionFile

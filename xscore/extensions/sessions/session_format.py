@@ -12,13 +12,13 @@ What an import found, took and left, for the command line.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True, slots=True)
-class FailedCommand:
+
+class FailedCommand(Struct, frozen=True):
     """A command that failed during an exchange."""
 
     command: str
@@ -28,8 +28,7 @@ class FailedCommand:
     """Whether the very same command succeeded after that, in the same exchange."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportedExchange:
+class ImportedExchange(Struct, frozen=True, kw_only=True):
     """One task of a past session, and what came of it."""
 
     origin: str
@@ -65,8 +64,7 @@ class UnreadableSession(Exception):  # not of the XscoreError tree: the report s
         super().__init__(f"line {line}: {expected}" if line else expected)
 
 
-@dataclass(frozen=True, slots=True)
-class AgentFolders:
+class AgentFolders(Struct, frozen=True):
     """Where agents keep their sessions; read from the environment at the door."""
 
     home: Path
@@ -75,8 +73,7 @@ class AgentFolders:
     """The repository whose sessions are wanted; absolute, symlinks resolved."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionFile:
+class SessionFile(Struct, frozen=True):
     """A file that may hold exchanges of this repository."""
 
     path: Path
@@ -112,8 +109,7 @@ class SessionLine(NamedTuple):
     """How many lines it is; `data` then holds the line breaks between them."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPosition:
+class ReadPosition(Struct, frozen=True):
     """From where to go on: the beginning of the exchange that is open, or the end of what was read."""
 
     offset: int
@@ -163,8 +159,7 @@ class SessionFormat(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedFile:
+class RefusedFile(Struct, frozen=True):
     """A file, or the rest of one, of which nothing was taken."""
 
     path: str
@@ -173,8 +168,7 @@ class RefusedFile:
     """Names the line and what was expected there."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionImportReport:
+class SessionImportReport(Struct, frozen=True, kw_only=True):
     """All that came of one import."""
 
     dry_run: bool

@@ -16,8 +16,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from importlib.util import find_spec
+
+from msgspec import Struct, field
 
 from xscore.cache.judgment_store import JudgmentStore
 from xscore.extensions.shared.judgments import SharedJudgmentStore
@@ -83,8 +84,7 @@ async def check_shared_server(settings: SharedSettings) -> list[DoctorFinding]:
     return [DoctorFinding(ASPECT, True, f"{server.name}: {what}; tenant {settings.tenant}{cap}; {away}")]
 
 
-@dataclass(slots=True)
-class SharedResources:
+class SharedResources(Struct):
     """A desk's judgments, dollars and limits a minute."""
 
     judgments: JudgmentStore

@@ -24,8 +24,9 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from decimal import Decimal
+
+from msgspec import Struct, field
 
 from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.server import SharedServer
@@ -40,8 +41,7 @@ REPORT_SPENT_S = 0.5
 NO_USD = Decimal(0)
 
 
-@dataclass(slots=True)
-class _ServerReservation:
+class _ServerReservation(Struct):
     """Dollars of one day, under a name of its own at the server."""
 
     day: str

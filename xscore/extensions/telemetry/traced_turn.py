@@ -5,14 +5,14 @@ receives it is a `Tracing`: ours makes OpenTelemetry spans, a program may bring 
 after the turn, so that judging pays nothing for it; a turn that is killed outright tells nothing.
 """
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from xscore.records import CallRecord, TurnFigures
 
 
-@dataclass(frozen=True, slots=True)
-class StageSpan:
+class StageSpan(Struct, frozen=True):
     """One stage of a turn, from its first moment to its last."""
 
     stage: str
@@ -24,8 +24,7 @@ class StageSpan:
     """The turn ended in it, for this reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TracedTurn:
+class TracedTurn(Struct, frozen=True, kw_only=True):
     """A turn that has ended, well or not."""
 
     id: str

@@ -8,8 +8,9 @@ some milliseconds a batch, and no second seam.
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from xscore.platform import tokens
 from xscore.providers import openai

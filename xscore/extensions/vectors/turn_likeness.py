@@ -9,8 +9,9 @@ remark, and nothing else. Trade-off: the first turns over a large store order by
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from xscore.extensions.vectors.embedders import LONGEST_TEXT, Embedder
 from xscore.pipeline.parts import TurnResources
@@ -29,8 +30,7 @@ NEAREST = 1_000
 """Memories whose likeness counts; by rank, the others' would hardly."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnLikeness:
+class TurnLikeness(Struct, frozen=True):
     """Cosine with the task by memory id, of the nearest that have a vector."""
 
     cosines: Mapping[str, float] = field(default_factory=dict)
