@@ -12,7 +12,7 @@ import pytest
 
 from xscore.cache.group_commit import GroupCommit
 from xscore.costs.caps import Caps
-from xscore.costs.reservation import ReservationLedger
+from xscore.costs.reservation import Budget, turn_budget
 from xscore.platform import database
 from xscore.platform.processes import process_identity
 
@@ -43,7 +43,7 @@ def alive() -> str:
     return f"{os.getppid()} {process_identity().partition(' ')[2]}"
 
 
-def budget_of(commits: GroupCommit, cap: str | None = "1.00", **more: float) -> ReservationLedger:
+def budget_of(commits: GroupCommit, cap: str | None = "1.00", **more: float) -> Budget:
     """Make the budget of turn `t`."""
     clock = (lambda: more["now"]) if "now" in more else (lambda: 1000.0)
-    return ReservationLedger(commits, turn_id="t", caps=Caps(turn=None if cap is None else Decimal(cap)), clock=clock)
+    return turn_budget(commits, turn_id="t", caps=Caps(turn=None if cap is None else Decimal(cap)), clock=clock)

@@ -10,7 +10,7 @@ import pytest
 from tests.cost_reports.conftest import alive, budget_of
 from xscore.cache.group_commit import GroupCommit
 from xscore.costs.caps import Caps, spent_in_period
-from xscore.costs.reservation import ReservationLedger
+from xscore.costs.reservation import turn_budget
 from xscore.platform.errors import BudgetExhausted, StoreDamaged
 from xscore.platform.processes import process_identity
 
@@ -69,7 +69,7 @@ async def test_what_was_charged_beyond_the_cap_is_no_negative_rest(path: Path) -
     async with GroupCommit(path) as commits:
         budget = budget_of(commits, "0.5")
         await budget.settle(await budget.reserve(Decimal("0.01")), Decimal("13680"))
-        with pytest.raises(BudgetExhausted, match=r"the turn's \$0.5 are spent, and \$13679.5 beyond"):
+        with pytest.raises(BudgetExhausted, match=r"the turn's \$0.5 are spent, and \$13679.50 beyond"):
             await budget.reserve(Decimal("0.01"))
 
 
@@ -91,14 +91,14 @@ async def test_turns_have_budgets_of_their_own(path: Path) -> None:
     """The cap is per turn."""
     async with GroupCommit(path) as commits:
         await budget_of(commits).reserve(Decimal(1))
-        other = ReservationLedger(commits, turn_id="t2", caps=Caps(turn=Decimal(1)))
+        other = turn_budget(commits, turn_id="t2", caps=Caps(turn=Decimal(1)))
         assert await other.reserve(Decimal(1))
 
 
 async def test_no_cap_and_no_price(path: Path, reader: Connection) -> None:
     """Without a cap nothing is refused; an unpriced call counts as nothing, as loopback does; a cap of 0 allows it."""
     async with GroupCommit(path) as commits:
-        free = ReservationLedger(commits, turn_id="free", caps=Caps())
+        free = turn_budget(commits, turn_id="free", caps=Caps())
         await free.settle(await free.reserve(Decimal(10**6)), Decimal(10**6))
         strict = budget_of(commits, "0")
         await strict.settle(await strict.reserve(None), None)

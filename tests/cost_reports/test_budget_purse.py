@@ -12,7 +12,7 @@ import pytest
 from tests.cost_reports.conftest import budget_of
 from xscore.cache.group_commit import GroupCommit
 from xscore.costs.caps import Caps, spent_in_period
-from xscore.costs.reservation import ReservationLedger
+from xscore.costs.reservation import turn_budget
 from xscore.platform import database
 from xscore.platform.errors import BudgetExhausted
 from xscore.platform.money import dollars_of_picodollars
@@ -20,14 +20,14 @@ from xscore.platform.money import dollars_of_picodollars
 SPENDING = """
 import asyncio, decimal, pathlib, sys
 from xscore.cache.group_commit import GroupCommit
-from xscore.costs.reservation import ReservationLedger
+from xscore.costs.reservation import turn_budget
 from xscore.costs.caps import Caps
 from xscore.platform.errors import BudgetExhausted
 
 async def main():
     sent = 0
     async with GroupCommit(pathlib.Path(sys.argv[1])) as commits:
-        budget = ReservationLedger(commits, turn_id="t", caps=Caps(turn=decimal.Decimal("1.00")))
+        budget = turn_budget(commits, turn_id="t", caps=Caps(turn=decimal.Decimal("1.00")))
         async def work():
             nonlocal sent
             while True:
@@ -82,7 +82,7 @@ async def test_a_purse_is_renewed_long_before_its_lease_ends(path: Path, reader:
     """A call is lent only what stays set aside for longer than the call may take."""
     now = [1000.0]
     async with GroupCommit(path) as commits:
-        budget = ReservationLedger(commits, turn_id="t", caps=Caps(turn=Decimal(1)), clock=lambda: now[0], lease_s=100)
+        budget = turn_budget(commits, turn_id="t", caps=Caps(turn=Decimal(1)), clock=lambda: now[0], lease_s=100)
         first = await budget.reserve(Decimal("0.001"))
         now[0] += 60
         second = await budget.reserve(Decimal("0.001"))

@@ -10,7 +10,7 @@ import pytest
 from tests.cost_reports.conftest import alive
 from xscore.cache.group_commit import GroupCommit
 from xscore.costs.caps import REPOSITORY_PERIOD, Caps, cap_status, spent_in_period
-from xscore.costs.reservation import ReservationLedger
+from xscore.costs.reservation import Budget, turn_budget
 from xscore.platform.clock import DAY_S, day_of
 from xscore.platform.errors import BudgetExhausted, StoreDamaged
 from xscore.platform.money import dollars_of_picodollars
@@ -39,12 +39,12 @@ def clock() -> Clock:
     return Clock()
 
 
-def turn(commits: GroupCommit, name: str, caps: Caps, clock: Clock) -> ReservationLedger:
+def turn(commits: GroupCommit, name: str, caps: Caps, clock: Clock) -> Budget:
     """Make the budget of a turn."""
-    return ReservationLedger(commits, turn_id=name, caps=caps, clock=clock)
+    return turn_budget(commits, turn_id=name, caps=caps, clock=clock)
 
 
-async def spend(budget: ReservationLedger, usd: str) -> None:
+async def spend(budget: Budget, usd: str) -> None:
     """Reserve so much, and have it cost as much."""
     await budget.settle(await budget.reserve(Decimal(usd)), Decimal(usd))
 

@@ -18,7 +18,7 @@ from decimal import Decimal
 from pathlib import Path
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import JudgmentWriter
-from xscore.costs.reservation import ReservationLedger
+from xscore.costs.reservation import turn_budget
 from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger
 from xscore.costs.usage_totals import UsageTotals
@@ -40,7 +40,7 @@ def cent(*call):
 async def main(path):
     async with GroupCommit(Path(path)) as commits:
         turn = "t_" + uuid.uuid4().hex
-        budget = ReservationLedger(commits, turn_id=turn, caps=Caps(repository=Decimal(10_000)))
+        budget = turn_budget(commits, turn_id=turn, caps=Caps(repository=Decimal(10_000)))
         scripted, tab = ScriptedProvider(Script(latency_s=0.002)), UsageTotals(Ledger(commits).record)
         metered = Metered(scripted, turn_id=turn, record=tab.add, price=cent)
         line = Limited(metered, concurrency=16, budget=budget, price_of=cent)

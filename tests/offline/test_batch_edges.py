@@ -24,10 +24,10 @@ async def test_what_a_batch_may_cost_is_held_until_it_is_settled(shop: Path) -> 
         await office.advance(shop, job)
         office.now += 7 * 86_400
         connection = database.connect(shop / ".xscore" / "memory.db")
-        held, gone = caps.reserved_amounts(connection, own=frozenset(), now=office.now)
+        held, gone = caps.reserved_amounts(connection, now=office.now)
         assert [one.turn_id for one in held] == [job] and not gone
         connection.execute("UPDATE batch SET state = 'failed'")
-        assert not caps.reserved_amounts(connection, own=frozenset(), now=office.now).held
+        assert not caps.reserved_amounts(connection, now=office.now).held
         connection.rollback()
         connection.close()
 

@@ -16,7 +16,7 @@ from tests.proof.faults_processes import begin, environment_at, models_of, rows,
 from tests.proof.faults_scene import DIALECTS, harbours, host_of_dialect, truth
 from xscore.cache.group_commit import GroupCommit
 from xscore.costs.caps import Caps
-from xscore.costs.reservation import ReservationLedger
+from xscore.costs.reservation import turn_budget
 from xscore.platform.errors import BudgetExhausted
 
 DAY_S = 86_400
@@ -106,7 +106,7 @@ async def test_no_jump_lets_a_turn_pass_its_cap(tmp_path: Path, jump_s: int) -> 
     """What this process has in flight stays set aside, though the clock says that its lease ran out long ago."""
     now = [1_000_000.0]
     async with GroupCommit(tmp_path / "memory.db") as commits:
-        budget = ReservationLedger(commits, turn_id="t", caps=Caps(turn=Decimal("1.00")), clock=lambda: now[0])
+        budget = turn_budget(commits, turn_id="t", caps=Caps(turn=Decimal("1.00")), clock=lambda: now[0])
         held = [await budget.reserve(Decimal("0.25")) for _ in range(4)]
         now[0] += jump_s
         fifth = asyncio.create_task(budget.reserve(Decimal("0.25")))

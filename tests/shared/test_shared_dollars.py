@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from tests.shared.conftest import NewLink
 from xscore.cache.group_commit import GroupCommit
 from xscore.costs.caps import Caps
-from xscore.costs.reservation import ReservationLedger
+from xscore.costs.reservation import Budget, turn_budget
 from xscore.extensions.shared.connect import server_factory
 from xscore.extensions.shared.limits import SharedBudget
 from xscore.extensions.shared.link import ServerLink
@@ -47,10 +47,10 @@ class Counted(Struct):
 
 
 @pytest.fixture
-async def own(tmp_path: Path) -> AsyncIterator[ReservationLedger]:
+async def own(tmp_path: Path) -> AsyncIterator[Budget]:
     """The caps of a store: none."""
     async with GroupCommit(tmp_path / "memory.db") as commits:
-        yield ReservationLedger(commits, turn_id="t", caps=Caps(), clock=Clock())
+        yield turn_budget(commits, turn_id="t", caps=Caps(), clock=Clock())
 
 
 async def left(server: SharedServer, cap: str, *, day: str = DAY) -> Decimal:
@@ -58,9 +58,7 @@ async def left(server: SharedServer, cap: str, *, day: str = DAY) -> Decimal:
     return await server.reserve("look", Decimal(0), spent=Decimal(0), day=day, cap_usd=Decimal(cap), lease_s=1)
 
 
-async def test_four_processes_never_pass_the_cap(
-    own: ReservationLedger, shared: SharedSettings, server: SharedServer
-) -> None:
+async def test_four_processes_never_pass_the_cap(own: Budget, shared: SharedSettings, server: SharedServer) -> None:
     """All of it can be spent, no call more, and the server is asked far less than once a call."""
     counted = [Counted(server_factory(shared)()) for _ in range(4)]
     bound, actual = Decimal("0.01"), Decimal("0.004")
@@ -92,7 +90,7 @@ async def test_four_processes_never_pass_the_cap(
 
 
 async def test_a_call_that_does_not_tell_stays_charged_at_its_bound(
-    own: ReservationLedger, link_to: NewLink, server: SharedServer
+    own: Budget, link_to: NewLink, server: SharedServer
 ) -> None:
     """What it may have cost is spent; what one cost less is free again, and more counts too."""
     dollars = SharedBudget(own, link_to(), cap_usd=Decimal(1), clock=Clock())
@@ -103,7 +101,7 @@ async def test_a_call_that_does_not_tell_stays_charged_at_its_bound(
 
 
 async def test_what_a_killed_process_held_is_free_after_its_lease(
-    own: ReservationLedger, link_to: NewLink, server: SharedServer
+    own: Budget, link_to: NewLink, server: SharedServer
 ) -> None:
     """What it had told of stays spent."""
     dead = SharedBudget(own, link_to(), cap_usd=Decimal(1), clock=Clock(), lease_s=0.2)
@@ -115,7 +113,7 @@ async def test_what_a_killed_process_held_is_free_after_its_lease(
     assert await left(server, "1") == Decimal("0.9")
 
 
-async def test_each_day_has_its_own(own: ReservationLedger, link_to: NewLink, server: SharedServer) -> None:
+async def test_each_day_has_its_own(own: Budget, link_to: NewLink, server: SharedServer) -> None:
     """A call is charged on the day on which its dollars were set aside; at midnight the whole cap is there again."""
     clock = Clock()
     dollars = SharedBudget(own, link_to(), cap_usd=Decimal(1), clock=clock)
@@ -129,9 +127,7 @@ async def test_each_day_has_its_own(own: ReservationLedger, link_to: NewLink, se
     assert await left(server, "1", day="2026-11-23") == Decimal("0.7")
 
 
-async def test_a_refused_call_has_nothing_set_aside(
-    own: ReservationLedger, link_to: NewLink, server: SharedServer
-) -> None:
+async def test_a_refused_call_has_nothing_set_aside(own: Budget, link_to: NewLink, server: SharedServer) -> None:
     """Neither here nor at the server, and the refusal says what is left."""
     dollars = SharedBudget(own, link_to(), cap_usd=Decimal("0.5"), clock=Clock())
     await dollars.settle(await dollars.reserve(Decimal("0.2")), Decimal("0.2"))
@@ -159,7 +155,7 @@ class Slow(Struct):
 
 
 async def test_what_settles_while_it_is_told_is_told_too(
-    own: ReservationLedger, shared: SharedSettings, server: SharedServer
+    own: Budget, shared: SharedSettings, server: SharedServer
 ) -> None:
     """No call has to follow for it to be told."""
     slow = Slow(server)

@@ -1,7 +1,8 @@
-"""What a cap on dollars leaves, in words: exact where a call is refused, since it is held to; elsewhere rounded."""
+"""What a cap on dollars leaves, in words: exact where a call is refused, rounded elsewhere."""
 
-from decimal import Decimal
+from decimal import ROUND_UP, Decimal
 
+from xscore.platform.errors import BudgetExhausted
 from xscore.platform.text import format_dollars, one_line
 from xscore.records import CapLeft
 
@@ -34,3 +35,19 @@ def describe_cap(cap: CapLeft) -> str:
     """`the cap of $5 on a day (budget.max_usd_day), of which $0.40 are left`."""
     left = "" if cap.left_usd == cap.cap_usd else f", of which {format_dollars(max(cap.left_usd, Decimal(0)))} are left"
     return f"the cap of ${cap.cap_usd:f} on {CAP_PERIOD_NAMES[cap.of]} ({CAP_SETTINGS[cap.of]}){left}"
+
+
+def budget_exhausted(usd: Decimal, cap: CapLeft, *, day: str) -> BudgetExhausted:
+    """Return the refusal of a call that may cost `usd`: what is left of the cap, and how to go on."""
+    message = f"the next call may cost ${usd:f}, and {cap_left_exact(cap, day=day)}"
+    return BudgetExhausted(message, hint=_how_to_continue(cap, usd))
+
+
+def _how_to_continue(cap: CapLeft, usd: Decimal) -> str:
+    match cap.of:
+        case "turn":
+            higher = max(2 * cap.cap_usd, 2 * usd).quantize(Decimal("0.01"), ROUND_UP)
+            return f"What was judged is kept; go on with `xscore continue --max-usd {higher:f}`, or narrow the task."
+        case "day":
+            return "Raise budget.max_usd_day, or wait for the next day (UTC); then go on with `xscore continue`."
+    return "Raise budget.max_usd_repository; then go on with `xscore continue`."

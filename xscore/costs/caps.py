@@ -1,15 +1,15 @@
-"""What may be spent, and what is left of it: by a turn, a UTC day, and a repository in its whole life.
+"""What may be spent, and what is left: by a turn, on a UTC day, and in the whole life of a repository.
 
-A cap holds over every task and process that shares the store: what was charged within its span (`spending`) plus what
-is set aside for calls in flight (`reservation`). This module reads and adds up; who sets aside and charges is `budget`.
-Trade-off: rows of the turns of months stay in `spending`, some 40 bytes each, so that no sum is ever made anew.
+A cap holds over every task and process that shares the store: what was charged in its period (`spending`) plus what is
+set aside for calls in flight (`reservation`). This module reads and writes those two tables; `reservation` decides.
+Trade-off: `spending` keeps a row a turn, some 40 bytes each, so that no sum over the ledger is ever needed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from decimal import Decimal
 from math import inf
 from sqlite3 import Connection
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from msgspec import Struct
 
@@ -22,21 +22,27 @@ from xscore.records import CapLeft
 from xscore.settings import BudgetSettings
 
 REPOSITORY_PERIOD = "repository"
-"""The span of all that a store has ever cost."""
+"""The period of all that a store has ever cost."""
 ZERO_USD = Decimal(0)
 _RESERVED = """
-    SELECT id, turn_id, day, life, leased_until, amount, EXISTS (
+    SELECT id, turn_id, day, amount, life, leased_until, EXISTS (
         SELECT 1 FROM batch WHERE mark = reservation.id AND state IN ('marked', 'created', 'ended')
     ) FROM reservation
 """
+"""The last column belongs to the batch extension: a batch that a vendor may hold keeps its row whatever its lease."""
 
 
 class Caps(Struct, frozen=True, kw_only=True):
-    """Dollars that may be spent in each span; None: as much as it takes."""
+    """Dollars that may be spent in each period; None: no limit."""
 
     turn: Decimal | None = None
     day: Decimal | None = None
     repository: Decimal | None = None
+
+    @classmethod
+    def of(cls, budget: BudgetSettings) -> Self:
+        """Return the caps that the user set."""
+        return cls(turn=budget.max_usd, day=budget.max_usd_day, repository=budget.max_usd_repository)
 
     @property
     def any(self) -> bool:
@@ -44,18 +50,13 @@ class Caps(Struct, frozen=True, kw_only=True):
         return not (self.turn is None and self.day is None and self.repository is None)
 
 
-def caps_of(budget: BudgetSettings) -> Caps:
-    """Return the caps that the user set."""
-    return Caps(turn=budget.max_usd, day=budget.max_usd_day, repository=budget.max_usd_repository)
-
-
 class ReservedAmount(NamedTuple):
     """Dollars that some process has set aside."""
 
-    row: str
+    name: str
     turn_id: str
     day: str
-    """Empty: not known, so they count within every day."""
+    """Empty: unknown, so it counts on every day."""
     usd: Decimal
 
 
@@ -63,55 +64,87 @@ class ReservedAmounts(NamedTuple):
     """What is set aside, and what no longer is."""
 
     held: tuple[ReservedAmount, ...]
-    gone: tuple[str, ...]
-    """Rows that the dead and the stuck have left."""
+    expired: tuple[str, ...]
+    """Names of rows that dead processes left."""
 
 
-def spent_in_period(connection: Connection, span: str) -> Decimal:
-    """Return what the settled calls of a turn, a day or the repository have cost. Raises StoreDamaged."""
-    row = connection.execute("SELECT spent FROM spending WHERE span = ?", (span,)).fetchone()
-    with damage_if_invalid(f"what was spent ({span})"):
+def spent_in_period(connection: Connection, period: str) -> Decimal:
+    """Return what the settled calls of a turn, a day or the repository cost. Raises StoreDamaged."""
+    row = connection.execute("SELECT spent FROM spending WHERE span = ?", (period,)).fetchone()
+    with damage_if_invalid(f"what was spent ({period})"):
         return money.dollars_of_picodollars(row[0]) if row else ZERO_USD
 
 
-def add_spending(connection: Connection, spans: Mapping[str, Decimal], *, capped: frozenset[str]) -> None:
-    """Enter dollars in each span. Raises StoreDamaged where a capped one makes no sense; others are left to a mend."""
-    for span, usd in spans.items():
+def add_spending(connection: Connection, caps: Caps, usd: Decimal, *, turn_id: str, day: str) -> None:
+    """Charge dollars to the turn, its day and the repository. Raises StoreDamaged for a capped period's bad sum.
+
+    A bad sum without a cap is left for `doctor` to repair.
+    """
+    for period, cap in ((turn_id, caps.turn), (day, caps.day), (REPOSITORY_PERIOD, caps.repository)):
         try:
-            whole = spent_in_period(connection, span) + usd
+            total = spent_in_period(connection, period) + usd
         except StoreDamaged:
-            if span in capped:
+            if cap is not None:
                 raise
             continue
         connection.execute(
             "INSERT INTO spending (span, spent) VALUES (?, ?) ON CONFLICT (span) DO UPDATE SET spent = excluded.spent",
-            (span, money.picodollars(min(whole, money.dollars_of_picodollars(money.MAX_PICODOLLARS)))),
+            (period, money.picodollars(min(total, money.dollars_of_picodollars(money.MAX_PICODOLLARS)))),
         )
 
 
-def reserved_amounts(connection: Connection, *, own: frozenset[str], now: float) -> ReservedAmounts:
-    """Return what is set aside, and what the dead and the stuck have left. Raises StoreDamaged.
+def reserved_amounts(connection: Connection, *, now: float) -> ReservedAmounts:
+    """Return what is set aside, and which rows have expired. Raises StoreDamaged.
 
-    own: rows of this process. A process of this place holds its rows for as long as it is there: a lease that seems to
-    be over may be a clock that was set forth, and its calls are in flight. One that runs elsewhere (another container,
-    say) cannot be seen from here; its lease alone is believed. A batch that a vendor may have holds its row however
-    long nobody looks at it.
+    A process of this machine holds its rows while it runs: an expired lease may be a clock that was set forward. A
+    process elsewhere (in another container) cannot be seen; only its lease counts.
     """
-    rows = connection.execute(_RESERVED).fetchall()
+    held, expired = [], []
     with damage_if_invalid("what is set aside"):
-        others = [row for row in rows if row[0] not in own]
-        gone = {row[0] for row in others if not (row[6] or _holds(life=row[3], is_over=row[4] < now))}
-        held = tuple(
-            ReservedAmount(row[0], row[1], row[2], money.dollars_of_picodollars(row[5]))
-            for row in rows
-            if row[0] not in gone
-        )
-    return ReservedAmounts(held, tuple(sorted(gone)))
+        for name, turn_id, day, amount, life, leased_until, is_batch in connection.execute(_RESERVED).fetchall():
+            if is_batch or _holds(life, is_over=leased_until < now):
+                held.append(ReservedAmount(name, turn_id, day, money.dollars_of_picodollars(amount)))
+            else:
+                expired.append(name)
+    return ReservedAmounts(tuple(held), tuple(expired))
 
 
-def _holds(*, life: str, is_over: bool) -> bool:
-    """Whether who set a row aside may still need it; without a name it is a row of a store from before."""
+def _holds(life: str, *, is_over: bool) -> bool:
+    """Whether the process that wrote a row may still need it; a batch's row names no process."""
     return is_process_at_work(life, age_s=inf if is_over else 0.0) if life else not is_over
+
+
+def delete_expired(connection: Connection, *, now: float) -> tuple[ReservedAmount, ...]:
+    """Delete the rows that dead processes left; return the others. Raises StoreDamaged."""
+    held, expired = reserved_amounts(connection, now=now)
+    connection.executemany("DELETE FROM reservation WHERE id = ?", [(name,) for name in expired])
+    return held
+
+
+def write_reservation(connection: Connection, row: ReservedAmount, *, life: str, leased_until: float) -> None:
+    """Insert a row, or give the row of that name another amount and lease."""
+    connection.execute(
+        "INSERT INTO reservation (id, turn_id, day, life, leased_until, amount) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET leased_until = excluded.leased_until, amount = excluded.amount",
+        (row.name, row.turn_id, row.day, life, leased_until, money.picodollars(row.usd)),
+    )
+
+
+def reserved_usd(connection: Connection, name: str) -> Decimal | None:
+    """Return what one row sets aside; None: there is no such row. Raises StoreDamaged."""
+    row = connection.execute("SELECT amount FROM reservation WHERE id = ?", (name,)).fetchone()
+    with damage_if_invalid("what is set aside"):
+        return money.dollars_of_picodollars(row[0]) if row else None
+
+
+def reduce_reservation(connection: Connection, name: str, usd: Decimal) -> bool:
+    """Set that much less aside; False: there is no such row. Raises StoreDamaged."""
+    held = reserved_usd(connection, name)
+    if held is not None and held > usd:
+        connection.execute("UPDATE reservation SET amount = ? WHERE id = ?", (money.picodollars(held - usd), name))
+    elif held is not None:
+        connection.execute("DELETE FROM reservation WHERE id = ?", (name,))
+    return held is not None
 
 
 def remaining_under_caps(
@@ -119,21 +152,21 @@ def remaining_under_caps(
 ) -> tuple[CapLeft, ...]:
     """Return what is left of each cap that is set. Raises StoreDamaged."""
     rows = list(set_aside)
-    spans = (
+    periods = (
         ("turn", turn_id, caps.turn, [row.usd for row in rows if row.turn_id == turn_id]),
         ("day", day, caps.day, [row.usd for row in rows if row.day in (day, "")]),
         ("repository", REPOSITORY_PERIOD, caps.repository, [row.usd for row in rows]),
     )
     return tuple(
-        CapLeft(of=of, cap_usd=cap, left_usd=cap - spent_in_period(connection, span) - sum(held, ZERO_USD))
-        for of, span, cap, held in spans
+        CapLeft(of=of, cap_usd=cap, left_usd=cap - spent_in_period(connection, period) - sum(held, ZERO_USD))
+        for of, period, cap, held in periods
         if cap is not None
     )
 
 
-def cap_status(connection: Connection, caps: Caps, *, now: float) -> tuple[CapLeft, ...]:
-    """Return what is left of each cap for a turn that has not begun; nothing is taken back. Raises StoreDamaged."""
+def cap_status(connection: Connection, caps: Caps, *, now: float, turn_id: str = "") -> tuple[CapLeft, ...]:
+    """Return what is left of each cap, by default for a turn that has not begun; deletes nothing. Raises StoreDamaged."""
     if not caps.any:
         return ()
-    found = reserved_amounts(connection, own=frozenset(), now=now)
-    return remaining_under_caps(connection, caps, turn_id="", day=day_of(now), set_aside=found.held)
+    held = reserved_amounts(connection, now=now).held
+    return remaining_under_caps(connection, caps, turn_id=turn_id, day=day_of(now), set_aside=held)

@@ -1,262 +1,295 @@
-"""The dollars of a turn: an upper bound of each call is set aside in the store before it is sent.
+"""Dollars set aside before each call is sent, so that what is charged plus what is set aside never passes a cap.
 
-What is set aside plus what is charged never passes any of the caps (`caps`), over all tasks and processes that share
-the store. A call that ended without telling its price stays charged at its bound, and each on the day on which its
-dollars were set aside. What a process had set aside is taken back when it died; of one in another container its lease
-alone tells. So that not every call waits for the disk, a process sets some calls' worth aside at once and lends it out;
-near a cap it takes no more than the next call needs, and there a call waits for those of its own process in flight,
-which mostly cost less than their bound, before it is refused. Without a cap nothing is set aside, and what was spent is
-entered all the same, so that a cap set later knows of it. Trade-off: it does not wait for the calls of another process,
-nor for what another holds ready, at most a sixteenth of what was left.
+A `Budget` sets aside some calls' worth at a backend (rows of the store, a shared server) and lends it to calls. Near a
+cap it sets aside only what the next call needs, and that call waits for this process's own calls in flight before it is
+refused. A call that did not tell its price stays charged at its bound, on the day its dollars were set aside.
+Trade-off: it waits neither for another process's calls nor for what that process holds ready, at most a sixteenth.
 """
 
 import secrets
 import sqlite3
 import time
 from asyncio import CancelledError, Event, Lock
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from decimal import ROUND_UP, Decimal
+from decimal import Decimal
 from functools import partial
 from sqlite3 import Connection
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from xscore.cache.group_commit import GroupCommit
-from xscore.costs import caps as spans
-from xscore.costs.caps import REPOSITORY_PERIOD, ZERO_USD, Caps
-from xscore.platform import money
+from xscore.costs import caps as spending
+from xscore.costs.caps import ZERO_USD, Caps
 from xscore.platform.clock import DAY_S, day_of
-from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import BudgetExhausted, StoreError
 from xscore.platform.processes import process_identity
-from xscore.providers.limits import AHEAD_CALLS, AHEAD_SHARE, LEASE_S
+from xscore.providers.limits import AHEAD_CALLS, AHEAD_SHARE, LEASE_S, DollarBudget
 from xscore.records import CapLeft
-
-CENT = Decimal("0.01")
 
 
 class Reservation(Struct):
-    """Dollars set aside in one row of the store."""
+    """Dollars of one day that a process holds at a backend, under a name of its own there."""
 
-    leased_until: float
     day: str
-    """UTC; all that is lent from it is charged on this day."""
-    number: float
-    """Of that day, which takes less time to compare."""
-    row: str = field(default_factory=lambda: secrets.token_hex(8))
-    room: Decimal = ZERO_USD
-    """Not lent to a call."""
-    spare: Decimal = ZERO_USD
-    """Most of the room that is kept for the next calls."""
-    lent: int = 0
-    """Calls in flight."""
+    """UTC; every call lent from it is charged on this day."""
+    day_number: float
+    """The same day as a number, which is faster to compare."""
+    leased_until: float
+    name: str = field(default_factory=lambda: secrets.token_hex(8))
+    held: Decimal = ZERO_USD
+    """Set aside at the backend."""
+    lent: Decimal = ZERO_USD
+    """Bounds of the calls in flight."""
+    calls_in_flight: int = 0
+    spent: Decimal = ZERO_USD
+    reported: Decimal = ZERO_USD
+    """What the backend knows to be spent."""
+    reserve_ahead: Decimal = ZERO_USD
+    """Most that is kept for the next calls."""
     is_lost: bool = False
-    """Another process has taken the row back; the writing thread says so."""
+    """Another process has taken it back; the writing thread sets this."""
 
-    def surplus(self) -> Decimal:
-        """Take out what need not be kept."""
-        given_back = max(ZERO_USD, self.room - (self.spare if self.lent else ZERO_USD))
-        self.room -= given_back
-        return given_back
+    @property
+    def unreported(self) -> Decimal:
+        """What was spent since the backend was last told."""
+        return self.spent - self.reported
 
+    @property
+    def available(self) -> Decimal:
+        """What may still be lent."""
+        return self.held - self.lent - self.unreported
 
-class _Charge(NamedTuple):
-    """What is to be written of a settled call."""
-
-    purse: Reservation
-    usd: Decimal
-    freed: Decimal
-    """What is no longer set aside: at most what was, where a host charged beyond the bound."""
-
-
-class _ReserveRequest(Struct):
-    """What is to be set aside, and what came of it."""
-
-    purse: Reservation
-    needed: Decimal
-    """Beside the room there is."""
-    call: Decimal
-    """Bound of the call it is for."""
-    own: frozenset[str]
-    """Rows of this process."""
-    got: Decimal = ZERO_USD
-    tightest: CapLeft | None = None
-    """The cap with the least room, before it."""
+    @property
+    def needed(self) -> Decimal:
+        """What must stay set aside once all that was spent is reported."""
+        ahead = self.reserve_ahead if self.calls_in_flight else ZERO_USD
+        return min(self.held, self.lent + max(ZERO_USD, min(self.available, ahead)))
 
 
-class ReservationLedger:
-    """What one turn may spend under all the caps, shared through the store."""
+class BudgetBackend(Protocol):
+    """Where dollars are set aside."""
+
+    async def check(self) -> None:
+        """Raise what keeps this process from buying more."""
+        ...
+
+    async def set_aside(self, reservation: Reservation, usd: Decimal) -> bool:
+        """Hold enough for one more call; False: no cap holds now. Raises BudgetExhausted and changes nothing then."""
+        ...
+
+    async def report(self, reservation: Reservation) -> None:
+        """Charge what is unreported and give back what is not needed, now or soon. Must not raise."""
+        ...
+
+
+class Budget:
+    """A `DollarBudget` that lends to calls what it has set aside at a backend."""
 
     def __init__(
-        self,
-        commits: GroupCommit,
-        *,
-        turn_id: str,
-        caps: Caps,
-        clock: Callable[[], float] = time.time,
-        lease_s: float = LEASE_S,
+        self, backend: BudgetBackend, *, clock: Callable[[], float] = time.time, lease_s: float = LEASE_S
     ) -> None:
-        """clock: Unix seconds; it tells the day, and when a lease has run out."""
-        self._commits = commits
-        self._turn_id = turn_id
-        self._caps = caps
-        self._clock = clock
-        self._lease_s = lease_s
-        self._life = process_identity()
-        self._purse = self._new_purse()
-        self._open: dict[str, tuple[Reservation, Decimal]] = {}
-        self._reserved = 0
-        self._line = Lock()
+        """clock: Unix seconds; it tells the day, and when a lease ends."""
+        self._backend, self._clock, self._lease_s = backend, clock, lease_s
+        self.current = self._new_reservation()
+        self._in_flight: dict[str, tuple[Reservation, Decimal]] = {}
+        self._count = 0
+        self.lock = Lock()
+        """Held while the current reservation grows."""
         self._settled = Event()
 
     async def reserve(self, usd: Decimal | None) -> str:
         """Set aside an upper bound (None: unpriced, counts as nothing). Raises BudgetExhausted past a cap.
 
-        What was bought so far is kept first: where it cannot be, StoreError is raised and nothing more is bought.
+        Raises StoreError where what was bought so far cannot be kept: then nothing more is bought.
         """
-        await self._commits.caught_up()
+        await self._backend.check()
         if not usd:
             return ""
-        async with self._line:
-            while not (self._is_held() and (usd <= self._purse.room or not self._caps.any)):
-                await self._more_for(usd)
-            if self._caps.any:
-                self._purse.room -= usd
-        self._purse.lent += 1
-        self._reserved += 1
-        name = f"{self._reserved:x}"
-        self._open[name] = (self._purse, usd)
+        async with self.lock:
+            while not (self._is_held() and usd <= self.current.available) and await self._set_aside(usd):
+                pass
+        self.current.lent += usd
+        self.current.calls_in_flight += 1
+        self._count += 1
+        name = f"{self._count:x}"
+        self._in_flight[name] = (self.current, usd)
         return name
 
     async def settle(self, reservation: str, actual: Decimal | None) -> None:
-        """Charge what the call cost instead of its bound; None: it did not tell, so the bound stays charged.
-
-        Does not raise where an earlier commit failed: a reply that was paid for is worth having, nothing more can be
-        reserved, and what is left set aside keeps the dollars charged.
-        """
+        """Charge what the call cost instead of its bound; None: it did not tell, so the bound stays charged."""
         if not reservation:
             return
-        purse, bound = self._open.pop(reservation)
-        charge = bound if actual is None else actual
-        purse.lent -= 1
-        freed = ZERO_USD
-        if self._caps.any:
-            held = purse.room + bound
-            purse.room = max(ZERO_USD, held - charge)
-            freed = held - purse.room + purse.surplus()
-        with suppress(StoreError, sqlite3.Error):
-            self._commits.add(self._charge, _Charge(purse, charge, freed))
+        held, bound = self._in_flight.pop(reservation)
+        held.lent -= bound
+        held.calls_in_flight -= 1
+        held.spent += bound if actual is None else actual
+        await self._backend.report(held)
         self._settled.set()
         self._settled = Event()
 
-    def _new_purse(self) -> Reservation:
+    def _new_reservation(self) -> Reservation:
         now = self._clock()
-        return Reservation(now + self._lease_s, day_of(now), now // DAY_S)
+        return Reservation(day_of(now), now // DAY_S, now + self._lease_s)
 
     def _is_held(self) -> bool:
-        """Whether what the purse holds will be set aside for as long as a call takes, and counts for today."""
-        purse, now = self._purse, self._clock()
-        is_leased = not self._caps.any or (not purse.is_lost and now < purse.leased_until - self._lease_s / 2)
-        return is_leased and purse.number == now // DAY_S
+        """Whether the current reservation outlasts any call, and counts for today."""
+        held, now = self.current, self._clock()
+        return not held.is_lost and now < held.leased_until - self._lease_s / 2 and held.day_number == now // DAY_S
 
-    async def _more_for(self, usd: Decimal) -> None:
-        """Set more aside, or wait for a call in flight. Raises BudgetExhausted where there is none."""
+    async def _set_aside(self, usd: Decimal) -> bool:
+        """Set more aside, or wait for a call in flight; False: no cap holds now."""
         if not self._is_held():
-            self._renew()
-        if not self._caps.any:
-            return
-        purse, settled = self._purse, self._settled
-        own = frozenset(lender.row for lender, _ in self._open.values()) | {purse.row}
-        fill = _ReserveRequest(purse, usd - purse.room, usd, own)
+            before, self.current = self.current, self._new_reservation()
+            before.reserve_ahead = ZERO_USD
+            await self._backend.report(before)
+        settled = self._settled
         try:
-            await self._commits.submit(partial(self._set_aside, fill))
-        except CancelledError:
-            self._commits.post(lambda connection: _reduce_reservation(connection, purse, fill.got))
+            return await self._backend.set_aside(self.current, usd)
+        except BudgetExhausted:
+            if not (self._in_flight or settled.is_set()):
+                raise
+        await settled.wait()
+        return True
+
+
+class StackedBudgets:
+    """A call is sent when every one of these budgets has room for it."""
+
+    def __init__(self, *budgets: DollarBudget) -> None:
+        self._budgets = budgets
+        self._in_flight: dict[str, list[str]] = {}
+        self._count = 0
+
+    async def reserve(self, usd: Decimal | None) -> str:
+        """Set the bound aside in each budget, or in none. Raises BudgetExhausted, and what else a budget raises."""
+        names: list[str] = []
+        try:
+            for budget in self._budgets:
+                names.append(await budget.reserve(usd))
+        except BaseException:
+            await self._settle(names, ZERO_USD)
             raise
-        if fill.got:
-            purse.room += fill.got
-            purse.spare = fill.got - fill.needed
-        elif self._open or settled.is_set():
-            await settled.wait()
-        else:
-            assert fill.tightest is not None
-            raise _budget_exhausted(usd, fill.tightest, purse)
+        if not any(names):
+            return ""
+        self._count += 1
+        self._in_flight[f"{self._count:x}"] = names
+        return f"{self._count:x}"
 
-    def _renew(self) -> None:
-        """Begin another purse; what is not lent of the one before is given back, the rest by its calls in flight."""
-        before, self._purse = self._purse, self._new_purse()
-        before.spare = ZERO_USD
-        unlent = before.surplus()
-        if unlent:
-            self._commits.post(lambda connection: _reduce_reservation(connection, before, unlent))
+    async def settle(self, reservation: str, actual: Decimal | None) -> None:
+        """Charge the call in each budget."""
+        if reservation:
+            await self._settle(self._in_flight.pop(reservation), actual)
 
-    def _set_aside(self, fill: _ReserveRequest, connection: Connection) -> None:
-        now, purse = self._clock(), fill.purse
-        held, gone = spans.reserved_amounts(connection, own=fill.own, now=now)
-        connection.executemany("DELETE FROM reservation WHERE id = ?", [(row,) for row in gone])
-        found = spans.remaining_under_caps(connection, self._caps, turn_id=self._turn_id, day=purse.day, set_aside=held)
-        fill.tightest = min(found, key=lambda cap: cap.left_usd)
-        if fill.needed > fill.tightest.left_usd:
+    async def _settle(self, names: Sequence[str], actual: Decimal | None) -> None:
+        for budget, name in zip(self._budgets, names, strict=False):
+            await budget.settle(name, actual)
+
+
+def turn_budget(
+    commits: GroupCommit,
+    *,
+    turn_id: str,
+    caps: Caps,
+    clock: Callable[[], float] = time.time,
+    lease_s: float = LEASE_S,
+) -> Budget:
+    """Return what one turn may spend under the caps of its store, which all its processes share."""
+    return Budget(_StoreBackend(commits, turn_id, caps, clock, lease_s), clock=clock, lease_s=lease_s)
+
+
+class _Charge(NamedTuple):
+    """What a report writes."""
+
+    reservation: Reservation
+    usd: Decimal
+    freed: Decimal
+    """What is no longer set aside: at most what was, where a host charged beyond the bound."""
+
+
+class _Request(Struct):
+    """What is to be set aside, and what came of it."""
+
+    reservation: Reservation
+    call_usd: Decimal
+    missing: Decimal
+    """What the call needs beyond what is available."""
+    got: Decimal = ZERO_USD
+    tightest: CapLeft | None = None
+    """The cap with the least room, before this request."""
+
+
+class _StoreBackend(Struct):
+    """Rows of the store: a process that dies leaves a row that others delete."""
+
+    commits: GroupCommit
+    turn_id: str
+    caps: Caps
+    clock: Callable[[], float]
+    lease_s: float
+    life: str = field(default_factory=process_identity)
+
+    async def check(self) -> None:
+        await self.commits.caught_up()
+
+    async def set_aside(self, reservation: Reservation, usd: Decimal) -> bool:
+        if not self.caps.any:
+            return False
+        request = _Request(reservation, usd, usd - reservation.available)
+        try:
+            await self.commits.submit(partial(self._write_request, request))
+        except CancelledError:  # the job is not taken back, so give back what it will get
+            self.commits.post(lambda connection: _reduce(connection, reservation, request.got))
+            raise
+        if not request.got:
+            assert request.tightest is not None
+            raise _budget_exhausted(usd, request.tightest, reservation)
+        reservation.held += request.got
+        reservation.reserve_ahead = request.got - request.missing
+        return True
+
+    async def report(self, reservation: Reservation) -> None:
+        """Queue the charge. A failed commit is not raised here: the reply was paid for, and `check` stops the next."""
+        charge = _Charge(reservation, reservation.unreported, reservation.held - reservation.needed)
+        if not (charge.usd or charge.freed):
             return
-        further = int((fill.tightest.left_usd - fill.needed) / fill.call) // AHEAD_SHARE
-        fill.got = fill.needed + min(AHEAD_CALLS, further) * fill.call
-        purse.leased_until = now + self._lease_s
-        before = sum((row.usd for row in held if row.row == purse.row), ZERO_USD)
-        connection.execute(
-            "INSERT INTO reservation (id, turn_id, day, life, leased_until, amount) VALUES (?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (id) DO UPDATE SET leased_until = excluded.leased_until, amount = excluded.amount",
-            (purse.row, self._turn_id, purse.day, self._life, purse.leased_until, money.picodollars(before + fill.got)),
+        reservation.held, reservation.reported = reservation.needed, reservation.spent
+        with suppress(StoreError, sqlite3.Error):
+            self.commits.add(self._write_charges, charge)
+
+    def _write_request(self, request: _Request, connection: Connection) -> None:
+        now, reservation = self.clock(), request.reservation
+        held = spending.delete_expired(connection, now=now)
+        found = spending.remaining_under_caps(
+            connection, self.caps, turn_id=self.turn_id, day=reservation.day, set_aside=held
         )
+        request.tightest = min(found, key=lambda cap: cap.left_usd)
+        if request.missing > request.tightest.left_usd:
+            return
+        further = int((request.tightest.left_usd - request.missing) / request.call_usd) // AHEAD_SHARE
+        request.got = request.missing + min(AHEAD_CALLS, further) * request.call_usd
+        reservation.leased_until = now + self.lease_s
+        before = sum((row.usd for row in held if row.name == reservation.name), ZERO_USD)
+        row = spending.ReservedAmount(reservation.name, self.turn_id, reservation.day, before + request.got)
+        spending.write_reservation(connection, row, life=self.life, leased_until=reservation.leased_until)
 
-    def _charge(self, charges: Sequence[_Charge], connection: Connection) -> None:
-        whole = {self._turn_id: ZERO_USD, REPOSITORY_PERIOD: ZERO_USD}
-        for purse in {charge.purse.row: charge.purse for charge in charges}.values():
-            own = [charge for charge in charges if charge.purse is purse]
-            if self._caps.any:
-                _reduce_reservation(connection, purse, sum((charge.freed for charge in own), ZERO_USD))
-            spent = sum((charge.usd for charge in own), ZERO_USD)
-            for span in (self._turn_id, purse.day, REPOSITORY_PERIOD):
-                whole[span] = whole.get(span, ZERO_USD) + spent
-        spans.add_spending(connection, whole, capped=self._capped(whole))
-
-    def _capped(self, names: Iterable[str]) -> frozenset[str]:
-        """Return which of these spans have a cap."""
-        caps, turn = self._caps, self._turn_id
-        of = {turn: caps.turn, REPOSITORY_PERIOD: caps.repository}
-        return frozenset(name for name in names if of.get(name, caps.day) is not None)
-
-
-def _budget_exhausted(usd: Decimal, cap: CapLeft, purse: Reservation) -> BudgetExhausted:
-    """Say which cap binds, what is left of it and how to go on."""
-    from xscore.costs.budget_messages import cap_left_exact  # for refusals alone
-
-    rest = cap_left_exact(replace(cap, left_usd=cap.left_usd + purse.room), day=purse.day)
-    return BudgetExhausted(f"the next call may cost ${usd:f}, and {rest}", hint=_how_to_continue(cap, usd))
+    def _write_charges(self, charges: Sequence[_Charge], connection: Connection) -> None:
+        for reservation in {charge.reservation.name: charge.reservation for charge in charges}.values():
+            own = [charge for charge in charges if charge.reservation is reservation]
+            if self.caps.any:
+                _reduce(connection, reservation, sum((charge.freed for charge in own), ZERO_USD))
+            usd = sum((charge.usd for charge in own), ZERO_USD)
+            spending.add_spending(connection, self.caps, usd, turn_id=self.turn_id, day=reservation.day)
 
 
-def _how_to_continue(cap: CapLeft, usd: Decimal) -> str:
-    """Name what to raise, and the command that goes on; each turn has a cap of its own, also one that goes on."""
-    match cap.of:
-        case "turn":
-            higher = max(2 * cap.cap_usd, 2 * usd).quantize(CENT, ROUND_UP)
-            return f"What was judged is kept; go on with `xscore continue --max-usd {higher:f}`, or narrow the task."
-        case "day":
-            return "Raise budget.max_usd_day, or wait for the next day (UTC); then go on with `xscore continue`."
-    return "Raise budget.max_usd_repository; then go on with `xscore continue`."
+def _reduce(connection: Connection, reservation: Reservation, usd: Decimal) -> None:
+    if not spending.reduce_reservation(connection, reservation.name, usd):
+        reservation.is_lost = True
 
 
-def _reduce_reservation(connection: Connection, purse: Reservation, usd: Decimal) -> None:
-    """Set so much less aside; a purse whose row is gone is lost."""
-    found = connection.execute("SELECT amount FROM reservation WHERE id = ?", (purse.row,)).fetchone()
-    if found is None:
-        purse.is_lost = True
-        return
-    with damage_if_invalid("what is set aside"):
-        left = money.dollars_of_picodollars(found[0]) - usd
-    if left > 0:
-        connection.execute("UPDATE reservation SET amount = ? WHERE id = ?", (money.picodollars(left), purse.row))
-    else:
-        connection.execute("DELETE FROM reservation WHERE id = ?", (purse.row,))
+def _budget_exhausted(usd: Decimal, cap: CapLeft, reservation: Reservation) -> BudgetExhausted:
+    from xscore.costs.budget_messages import budget_exhausted  # only refusals need it
+
+    return budget_exhausted(usd, replace(cap, left_usd=cap.left_usd + reservation.available), day=reservation.day)

@@ -9,7 +9,7 @@ from decimal import ROUND_UP, Decimal
 
 from msgspec.structs import replace
 
-from xscore.costs.caps import caps_of, remaining_under_caps
+from xscore.costs.caps import Caps, remaining_under_caps
 from xscore.pipeline.factories import answer_estimate
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.prepare import OpenedTurn
@@ -39,7 +39,7 @@ def announce_budget(parts: PipelineParts, opened: OpenedTurn, *, answers: bool, 
 
 def uncapped_judge(parts: PipelineParts) -> list[str]:
     """Say that no cap can hold the judge, where a cap is set and its model has no known price."""
-    judges = parts.judge.is_model and not parts.settings.judge.replay and caps_of(parts.settings.budget).any
+    judges = parts.judge.is_model and not parts.settings.judge.replay and Caps.of(parts.settings.budget).any
     return list(_without_price(parts, judges=judges, answers=False))
 
 
@@ -49,7 +49,7 @@ def budget_warnings(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) 
     answers: the turn is to end with a call to the answering model.
     """
     judges = parts.judge.is_model and bool(opened.pool.misses) and not parts.settings.judge.replay
-    caps = caps_of(parts.settings.budget)
+    caps = Caps.of(parts.settings.budget)
     if not (caps.any and (judges or answers)):
         return []
     said = list(_without_price(parts, judges=judges, answers=answers))
@@ -143,7 +143,7 @@ def _answer_cost(parts: PipelineParts) -> Decimal | None:
 
 def _tightest(parts: PipelineParts, *, turn_id: str) -> CapLeft | None:
     """Return the cap that leaves least. Raises StoreDamaged."""
-    caps = caps_of(parts.settings.budget)
+    caps = Caps.of(parts.settings.budget)
     found = remaining_under_caps(parts.store.connection, caps, turn_id=turn_id, day=day_of(parts.clock()), set_aside=())
     return min(found, key=lambda cap: cap.left_usd, default=None)
 

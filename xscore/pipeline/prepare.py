@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
-from xscore.costs.caps import cap_status, caps_of
+from xscore.costs.caps import Caps, cap_status
 from xscore.pipeline import pool as kept
 from xscore.pipeline.factories import answer_estimate
 from xscore.pipeline.parts import PipelineParts, Stopwatch
@@ -318,6 +318,6 @@ def estimate_turn(parts: PipelineParts, turn: Turn) -> Estimate:
 
 def _estimate_opened(parts: PipelineParts, opened: OpenedTurn, *, answers: bool) -> Estimate:
     judging = parts.judge.estimate(opened.turn, opened.pool)
-    left = cap_status(parts.store.connection, caps_of(parts.settings.budget), now=parts.clock())
+    left = cap_status(parts.store.connection, Caps.of(parts.settings.budget), now=parts.clock())
     answering = answer_estimate(parts.answerer, parts.settings) if parts.answerer is not None and answers else None
     return replace(judging, primary=answering, caps=left)

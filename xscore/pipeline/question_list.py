@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from xscore.cache.keys import judge_key, turn_key
-from xscore.costs.caps import cap_status, caps_of
+from xscore.costs.caps import Caps, cap_status
 from xscore.pipeline import pool as kept
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.pool import Pool, narrow_to_scope, pool_among, refuse_empty_scope
@@ -194,7 +194,7 @@ def prepare_questions(
 
 def list_caps_left(parts: PipelineParts) -> tuple[CapLeft, ...]:
     """Return what is left of each cap; that of a turn is one of the whole list."""
-    found = cap_status(parts.store.connection, caps_of(parts.settings.budget), now=parts.clock())
+    found = cap_status(parts.store.connection, Caps.of(parts.settings.budget), now=parts.clock())
     return tuple(replace(cap, of="run") if cap.of == "turn" else cap for cap in found)
 
 

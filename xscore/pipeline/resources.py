@@ -12,9 +12,9 @@ from msgspec import Struct, field
 
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import Claims, JudgmentStore, StoredJudgments, WriteJudgments
-from xscore.costs.caps import caps_of
+from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger
-from xscore.costs.reservation import ReservationLedger
+from xscore.costs.reservation import Budget, turn_budget
 from xscore.costs.usage_totals import UsageTotals
 from xscore.pipeline.parts import AnswererFactory, TurnResources
 from xscore.platform.errors import ProviderError, Unreachable, UsageError
@@ -51,7 +51,7 @@ async def open_resources(
     """
     async with GroupCommit(store.path, store.keys) as commits, AsyncExitStack() as stack:
         own = StoredJudgments(commits, clock=clock)
-        budget = ReservationLedger(commits, turn_id=turn_id, caps=caps_of(settings.budget), clock=clock)
+        budget = turn_budget(commits, turn_id=turn_id, caps=Caps.of(settings.budget), clock=clock)
         shared: SharedResources | _Unshared = _Unshared(own, budget)
         if settings.shared.url.get_secret_value() or settings.shared.require:
             from xscore.extensions.shared.connect import (
@@ -73,7 +73,7 @@ class _Unshared(Struct, frozen=True):
     """What a desk spends through where nothing is shared."""
 
     judgments: JudgmentStore
-    budget: ReservationLedger
+    budget: Budget
 
     def rates(self, own: LocalRates, *, bucket: str) -> RateBudget:
         return own

@@ -20,8 +20,8 @@ from sqlite3 import Connection
 from msgspec import Struct
 from msgspec.structs import replace
 
-from xscore.costs import caps as spans
-from xscore.costs.caps import REPOSITORY_PERIOD, ZERO_USD, Caps
+from xscore.costs import caps as spending
+from xscore.costs.caps import ZERO_USD, Caps
 from xscore.costs.ledger import insert_batch_calls
 from xscore.extensions.batch.batch_rows import Batch, custom_id
 from xscore.extensions.batch.job_rows import RequestName
@@ -72,51 +72,32 @@ class BatchReservation(Struct, frozen=True):
 
     def tightest(self, connection: Connection, *, now: float) -> CapLeft | None:
         """Return the cap with the least room; None: there is none. Raises StoreDamaged."""
-        if not self.caps.any:
-            return None
-        held = spans.reserved_amounts(connection, own=frozenset(), now=now).held
-        found = spans.remaining_under_caps(connection, self.caps, turn_id=self.job, day=day_of(now), set_aside=held)
-        return min(found, key=lambda cap: cap.left_usd)
+        found = spending.cap_status(connection, self.caps, now=now, turn_id=self.job)
+        return min(found, key=lambda cap: cap.left_usd, default=None)
 
     def set_aside(self, connection: Connection, mark: str, usd: Decimal, *, now: float) -> bool:
         """Set dollars aside for a batch, unless they would pass a cap. Within an open transaction."""
-        held, gone = spans.reserved_amounts(connection, own=frozenset(), now=now)
-        connection.executemany("DELETE FROM reservation WHERE id = ?", [(row,) for row in gone])
-        if self.caps.any:
-            found = spans.remaining_under_caps(connection, self.caps, turn_id=self.job, day=day_of(now), set_aside=held)
-            if any(usd > cap.left_usd for cap in found):
-                return False
-        connection.execute(
-            "INSERT INTO reservation (id, turn_id, day, life, leased_until, amount) VALUES (?, ?, ?, '', ?, ?)"
-            " ON CONFLICT (id) DO UPDATE SET leased_until = excluded.leased_until, amount = excluded.amount",
-            (mark, self.job, day_of(now), now + BATCH_LEASE_S, money.picodollars(usd)),
-        )
+        spending.delete_expired(connection, now=now)
+        tightest = self.tightest(connection, now=now)
+        if tightest is not None and usd > tightest.left_usd:
+            return False
+        row = spending.ReservedAmount(mark, self.job, day_of(now), usd)
+        spending.write_reservation(connection, row, life="", leased_until=now + BATCH_LEASE_S)
         return True
 
     def charge(self, connection: Connection, mark: str, usd: Decimal, *, day: str) -> None:
-        """Charge what calls of a batch cost, and set so much less aside for it. Within an open transaction."""
-        capped = {self.job: self.caps.turn, day: self.caps.day, REPOSITORY_PERIOD: self.caps.repository}
-        spans.add_spending(
-            connection,
-            dict.fromkeys(capped, usd),
-            capped=frozenset(span for span, cap in capped.items() if cap is not None),
-        )
-        left = reserved_for_batch(connection, mark) - usd
-        if left > 0:
-            connection.execute("UPDATE reservation SET amount = ? WHERE id = ?", (money.picodollars(left), mark))
-        else:
-            release_reservation(connection, mark)
+        """Charge what calls of a batch cost, and set that much less aside for it. Within an open transaction."""
+        spending.add_spending(connection, self.caps, usd, turn_id=self.job, day=day)
+        spending.reduce_reservation(connection, mark, usd)
 
 
 def reserved_for_batch(connection: Connection, mark: str) -> Decimal:
     """Return what is set aside for a batch. Raises StoreDamaged."""
-    row = connection.execute("SELECT amount FROM reservation WHERE id = ?", (mark,)).fetchone()
-    with damage_if_invalid("what is set aside"):
-        return money.dollars_of_picodollars(row[0]) if row else ZERO_USD
+    return spending.reserved_usd(connection, mark) or ZERO_USD
 
 
 def renew_reservation(connection: Connection, mark: str, *, now: float) -> None:
-    """Hold what is set aside for another while. Within an open transaction."""
+    """Hold what is set aside for another lease. Within an open transaction."""
     connection.execute("UPDATE reservation SET leased_until = ? WHERE id = ?", (now + BATCH_LEASE_S, mark))
 
 

@@ -33,7 +33,7 @@ from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import StoredJudgments
 from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger
-from xscore.costs.reservation import ReservationLedger
+from xscore.costs.reservation import turn_budget
 from xscore.costs.usage_totals import UsageTotals
 from xscore.extensions.batch.list_plan import ListProgress
 from xscore.extensions.batch.ray_actor import ActorBudget, ActorContext, ChunkJudge, ChunkResult, PackChunk
@@ -383,7 +383,7 @@ class _LocalStore:
         self.tab = UsageTotals(Ledger(commits).record)
         self.cost_usd = Decimal(0)
         self._judgments = StoredJudgments(commits, clock=parts.clock)
-        self._spending = ReservationLedger(commits, turn_id=job, caps=Caps(), clock=parts.clock)
+        self._spending = turn_budget(commits, turn_id=job, caps=Caps(), clock=parts.clock)
 
     async def keep(self, library: ActorContext, scored: ChunkResult) -> None:
         """Keep it; it is committed when this returns."""

@@ -18,7 +18,7 @@ from decimal import Decimal
 from msgspec import Struct, field
 from msgspec.structs import astuple, replace
 
-from xscore.costs.caps import cap_status, caps_of, spent_in_period
+from xscore.costs.caps import Caps, cap_status, spent_in_period
 from xscore.extensions.evaluation import quality
 from xscore.extensions.evaluation.metrics import LabelledScore, calibration_bins
 from xscore.extensions.evaluation.quality import (
@@ -119,7 +119,7 @@ def estimate_questions(parts: PipelineParts, turns: Sequence[Turn]) -> Estimate:
 
 def caps_left_after(parts: PipelineParts, spent: Decimal) -> tuple[CapLeft, ...]:
     """Return what is left of each cap; that of a turn is one of the whole run, which spent so much of it."""
-    caps = caps_of(parts.settings.budget)
+    caps = Caps.of(parts.settings.budget)
     others = cap_status(parts.store.connection, replace(caps, turn=None), now=parts.clock())
     if caps.turn is None:
         return others

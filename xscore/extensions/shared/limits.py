@@ -1,25 +1,13 @@
-"""The dollars of a tenant's day, over all its processes and machines: set aside at the server before each send.
+"""What all runners of a tenant share through the server: dollars of a day, and limits a minute.
 
-It stands behind the caps of the store (`cost_reports.budget`): a call is sent when both have room for its bound. As
-there, a process sets some calls' worth aside at once and lends it out, fewer near the cap, and there a call waits for
-those of its own process in flight before it is refused. The server is told what was spent altogether, with the next
-reservation or soon, so that telling it twice does no harm. What a process that died had set aside is free when its
-lease is over; what it had spent and told stays spent. Trade-off: while the server is away, this cap does not hold, and
-only the store's do; who cannot have that requires the server. What was spent meanwhile is told when it is back.
-
-Limits a minute that all runners of a tenant share: taken from the server a few calls' worth at a time.
-
-What is taken in one round trip lasts for `AHEAD_S` of the limit, so that a fast run asks far less than once a call, and
-a slow one once. The server deals shares out in the order in which they are asked for, as debts with a time from which
-they may be used; within the process it is first come, first served. What calls took and did not use goes back with the
-next round trip, or soon. A limit that becomes known late counts what was spent before, as in one process: so much
-beyond the rate is owed to the bucket, and only what is owed or was taken goes back. Which limits hold is known here
-(`providers.rates`), and while the server is away this process goes by them alone. Trade-offs: what was taken ahead and
-is used later may come on top of a window's rate, a few calls in all; a run that is killed takes its few calls with it.
+Both are taken a few calls' worth at a time. Dollars stand behind the caps of the store: a call is sent when both have
+room for its bound. The server deals rate shares out in the order they are asked for, as debts with a time from which
+they may be used; what calls took and did not use goes back soon. A limit learned late counts what was spent before it.
+Trade-offs: while the server is away this process keeps only its own caps and limits (unless the server is required),
+and reports what it spent later; a killed run loses what it had taken ahead, its dollars until the lease ends.
 """
 
 import asyncio
-import secrets
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Mapping
@@ -28,9 +16,10 @@ from decimal import Decimal
 
 from msgspec import Struct, field
 
+from xscore.costs.caps import ZERO_USD
+from xscore.costs.reservation import Budget, Reservation, StackedBudgets
 from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.server import SharedServer
-from xscore.platform.clock import day_of
 from xscore.platform.errors import BudgetExhausted, SharedUnavailable
 from xscore.providers.limits import AHEAD_CALLS, AHEAD_SHARE, LEASE_S, DollarBudget
 from xscore.providers.rate_limits import UNSENT_SHARE, LocalRates, RateShare
@@ -38,31 +27,10 @@ from xscore.records import RateLimits
 
 REPORT_SPENT_S = 0.5
 """After so long the server is told what calls have cost."""
-NO_USD = Decimal(0)
-
-
-class _ServerReservation(Struct):
-    """Dollars of one day, under a name of its own at the server."""
-
-    day: str
-    leased_until: float
-    name: str = field(default_factory=lambda: secrets.token_hex(8))
-    held: Decimal = NO_USD
-    """Set aside at the server."""
-    lent: Decimal = NO_USD
-    """Bounds of the calls in flight."""
-    spent: Decimal = NO_USD
-    told: Decimal = NO_USD
-    """What the server knows to be spent."""
-
-    @property
-    def room(self) -> Decimal:
-        """What may still be lent: what was spent since the server was told came out of what is set aside."""
-        return self.held - self.lent - (self.spent - self.told)
 
 
 class SharedBudget:
-    """A `Budget` that keeps to the tenant's cap as well as to its own."""
+    """The tenant's cap on a day, behind the caps that this process keeps on its own."""
 
     def __init__(
         self,
@@ -74,139 +42,103 @@ class SharedBudget:
         lease_s: float = LEASE_S,
     ) -> None:
         """own: the caps of the store. clock: Unix seconds, for the day and the lease."""
-        self._own, self._link, self._cap = own, link, cap_usd
-        self._clock, self._lease_s = clock, lease_s
-        self._purse = self._new_purse()
-        self._old: list[_ServerReservation] = []
-        """Of another day or another lease, with calls in flight or something to tell."""
-        self._open: dict[str, tuple[_ServerReservation, Decimal, str]] = {}
-        self._reserved = 0
-        self._left: Decimal | None = None
-        """Room under the cap, when last seen."""
-        self._line = asyncio.Lock()
-        self._settled = asyncio.Event()
-        self._telling: asyncio.Task[None] | None = None
+        self._backend = _ServerBackend(link, cap_usd, clock, lease_s)
+        both = StackedBudgets(own, Budget(self._backend, clock=clock, lease_s=lease_s))
+        self.reserve, self.settle = both.reserve, both.settle
+        self.aclose = self._backend.aclose
 
-    async def reserve(self, usd: Decimal | None) -> str:
-        """Set aside an upper bound (None: unpriced, counts as nothing). Raises BudgetExhausted, SharedUnavailable."""
-        name = await self._own.reserve(usd)
-        if not usd:
-            return name
-        try:
-            async with self._line:
-                while not (self._is_held() and usd <= self._purse.room) and await self._more_for(usd):
-                    pass
-                self._purse.lent += usd
-        except BaseException:
-            await self._own.settle(name, NO_USD)
-            raise
-        self._reserved += 1
-        own_name = f"shared {self._reserved}"
-        self._open[own_name] = (self._purse, usd, name)
-        return own_name
 
-    async def settle(self, reservation: str, actual: Decimal | None) -> None:
-        """Charge what the call cost instead of its bound; None: it did not tell, so the bound stays charged."""
-        if reservation not in self._open:
-            await self._own.settle(reservation, actual)
-            return
-        purse, bound, name = self._open.pop(reservation)
-        purse.lent -= bound
-        purse.spent += bound if actual is None else actual
-        self._settled.set()
-        self._settled = asyncio.Event()
-        if self._telling is None or self._telling.done():
-            self._telling = asyncio.create_task(self._tell_soon())
-        await self._own.settle(name, actual)
+class _ServerBackend(Struct):
+    """Reports totals, so that reporting twice does no harm."""
+
+    link: ServerLink
+    cap_usd: Decimal
+    clock: Callable[[], float]
+    lease_s: float
+    left_usd: Decimal = ZERO_USD
+    """Room under the cap when last seen."""
+    known: dict[str, Reservation] = {}
+    """What the server may hold, or has not been told of."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """One request about a reservation at a time."""
+    reporting: asyncio.Task[None] | None = None
+
+    async def check(self) -> None:
+        """Nothing to check: a server that is away is no reason to stop."""
+
+    async def set_aside(self, reservation: Reservation, usd: Decimal) -> bool:
+        async with self.lock:
+            self.known[reservation.name] = reservation
+            while True:
+                ahead = min(AHEAD_CALLS, int(max(ZERO_USD, self.left_usd) / usd) // AHEAD_SHARE)
+                left = await self._reserve(reservation, usd, ahead)
+                if left is None:
+                    return False
+                self.left_usd = left
+                if left >= 0:
+                    return True
+                if not ahead:
+                    raise self._refusal(usd, left + usd, reservation.day)
+
+    async def report(self, reservation: Reservation) -> None:
+        self.known[reservation.name] = reservation
+        if self.reporting is None or self.reporting.done():
+            self.reporting = asyncio.create_task(self._report_soon())
 
     async def aclose(self) -> None:
-        """Tell the server what was spent, and hold nothing more."""
-        if self._telling is not None:
-            self._telling.cancel()
-            await asyncio.gather(self._telling, return_exceptions=True)
-        with suppress(SharedUnavailable):  # the lease ends what is held
-            for purse in (*self._old, self._purse):
-                await self._tell(purse, keeping=NO_USD)
+        """Report what was spent and hold nothing more; where the server is away, the lease ends what is held."""
+        if self.reporting is not None:
+            self.reporting.cancel()
+            await asyncio.gather(self.reporting, return_exceptions=True)
+        with suppress(SharedUnavailable):
+            for reservation in list(self.known.values()):
+                reservation.reserve_ahead = ZERO_USD
+                await self._report_now(reservation)
 
-    def _new_purse(self) -> _ServerReservation:
-        now = self._clock()
-        return _ServerReservation(day_of(now), now + self._lease_s)
+    async def _reserve(self, reservation: Reservation, usd: Decimal, ahead: int) -> Decimal | None:
+        """Ask for this call and some more; return what the cap has room for after it, None: the server is away."""
+        held, spent = reservation.lent + usd * (1 + ahead), reservation.spent
 
-    def _is_held(self) -> bool:
-        now = self._clock()
-        return now < self._purse.leased_until - self._lease_s / 2 and self._purse.day == day_of(now)
+        async def reserve(server: SharedServer) -> Decimal:
+            name, day = reservation.name, reservation.day
+            return await server.reserve(name, held, spent=spent, day=day, cap_usd=self.cap_usd, lease_s=self.lease_s)
 
-    async def _more_for(self, usd: Decimal) -> bool:
-        """Set more aside, or wait for a call in flight; return False where the server is away.
-
-        Raises BudgetExhausted where there is nothing to wait for.
-        """
-        if not self._is_held():
-            self._old.append(self._purse)
-            self._purse = self._new_purse()
-        purse, settled = self._purse, self._settled
-        ahead = int(self._left / usd) // AHEAD_SHARE if self._left is not None and self._left > 0 else 0
-        held, spent = purse.lent + usd * (1 + min(AHEAD_CALLS, ahead)), purse.spent
-        left = await self._link.ask(lambda server: self._reserve(server, purse, held, spent), otherwise=None)
-        if left is None:
-            return False
-        self._left = left
-        if left >= 0:
-            purse.held, purse.told = held, spent
-            purse.leased_until = self._clock() + self._lease_s
-        elif ahead:
-            return True  # and now for no more than this call
-        elif self._open or settled.is_set():
-            await settled.wait()
-        else:
-            raise self._refusal(usd, left + usd, purse.day)
-        return True
-
-    async def _reserve(self, server: SharedServer, purse: _ServerReservation, held: Decimal, spent: Decimal) -> Decimal:
-        return await server.reserve(
-            purse.name, held, spent=spent, day=purse.day, cap_usd=self._cap, lease_s=self._lease_s
-        )
+        left = await self.link.ask(reserve, otherwise=None)
+        if left is not None and left >= 0:
+            reservation.held, reservation.reported, reservation.reserve_ahead = held, spent, usd * ahead
+            reservation.leased_until = self.clock() + self.lease_s
+        return left
 
     def _refusal(self, usd: Decimal, left: Decimal, day: str) -> BudgetExhausted:
         return BudgetExhausted(
-            f"the next call may cost ${usd:f}, and ${max(NO_USD, left):f} is left of the ${self._cap:f} that all who"
+            f"the next call may cost ${usd:f}, and ${max(ZERO_USD, left):f} is left of the ${self.cap_usd:f} that all who"
             f" share the server may spend on {day} (UTC)",
             hint="Raise shared.max_usd_day, or wait for the next day (UTC); then go on with `xscore continue`.",
         )
 
-    async def _tell_soon(self) -> None:
-        with suppress(SharedUnavailable):  # whoever reserves next is told of it
-            while self._has_untold():
+    async def _report_soon(self) -> None:
+        with suppress(SharedUnavailable):  # the next reservation raises it
+            while any(one.unreported or one.held > one.needed for one in self.known.values()):
                 await asyncio.sleep(REPORT_SPENT_S)
-                await self._link.until_here()
-                await self._tell_all()
+                await self.link.until_here()
+                for reservation in list(self.known.values()):
+                    await self._report_now(reservation)
 
-    def _has_untold(self) -> bool:
-        """Whether something was spent, or is held for no call, that the server does not know."""
-        return any(purse.spent != purse.told or (purse.held and not purse.lent) for purse in (*self._old, self._purse))
+    async def _report_now(self, reservation: Reservation) -> None:
+        async with self.lock:
+            before, needed, spent = reservation.held, reservation.needed, reservation.spent
+            if reservation.unreported or needed < before:
+                reservation.held = min(before, needed + reservation.unreported)  # what goes back is lent to no call
 
-    async def _tell_all(self) -> None:
-        for purse in list(self._old):
-            await self._tell(purse, keeping=purse.lent)
-            if not purse.lent and purse.told == purse.spent:
-                self._old.remove(purse)
-        async with self._line:
-            await self._tell(self._purse, keeping=None if self._purse.lent else NO_USD)
+                async def charge(server: SharedServer) -> bool:
+                    await server.charge(reservation.name, needed, spent=spent, day=reservation.day)
+                    return True
 
-    async def _tell(self, purse: _ServerReservation, *, keeping: Decimal | None) -> None:
-        """Tell what a purse has spent. keeping: what it holds from then on; None: all but what was spent."""
-        spent = purse.spent
-        held = purse.held - (spent - purse.told) if keeping is None else keeping
-        if spent == purse.told and held == purse.held:
-            return
-        held = max(NO_USD, purse.lent, held)
-
-        async def charge(server: SharedServer) -> bool:
-            await server.charge(purse.name, held, spent=spent, day=purse.day)
-            return True
-
-        if await self._link.ask(charge, otherwise=False):
-            purse.told, purse.held = spent, min(held, purse.held)
+                is_told = await self.link.ask(charge, otherwise=False)
+                reservation.held = needed if is_told else before
+                reservation.reported = spent if is_told else reservation.reported
+            if not (reservation.calls_in_flight or reservation.held or reservation.unreported):
+                self.known.pop(reservation.name, None)
 
 
 AHEAD_S = 0.02
