@@ -156,11 +156,11 @@ def test_connecting_loads_no_sdk(tmp_path: Path) -> None:
     """Building a provider imports none of the heavy modules; only a call does."""
     program = (
         "import sys\n"
-        "from xscore.providers import catalog, limits, metered, openai, prices, retrying, spec\n"
+        "from xscore.providers import attempts, catalog, limits, openai, prices, spec\n"
         "from xscore.settings import OpenAISettings, Settings\n"
         "settings = Settings(openai=OpenAISettings(base_url='http://127.0.0.1:9/v1'))\n"
-        "provider = spec.connect(spec.parse('openai:m'), settings)\n"
-        "limits.Limited(metered.Metered(retrying.Retrying(provider, attempts=2), turn_id='t', record=print), rpm=9)\n"
+        "provider = spec.connect_provider(spec.parse_model_spec('openai:m'), settings)\n"
+        "limits.Limited(attempts.Metered(attempts.Retrying(provider, attempts=2), turn_id='t', record=print), rpm=9)\n"
         "print(sorted({'openai', 'aiohttp', 'httpx2', 'genai_prices'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)

@@ -69,7 +69,7 @@ class Route(Struct, frozen=True):
 
     def explained(self, ours: ProviderError, error: BaseException) -> ProviderError:
         """Return our error for one of the SDK, or a clearer one where a proxy, certificate or bound is behind it."""
-        beyond = next((link for link in _chain(error) if _is(link, "OutOfBounds")), None)
+        beyond = next((link for link in _chain(error) if _is(link, "ReplyTooLarge")), None)
         if beyond is not None:
             hint = f"Check what answers at {self.host}; nothing more was read of it."
             return UnreadableResponse(f"{self.host} answered {beyond}", hint=hint)
