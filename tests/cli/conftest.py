@@ -16,7 +16,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def xscore(own_home: Path) -> Run:
+def process(own_home: Path) -> Run:
     """Run `xscore …` in a process and give back its streams and exit code; no terminal anywhere."""
 
     def run(
@@ -38,7 +38,7 @@ def xscore(own_home: Path) -> Run:
 
 
 @pytest.fixture
-def inside(own_home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+def xscore(own_home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
     """Run `xscore …` in this process, through the same door: a tenth of the time, and nothing of start-up is seen."""
 
     def run(

@@ -37,10 +37,10 @@ def questions(tmp_path: Path) -> str:
 
 
 def test_each_question_has_a_section_and_the_saving_stands_at_the_end(
-    inside: Run, shop: Path, questions: str, models: tuple[str, ...]
+    xscore: Run, shop: Path, questions: str, models: tuple[str, ...]
 ) -> None:
     """Answers on stdout under the question's id, accounts on stderr, and what one question a call would have taken."""
-    done = inside("ask", "--batch", questions, *models, cwd=shop)
+    done = xscore("ask", "--batch", questions, *models, cwd=shop)
     assert done.returncode == 0
     assert done.stdout.splitlines() == [
         "# twice  The discount is taken twice", "As it is.", "",
@@ -49,13 +49,13 @@ def test_each_question_has_a_section_and_the_saving_stands_at_the_end(
     assert "shop/prices.py:9" in done.stderr and "takes it" in done.stderr and "turn t_" in done.stderr
     assert "asked 2 of 2 questions" in done.stderr and "one question a call:" in done.stderr
     assert "\nsaved 1 of 2 calls" in done.stderr
-    again = inside("ask", "--batch", questions, *models, cwd=shop)
+    again = xscore("ask", "--batch", questions, *models, cwd=shop)
     assert "nothing was sent to the judge" in again.stderr
 
 
-def test_json_is_one_object(inside: Run, shop: Path, questions: str, models: tuple[str, ...]) -> None:
+def test_json_is_one_object(xscore: Run, shop: Path, questions: str, models: tuple[str, ...]) -> None:
     """`questions` holds a receipt each with the id of its line, `together` the account of the run."""
-    done = inside("ask", "--batch", questions, "--json", "--no-answer", *models, cwd=shop)
+    done = xscore("ask", "--batch", questions, "--json", "--no-answer", *models, cwd=shop)
     found = json.loads(done.stdout)
     assert list(found) == ["schema", "questions", "together"]
     assert [one["id"] for one in found["questions"]] == ["twice", "cart"]
@@ -66,26 +66,26 @@ def test_json_is_one_object(inside: Run, shop: Path, questions: str, models: tup
 
 
 def test_a_turn_of_a_list_is_looked_up_like_any_other(
-    inside: Run, shop: Path, questions: str, models: tuple[str, ...]
+    xscore: Run, shop: Path, questions: str, models: tuple[str, ...]
 ) -> None:
     """`turns` lists them as asked, the report has their calls under ask, and there is nothing to continue."""
-    inside("ask", "--batch", questions, "--no-answer", *models, cwd=shop)
-    turns = json.loads(inside("turns", "--json", cwd=shop).stdout)["turns"]
+    xscore("ask", "--batch", questions, "--no-answer", *models, cwd=shop)
+    turns = json.loads(xscore("turns", "--json", cwd=shop).stdout)["turns"]
     assert [turn["command"] for turn in turns] == ["ask", "ask"]
-    report = json.loads(inside("report", "--by", "command", "--json", cwd=shop).stdout)
+    report = json.loads(xscore("report", "--by", "command", "--json", cwd=shop).stdout)
     assert "ask" in json.dumps(report)
-    done = inside("continue", turns[0]["id"], "--no-answer", *models, cwd=shop)
+    done = xscore("continue", turns[0]["id"], "--no-answer", *models, cwd=shop)
     assert done.returncode == 2 and "is done" in done.stderr
 
 
 def test_an_unfinished_turn_of_a_list_goes_on_with_its_judge(
-    inside: Run, shop: Path, questions: str, tmp_path: Path, models: tuple[str, ...]
+    xscore: Run, shop: Path, questions: str, tmp_path: Path, models: tuple[str, ...]
 ) -> None:
     """`xscore continue` finds what was judged under the shared layout and judges the rest, of this turn alone."""
-    inside("ask", "--batch", questions, "--no-answer", "--replay", "--judge", models[1], cwd=shop)
-    turns = json.loads(inside("turns", "--json", cwd=shop).stdout)["turns"]
-    inside("ask", "--batch", questions, "--no-answer", "--path", "shop/", *models, cwd=shop)
-    done = inside("continue", turns[0]["id"], "--no-answer", "--json", *models, cwd=shop)
+    xscore("ask", "--batch", questions, "--no-answer", "--replay", "--judge", models[1], cwd=shop)
+    turns = json.loads(xscore("turns", "--json", cwd=shop).stdout)["turns"]
+    xscore("ask", "--batch", questions, "--no-answer", "--path", "shop/", *models, cwd=shop)
+    done = xscore("continue", turns[0]["id"], "--no-answer", "--json", *models, cwd=shop)
     found = json.loads(done.stdout)
     assert found["judge"]["prompt_version"] == "questions-1" and found["coverage"]["carried"] > 0
     assert found["coverage"]["unjudged"] == 0 and done.returncode == 0
@@ -103,18 +103,18 @@ def test_an_unfinished_turn_of_a_list_goes_on_with_its_judge(
     ],
 )
 def test_what_cannot_be_meant_is_refused(
-    inside: Run, shop: Path, questions: str, arguments: tuple[str, ...], said: str
+    xscore: Run, shop: Path, questions: str, arguments: tuple[str, ...], said: str
 ) -> None:
     """Exit 2 with a hint, and nothing is sent."""
-    done = inside(*(questions if one == "LIST" else one for one in arguments), cwd=shop)
+    done = xscore(*(questions if one == "LIST" else one for one in arguments), cwd=shop)
     assert done.returncode == 2 and said in done.stderr
 
 
 def test_a_question_of_which_nothing_was_chosen_says_so_under_its_heading(
-    inside: Run, shop: Path, questions: str, models: tuple[str, ...]
+    xscore: Run, shop: Path, questions: str, models: tuple[str, ...]
 ) -> None:
     """No heading on stdout stands alone; so few questions as there are share a call."""
-    done = inside("ask", "--batch", questions, "--no-answer", *models, cwd=shop)
+    done = xscore("ask", "--batch", questions, "--no-answer", *models, cwd=shop)
     lines = done.stdout.splitlines()
     assert lines[lines.index("# cart  Where is the sum asked for?") + 1] == "nothing was chosen"
     assert "shared by up to 2 questions" in done.stderr

@@ -36,7 +36,7 @@ def server() -> Iterator[OpenAIBatchServer]:
 
 
 @pytest.fixture
-def run(inside: Run, server: OpenAIBatchServer, shop: Path) -> Run:
+def run(xscore: Run, server: OpenAIBatchServer, shop: Path) -> Run:
     """Run a command in the shop, with the judge at that vendor."""
     (shop / "q.jsonl").write_text(LIST)
 
@@ -47,7 +47,7 @@ def run(inside: Run, server: OpenAIBatchServer, shop: Path) -> Run:
             "XSCORE_JUDGE_PROBE": "false",
             "XSCORE_BATCH_POLL_S": "0.05",
         }
-        return inside(*arguments, cwd=shop, environ=environ)
+        return xscore(*arguments, cwd=shop, environ=environ)
 
     return typed
 
@@ -151,14 +151,14 @@ def test_a_refusing_model_is_told_by_cause(run: Run, server: OpenAIBatchServer) 
 
 
 def test_one_host_that_cannot_be_used_stops_no_other_job(
-    run: Run, inside: Run, server: OpenAIBatchServer, shop: Path
+    run: Run, xscore: Run, server: OpenAIBatchServer, shop: Path
 ) -> None:
     """A job whose address has changed is said to be unusable, 3, and the other one is collected all the same."""
     run(*SUBMIT)
     (shop / "other.jsonl").write_text(json.dumps({"id": "x", "task": "what is another total?"}) + "\n")
     with OpenAIBatchServer(score=table(SCORES)) as second:
         environ = {"OPENAI_BASE_URL": second.url, "OPENAI_API_KEY": "sk-test-000000", "XSCORE_JUDGE_PROBE": "false"}
-        inside("batch", "submit", "other.jsonl", "--judge", "openai:judge-2", cwd=shop, environ=environ)
+        xscore("batch", "submit", "other.jsonl", "--judge", "openai:judge-2", cwd=shop, environ=environ)
     run("batch", "collect")
     done = run("batch", "collect", "--json")
     assert done.returncode == 3, done.stderr
@@ -198,14 +198,14 @@ def test_a_cancel_with_nothing_at_the_vendor_asks_nobody(run: Run, server: OpenA
     assert sum(server.batches.asked.values()) == asked
 
 
-def test_a_host_without_a_batch_api_is_left_for_live_calls(inside: Run, shop: Path) -> None:
+def test_a_host_without_a_batch_api_is_left_for_live_calls(xscore: Run, shop: Path) -> None:
     """Submit ends with 3 and what to do; nothing waits at the host, so --live judges the list."""
     (shop / "q.jsonl").write_text(LIST)
     with OpenAIServer(score=table(SCORES)) as plain:
         environ = {"OPENAI_BASE_URL": plain.url, "OPENAI_API_KEY": "sk-test-000000", "XSCORE_JUDGE_PROBE": "false"}
-        done = inside(*SUBMIT, cwd=shop, environ=environ)
+        done = xscore(*SUBMIT, cwd=shop, environ=environ)
         assert done.returncode == 3 and "no Batch API" in done.stderr
-        live = inside("batch", "collect", "--live", "--json", cwd=shop, environ=environ)
+        live = xscore("batch", "collect", "--live", "--json", cwd=shop, environ=environ)
     assert live.returncode == 0 and job_in(live)["judged"] == job_in(live)["asked"] > 0, live.stderr
 
 

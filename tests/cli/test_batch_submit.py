@@ -25,13 +25,13 @@ def server() -> Iterator[OpenAIBatchServer]:
 
 
 @pytest.fixture
-def run(inside: Run, server: OpenAIBatchServer, shop: Path) -> Run:
+def run(xscore: Run, server: OpenAIBatchServer, shop: Path) -> Run:
     """Run a command in the shop, with the judge at the loopback host."""
     (shop / "q.jsonl").write_text(LIST)
 
     def submit(*arguments: str, **how: str) -> subprocess.CompletedProcess[str]:
         environ = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-test-000000"}
-        return inside(*arguments, cwd=shop, environ=environ, **how)
+        return xscore(*arguments, cwd=shop, environ=environ, **how)
 
     return submit
 

@@ -73,7 +73,7 @@ def server() -> Iterator[OpenAIServer]:
 
 
 @pytest.fixture
-def machines(inside: Run, tmp_path: Path, server: OpenAIServer) -> tuple[Machine, Machine]:
+def machines(xscore: Run, tmp_path: Path, server: OpenAIServer) -> tuple[Machine, Machine]:
     """Two machines with clones of one repository."""
     for name, text in FILES.items():
         (tmp_path / "one" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -83,8 +83,8 @@ def machines(inside: Run, tmp_path: Path, server: OpenAIServer) -> tuple[Machine
     git(tmp_path / "one", "commit", "-qm", "start")
     git(tmp_path, "clone", "-q", "one", "two")
     return (
-        Machine(inside, tmp_path / "one", tmp_path / "home-one", server),
-        Machine(inside, tmp_path / "two", tmp_path / "home-two", server),
+        Machine(xscore, tmp_path / "one", tmp_path / "home-one", server),
+        Machine(xscore, tmp_path / "two", tmp_path / "home-two", server),
     )
 
 
@@ -220,9 +220,9 @@ def test_the_manual_is_run_as_it_stands(machines: tuple[Machine, Machine], tmp_p
 
 
 @pytest.mark.parametrize("command", [("stats",), ("prune",), ("prune", "--dry-run"), ("export", "c.parquet")])
-def test_looking_makes_no_store(command: tuple[str, ...], inside: Run, tmp_path: Path) -> None:
+def test_looking_makes_no_store(command: tuple[str, ...], xscore: Run, tmp_path: Path) -> None:
     """Where nothing was ever judged these say so, and write nothing."""
-    done = inside("cache", *command, cwd=tmp_path, environ={"XSCORE_CACHE_KEY": KEY})
+    done = xscore("cache", *command, cwd=tmp_path, environ={"XSCORE_CACHE_KEY": KEY})
     assert done.returncode == (1 if command[0] == "export" else 0), done.stderr
     assert "there is no store here yet" in done.stderr
     assert list(tmp_path.iterdir()) == []

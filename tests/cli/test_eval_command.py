@@ -36,9 +36,9 @@ def judged_by_script(repo: Path) -> list[str]:
     return ["eval", str(repo.parent / "questions.jsonl"), "--judge", f"scripted:{repo.parent / 'script.json'}"]
 
 
-def test_the_page_tells_figures_scores_and_misses(inside: Run, repo: Path) -> None:
+def test_the_page_tells_figures_scores_and_misses(xscore: Run, repo: Path) -> None:
     """Both judges side by side, gold by score, the worst question first; the account goes to stderr."""
-    done = inside(*judged_by_script(repo), cwd=repo)
+    done = xscore(*judged_by_script(repo), cwd=repo)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("2 of 2 questions · judge scripted:")
     for word in ("by words alone", "first 15", "recall", "precision", "hit", "MRR", "nDCG", "share of gold"):
@@ -49,16 +49,16 @@ def test_the_page_tells_figures_scores_and_misses(inside: Run, repo: Path) -> No
     assert "1 gold entity is no candidate" in done.stderr and "judged" not in done.stdout
 
 
-def test_text_of_the_questions_is_harmless(inside: Run, repo: Path) -> None:
+def test_text_of_the_questions_is_harmless(xscore: Run, repo: Path) -> None:
     """Control characters in a query, or in the name of gold, are shown as escapes."""
-    done = inside(*judged_by_script(repo), "--verbose", cwd=repo)
+    done = xscore(*judged_by_script(repo), "--verbose", cwd=repo)
     assert "\x1b" not in done.stdout + done.stderr
     assert "\\x1b[2J" in done.stdout and "f\\x1b[31m" in done.stdout
 
 
-def test_its_json_is_one_object(inside: Run, repo: Path) -> None:
+def test_its_json_is_one_object(xscore: Run, repo: Path) -> None:
     """Under --json stdout is the object of docs/json.md, and nothing else."""
-    done = inside(*judged_by_script(repo), "--json", cwd=repo)
+    done = xscore(*judged_by_script(repo), "--json", cwd=repo)
     body = json.loads(done.stdout)
     assert body["schema"] == 1 and body["asked"] == 2 and body["found"]["chosen"]["recall"] == 0.25
     assert [one["id"] for one in body["results"]] == ["twice", "readme"]
@@ -66,19 +66,19 @@ def test_its_json_is_one_object(inside: Run, repo: Path) -> None:
     assert sum(one["memories"] for one in body["reliability"]) == body["coverage"]["candidates"]
 
 
-def test_a_replay_needs_nothing_and_finds_all(inside: Run, repo: Path) -> None:
+def test_a_replay_needs_nothing_and_finds_all(xscore: Run, repo: Path) -> None:
     """The figures of a replay are those of the run that was paid; which judge it goes by is said."""
-    first = inside(*judged_by_script(repo), cwd=repo)
-    again = inside("eval", str(repo.parent / "questions.jsonl"), "--replay", cwd=repo)
+    first = xscore(*judged_by_script(repo), cwd=repo)
+    again = xscore("eval", str(repo.parent / "questions.jsonl"), "--replay", cwd=repo)
     assert again.returncode == 0 and again.stdout == first.stdout
     assert "which judged here last" in again.stderr and "0 judged" in again.stderr
 
 
-def test_a_deadline_that_passed_ends_with_what_there_is(inside: Run, repo: Path) -> None:
+def test_a_deadline_that_passed_ends_with_what_there_is(xscore: Run, repo: Path) -> None:
     """No question was judged in time: no figures, exit 1, and the way to go on."""
     script = repo.parent / "script.json"
     script.write_text(json.dumps({**SCRIPT, "latency_s": 5}))
-    done = inside(*judged_by_script(repo), "--deadline", "0.4s", cwd=repo)
+    done = xscore(*judged_by_script(repo), "--deadline", "0.4s", cwd=repo)
     assert done.returncode == 1, done.stderr
     assert "no question was judged to its end" in done.stdout
     assert "the deadline came first" in done.stderr and "not recorded" in done.stderr
@@ -94,28 +94,28 @@ def test_a_deadline_that_passed_ends_with_what_there_is(inside: Run, repo: Path)
         ('{"id": "a", "query": "q", "gold": [{"path": "a"}]}\n' * 2, "line 1 as well"),
     ],
 )
-def test_questions_that_are_none_are_refused(inside: Run, repo: Path, text: str | None, said: str) -> None:
+def test_questions_that_are_none_are_refused(xscore: Run, repo: Path, text: str | None, said: str) -> None:
     """The file and the line are named, with the shape of a line; nothing is judged."""
     file = repo.parent / "questions.jsonl"
     file.unlink() if text is None else file.write_text(text)
-    done = inside("eval", str(file), cwd=repo)
+    done = xscore("eval", str(file), cwd=repo)
     assert done.returncode == 2 and said in done.stderr and done.stdout == ""
-    as_json = inside("eval", str(file), "--json", cwd=repo)
+    as_json = xscore("eval", str(file), "--json", cwd=repo)
     assert json.loads(as_json.stdout)["error"]["kind"] == "usage"
     assert not (repo / ".xscore").exists()
 
 
-def test_ask_in_a_replay_prints_the_context(inside: Run, repo: Path) -> None:
+def test_ask_in_a_replay_prints_the_context(xscore: Run, repo: Path) -> None:
     """`ask --replay` gives the bundle for an answer, and does not ask for a key; --all-scores and --json work."""
     judge = f"scripted:{repo.parent / 'script.json'}"
-    inside("ask", "The discount is taken twice", "--judge", judge, "--no-answer", cwd=repo)
+    xscore("ask", "The discount is taken twice", "--judge", judge, "--no-answer", cwd=repo)
     scores = repo.parent / "scores.jsonl"
-    done = inside("ask", "The discount is taken twice", "--replay", "--all-scores", str(scores), cwd=repo)
+    done = xscore("ask", "The discount is taken twice", "--replay", "--all-scores", str(scores), cwd=repo)
     assert done.returncode == 0 and "def total" in done.stdout
     assert "replay: nothing is sent" in done.stderr and "OPENAI_API_KEY" not in done.stderr
     assert {json.loads(line)["outcome"] for line in scores.read_text().splitlines()} == {"cached"}
-    body = json.loads(inside("ask", "never asked", "--replay", "--json", cwd=repo).stdout)
+    body = json.loads(xscore("ask", "never asked", "--replay", "--json", cwd=repo).stdout)
     assert body["unjudged"]["by_cause"] == {"replay": body["coverage"]["candidates"]}
-    context = inside("context", "The discount is taken twice", "--replay", cwd=repo)
+    context = xscore("context", "The discount is taken twice", "--replay", cwd=repo)
     assert context.returncode == 0 and "def total" in context.stdout
-    assert inside("estimate", "never asked", "--replay", cwd=repo).returncode == 0
+    assert xscore("estimate", "never asked", "--replay", cwd=repo).returncode == 0

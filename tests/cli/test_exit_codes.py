@@ -46,27 +46,27 @@ LISTS = {
 
 
 @pytest.mark.parametrize("command", NAMES, ids=" ".join)
-def test_what_matches_nothing_ends_with_one(inside: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_what_matches_nothing_ends_with_one(xscore: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
     """P06: a name, id or filter that matched nothing is exit code 1, nothing on stdout, words on stderr."""
-    done = inside(*command, cwd=tmp_path)
+    done = xscore(*command, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, ""), done.stderr
     assert done.stderr
 
 
 @pytest.mark.parametrize("command", LISTS, ids=" ".join)
-def test_an_empty_list_is_no_error(inside: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_an_empty_list_is_no_error(xscore: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
     """P06: a list of an empty store is exit code 0, one line on stderr, an empty list under --json."""
-    done = inside(*command, cwd=tmp_path)
+    done = xscore(*command, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "") and done.stderr.count("\n") == 1
-    told = inside(*command, "--json", cwd=tmp_path)
+    told = xscore(*command, "--json", cwd=tmp_path)
     assert told.returncode == 0 and json.loads(told.stdout)[LISTS[command]] == []
 
 
-def test_no_object_repeats_the_exit_code(inside: Run, tmp_path: Path) -> None:
+def test_no_object_repeats_the_exit_code(xscore: Run, tmp_path: Path) -> None:
     """The exit code is the process's; an object says what happened."""
-    identifier = json.loads(inside("memory", "add", "x", "--json", cwd=tmp_path).stdout)["id"]
+    identifier = json.loads(xscore("memory", "add", "x", "--json", cwd=tmp_path).stdout)["id"]
     for command in (("memory", "delete", identifier), ("sessions", "import"), ("memory", "audit")):
-        assert "exit_code" not in json.loads(inside(*command, "--json", cwd=tmp_path).stdout)
+        assert "exit_code" not in json.loads(xscore(*command, "--json", cwd=tmp_path).stdout)
 
 
 def test_the_tables_name_every_code() -> None:

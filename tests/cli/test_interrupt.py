@@ -119,17 +119,17 @@ def test_sigterm_ends_like_a_press(make_repo: MakeRepo, tmp_path: Path, xscore: 
     assert rest["carried"] + rest["judged"] == rest["candidates"]
 
 
-def test_a_deadline_counts_from_the_start_of_the_command(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
+def test_a_deadline_counts_from_the_start_of_the_command(make_repo: MakeRepo, tmp_path: Path, process: Run) -> None:
     """`ask --deadline 3s` ends before all is judged, says what is left, and `continue` finishes the turn."""
     root = make_repo({f"m{n}.py": f'def f{n}() -> int:\n    """Do {n}."""\n    return {n}\n' for n in range(160)})
     script = tmp_path / "script.json"
     flags = ["--judge", f"scripted:{script}", "--pack-size", "1", "--concurrency", "1", "--no-answer"]
     script.write_text(json.dumps({"default": 0.9, "latency_s": 0.2}))
-    xscore("index", cwd=root)
+    process("index", cwd=root)
     for deadline_s in (3, 8, 20):  # a busy machine may take three seconds to begin; all would take 32
-        cut = xscore("ask", "do it", *flags, "--deadline", f"{deadline_s}s", cwd=root)
+        cut = process("ask", "do it", *flags, "--deadline", f"{deadline_s}s", cwd=root)
         if cut.returncode == 1:
             break
     assert cut.returncode == 1 and "deadline" in cut.stderr and "xscore continue" in cut.stderr
-    done = xscore("continue", *flags, "--concurrency", "32", cwd=root)
+    done = process("continue", *flags, "--concurrency", "32", cwd=root)
     assert done.returncode in (0, 1) and ".py:1-3" in done.stdout

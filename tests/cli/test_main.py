@@ -77,9 +77,9 @@ def test_no_command_is_a_usage_error(xscore: Run) -> None:
     assert "Commands:" in done.stderr
 
 
-def test_completion_scripts(xscore: Run) -> None:
+def test_completion_scripts(process: Run) -> None:
     """Each shell gets a script that asks xscore itself, and the asking works."""
     for shell in ("bash", "zsh", "fish"):
-        assert "_XSCORE_COMPLETE" in xscore("completion", shell).stdout
+        assert "_XSCORE_COMPLETE" in process("completion", shell).stdout
     asked = {"_XSCORE_COMPLETE": "bash_complete", "COMP_WORDS": "xscore es", "COMP_CWORD": "1"}
-    assert "estimate" in xscore(environ=asked).stdout
+    assert "estimate" in process(environ=asked).stdout

@@ -108,7 +108,7 @@ def test_an_update_keeps_the_id(xscore: Run, repo: Path) -> None:
     assert xscore("memory", "update", identifier, cwd=repo).returncode == 2
 
 
-def test_what_was_said_beside_can_be_taken_back(inside: Run, repo: Path) -> None:
+def test_what_was_said_beside_can_be_taken_back(xscore: Run, repo: Path) -> None:
     """An empty --because, --alternative, --link or --cite takes away what was there, and nothing else."""
     beside = (
         "--because",
@@ -120,30 +120,30 @@ def test_what_was_said_beside_can_be_taken_back(inside: Run, repo: Path) -> None
         "--cite",
         "src/net/retry.py:1-3",
     )
-    identifier = said(inside, repo, "decision", "add", "use A", *beside)["id"]
+    identifier = said(xscore, repo, "decision", "add", "use A", *beside)["id"]
     kept = {"rationale": "fast", "alternatives": ["B"], "links": ["https://a.example"]}
     for option, name in (("--alternative", "alternatives"), ("--link", "links"), ("--because", "rationale")):
-        after = said(inside, repo, "memory", "update", identifier, option, "")
+        after = said(xscore, repo, "memory", "update", identifier, option, "")
         kept = {**kept, name: "" if name == "rationale" else []}
         assert {name: after["particulars"][name] for name in kept} == kept
         assert len(after["citations"]) == 1
-    assert said(inside, repo, "memory", "update", identifier, "--cite", "")["citations"] == []
+    assert said(xscore, repo, "memory", "update", identifier, "--cite", "")["citations"] == []
     (repo / "src/net/retry.py").write_text("gone = True\n")
-    assert said(inside, repo, "memory", "list")["memories"][0]["status"] == "active"
+    assert said(xscore, repo, "memory", "list")["memories"][0]["status"] == "active"
 
 
-def test_a_kind_weighs_the_same_however_it_is_said(inside: Run, repo: Path) -> None:
+def test_a_kind_weighs_the_same_however_it_is_said(xscore: Run, repo: Path) -> None:
     """P06: the command line and Python give a kind the same importance; failures are counted, and not said."""
     with Store.open(find_root(repo), user_data_dir=user_data_dir(None)) as store:
         by_python = {kind: store.project.remember(f"py {kind}", kind=kind).memory.importance for kind in WEIGHED}
         stated = remember(store, Statement(text="plain", kind=Kind.DECISION)).memory.importance
     by_hand = {
-        kind: said(inside, repo, "memory", "add", f"cli {kind}", "--kind", str(kind))["importance"] for kind in WEIGHED
+        kind: said(xscore, repo, "memory", "add", f"cli {kind}", "--kind", str(kind))["importance"] for kind in WEIGHED
     }
     assert by_python == by_hand == {Kind.DECISION: 0.7, Kind.TODO: 0.5, Kind.CONTEXT: 0.5}
-    assert stated == said(inside, repo, "decision", "add", "by its own command")["importance"] == 0.7
-    refused = inside("memory", "add", "x", "--kind", "failure", cwd=repo)
-    assert refused.returncode == 2 and "xscore failure add" in inside("memory", "add", "--help").stdout
+    assert stated == said(xscore, repo, "decision", "add", "by its own command")["importance"] == 0.7
+    refused = xscore("memory", "add", "x", "--kind", "failure", cwd=repo)
+    assert refused.returncode == 2 and "xscore failure add" in xscore("memory", "add", "--help").stdout
 
 
 def test_export_and_import(xscore: Run, repo: Path, tmp_path: Path) -> None:

@@ -92,23 +92,23 @@ def test_wipe_narrows_by_layer_scope_and_kind(xscore: Run, tmp_path: Path, own_h
     ],
 )
 def test_several_options_never_widen_a_wipe(
-    inside: Run, tmp_path: Path, kept: list[Memory], chosen: tuple[str, ...], code: int, erased: list[int]
+    xscore: Run, tmp_path: Path, kept: list[Memory], chosen: tuple[str, ...], code: int, erased: list[int]
 ) -> None:
     """P06: what is erased is what every option allows, as `memory list` shows it; never the union."""
-    listed = inside("memory", "list", *chosen, "--json", cwd=tmp_path)
-    done = inside("memory", "wipe", *chosen, "--yes", "--json", cwd=tmp_path)
+    listed = xscore("memory", "list", *chosen, "--json", cwd=tmp_path)
+    done = xscore("memory", "wipe", *chosen, "--yes", "--json", cwd=tmp_path)
     assert done.returncode == code, done.stdout
     ids = json.loads(done.stdout).get("ids", [])
     assert ids == [kept[at].id for at in erased]
     assert [one["id"] for one in json.loads(listed.stdout).get("memories", [])] == ids
 
 
-def test_a_user_store_that_cannot_be_read_is_no_empty_one(inside: Run, tmp_path: Path, kept: list[Memory]) -> None:
+def test_a_user_store_that_cannot_be_read_is_no_empty_one(xscore: Run, tmp_path: Path, kept: list[Memory]) -> None:
     """P06: where the user's own memories may be meant and cannot be read, wipe and list say so (exit 6)."""
     user_store_path(user_data_dir(None)).write_bytes(b"no database" * 1000)
     for command in (("wipe", "--layer", "user", "--yes"), ("wipe", "--kind", "preference", "--yes")):
-        assert inside("memory", *command, cwd=tmp_path).returncode == 6
-    assert inside("memory", "list", "--layer", "user", cwd=tmp_path).returncode == 6
+        assert xscore("memory", *command, cwd=tmp_path).returncode == 6
+    assert xscore("memory", "list", "--layer", "user", cwd=tmp_path).returncode == 6
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_wipe_asks_on_a_terminal(tmp_path: Path, own_home: Path, kept: list[Memo
     assert (b"Another one, to stay" in raw(tmp_path)) == (answer == "n")
 
 
-def test_wiping_ones_own_layer_takes_what_projects_noted(inside: Run, tmp_path: Path, own_home: Path) -> None:
+def test_wiping_ones_own_layer_takes_what_projects_noted(xscore: Run, tmp_path: Path, own_home: Path) -> None:
     """P06, L02: `--scope user` finds, counts and erases observations alone, of projects that are long gone too."""
     value = "the crimson otter prefers tabs everywhere"
     with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
@@ -163,20 +163,20 @@ def test_wiping_ones_own_layer_takes_what_projects_noted(inside: Run, tmp_path: 
             record_project(user, project, now=1.0)
             record_observations(user, [Observation(project, "indent", "preference", value, 1.0)])
     own = user_store_path(user_data_dir(None))
-    looked = inside("memory", "wipe", "--scope", "user", "--dry-run", "--json", cwd=tmp_path)
+    looked = xscore("memory", "wipe", "--scope", "user", "--dry-run", "--json", cwd=tmp_path)
     assert (looked.returncode, json.loads(looked.stdout)["observations"]) == (0, 2)
     assert b"crimson otter" in raw(own.parent)
-    done = inside("memory", "wipe", "--scope", "user", "--yes", "--verify", cwd=tmp_path)
+    done = xscore("memory", "wipe", "--scope", "user", "--yes", "--verify", cwd=tmp_path)
     assert done.returncode == 0 and "2 observations" in done.stdout and "found none" in done.stdout
     assert b"crimson otter" not in raw(own.parent)
     with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
         user = store.user_connection()
         assert user is not None and count_observations(user) == 0
-    assert inside("memory", "wipe", "--scope", "user", "--yes", cwd=tmp_path).returncode == 1
+    assert xscore("memory", "wipe", "--scope", "user", "--yes", cwd=tmp_path).returncode == 1
 
 
 def test_wiping_a_part_of_ones_own_layer_leaves_what_projects_noted(
-    inside: Run, tmp_path: Path, kept: list[Memory]
+    xscore: Run, tmp_path: Path, kept: list[Memory]
 ) -> None:
     """A kind of the user's layer is not the layer: observations of other keys stay."""
     with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
@@ -184,7 +184,7 @@ def test_wiping_a_part_of_ones_own_layer_leaves_what_projects_noted(
         assert user is not None
         record_project(user, "p", now=1.0)
         record_observations(user, [Observation("p", "other", "preference", "quite another thing", 1.0)])
-    assert inside("memory", "wipe", "--scope", "user", "--kind", "convention", "--yes", cwd=tmp_path).returncode == 0
+    assert xscore("memory", "wipe", "--scope", "user", "--kind", "convention", "--yes", cwd=tmp_path).returncode == 0
     with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
         user = store.user_connection()
         assert user is not None and count_observations(user) == 1

@@ -13,19 +13,19 @@ from xscore.platform.errors import UsageError
 
 
 @pytest.fixture
-def kept(inside: Run, tmp_path: Path) -> Path:
+def kept(xscore: Run, tmp_path: Path) -> Path:
     """A folder in which one thing is remembered."""
-    assert inside("memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path).returncode == 0
+    assert xscore("memory", "add", "lint before pushing", "--kind", "todo", cwd=tmp_path).returncode == 0
     return tmp_path
 
 
-def test_a_file_that_others_could_read_is_for_the_user_alone(inside: Run, kept: Path) -> None:
+def test_a_file_that_others_could_read_is_for_the_user_alone(xscore: Run, kept: Path) -> None:
     """P06: an existing file of mode 0644 is 0600 afterwards; whoever had it open reads what it was."""
     file = kept / "out.jsonl"
     file.write_text("before\n")
     file.chmod(0o644)
     with file.open() as reader:
-        assert inside("memory", "export", "-o", str(file), cwd=kept).returncode == 0
+        assert xscore("memory", "export", "-o", str(file), cwd=kept).returncode == 0
         assert reader.read() == "before\n"
     assert file.stat().st_mode & 0o777 == 0o600
     assert json.loads(file.read_text())["text"] == "lint before pushing"
@@ -59,17 +59,17 @@ def test_links_and_pipes_are_written_through(tmp_path: Path) -> None:
         write_private(tmp_path / "none" / "file", ["z\n"])
 
 
-def test_lines_or_one_object(inside: Run, kept: Path) -> None:
+def test_lines_or_one_object(xscore: Run, kept: Path) -> None:
     """P06: `--json` gives one object with the same memories; an empty store is no error, a filter with nothing is."""
-    (line,) = inside("memory", "export", cwd=kept).stdout.splitlines()
-    assert json.loads(inside("memory", "export", "--json", cwd=kept).stdout)["memories"] == [json.loads(line)]
-    nothing = inside("memory", "export", "--kind", "decision", cwd=kept)
+    (line,) = xscore("memory", "export", cwd=kept).stdout.splitlines()
+    assert json.loads(xscore("memory", "export", "--json", cwd=kept).stdout)["memories"] == [json.loads(line)]
+    nothing = xscore("memory", "export", "--kind", "decision", cwd=kept)
     assert (nothing.returncode, nothing.stdout) == (1, "")
     (kept / "empty" / ".git").mkdir(parents=True)
-    assert inside("memory", "export", cwd=kept / "empty").returncode == 0
+    assert xscore("memory", "export", cwd=kept / "empty").returncode == 0
 
 
-def test_a_file_writes_the_users_own_layer_only_when_that_is_named(inside: Run, tmp_path: Path, own_home: Path) -> None:
+def test_a_file_writes_the_users_own_layer_only_when_that_is_named(xscore: Run, tmp_path: Path, own_home: Path) -> None:
     """P06: a stranger's line of the user layer is refused aloud (it would hold everywhere), and taken when named."""
     line = {
         "schema": 1,
@@ -85,8 +85,8 @@ def test_a_file_writes_the_users_own_layer_only_when_that_is_named(inside: Run, 
         "updated_at": 1.0,
     }
     (tmp_path / "theirs.jsonl").write_text(json.dumps(line) + "\n")
-    done = inside("memory", "import", "theirs.jsonl", cwd=tmp_path)
+    done = xscore("memory", "import", "theirs.jsonl", cwd=tmp_path)
     assert done.returncode == 0 and "imported 0 memories" in done.stdout and "1 line of your own layer" in done.stderr
-    assert "README says" not in inside("memory", "export", "--layer", "user", cwd=tmp_path).stdout
-    assert inside("memory", "import", "theirs.jsonl", "--layer", "user", cwd=tmp_path).returncode == 0
-    assert "README says" in inside("memory", "export", "--layer", "user", cwd=tmp_path).stdout
+    assert "README says" not in xscore("memory", "export", "--layer", "user", cwd=tmp_path).stdout
+    assert xscore("memory", "import", "theirs.jsonl", "--layer", "user", cwd=tmp_path).returncode == 0
+    assert "README says" in xscore("memory", "export", "--layer", "user", cwd=tmp_path).stdout

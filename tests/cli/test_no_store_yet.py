@@ -31,7 +31,7 @@ def test_a_reading_command_makes_no_store(
     arguments: tuple[str, ...],
     code: int,
     is_repository: bool,
-    inside: Run,
+    xscore: Run,
     make_repo: MakeRepo,
     tmp_path: Path,
     own_home: Path,
@@ -40,35 +40,35 @@ def test_a_reading_command_makes_no_store(
     folder = make_repo(SOURCE) if is_repository else tmp_path / "empty"
     folder.mkdir(exist_ok=True)
     before = everything(folder, own_home)
-    ran = inside(*arguments, cwd=folder)
+    ran = xscore(*arguments, cwd=folder)
     assert (ran.returncode, ran.stderr.count("there is no store here yet")) == (code, 1), ran.stderr
     assert "`xscore index`" in ran.stderr
     assert everything(folder, own_home) == before
 
 
 @pytest.mark.parametrize("command", ["report", "turns", "status"])
-def test_a_program_gets_what_an_empty_store_gives(command: str, inside: Run, make_repo: MakeRepo) -> None:
+def test_a_program_gets_what_an_empty_store_gives(command: str, xscore: Run, make_repo: MakeRepo) -> None:
     """The object without a store has the fields of the one with an empty store."""
     folder = make_repo(SOURCE)
-    without = json.loads(inside(command, "--json", cwd=folder).stdout)
-    assert inside("index", cwd=folder).returncode == 0
-    assert without.keys() == json.loads(inside(command, "--json", cwd=folder).stdout).keys()
+    without = json.loads(xscore(command, "--json", cwd=folder).stdout)
+    assert xscore("index", cwd=folder).returncode == 0
+    assert without.keys() == json.loads(xscore(command, "--json", cwd=folder).stdout).keys()
 
 
-def test_a_gate_without_a_store_leaves_none_behind(inside: Run, make_repo: MakeRepo, tmp_path: Path) -> None:
+def test_a_gate_without_a_store_leaves_none_behind(xscore: Run, make_repo: MakeRepo, tmp_path: Path) -> None:
     """A page and a check read an empty ledger: the page is what is written, and it alone."""
     folder = make_repo(SOURCE)
-    assert inside("report", "--html", str(tmp_path / "page.html"), cwd=folder).returncode == 0
+    assert xscore("report", "--html", str(tmp_path / "page.html"), cwd=folder).returncode == 0
     assert (tmp_path / "page.html").exists()
-    inside("report", "--check", cwd=folder)
+    xscore("report", "--check", cwd=folder)
     assert not (folder / ".xscore").exists()
 
 
 def test_a_link_in_the_place_of_a_store_is_refused_all_the_same(
-    inside: Run, make_repo: MakeRepo, tmp_path: Path
+    xscore: Run, make_repo: MakeRepo, tmp_path: Path
 ) -> None:
     """That a command only reads opens no way around the links that are followed nowhere."""
     folder = make_repo(SOURCE)
     (folder / ".xscore").symlink_to(tmp_path / "nowhere")
-    assert inside("report", cwd=folder).returncode == 6
+    assert xscore("report", cwd=folder).returncode == 6
     assert not (tmp_path / "nowhere").exists()

@@ -70,15 +70,15 @@ def commands() -> list[str]:
 
 
 @pytest.mark.parametrize("command", commands())
-def test_the_users_store_is_never_opened(inside: Run, tmp_path: Path, poisoned: Path, command: str) -> None:
+def test_the_users_store_is_never_opened(xscore: Run, tmp_path: Path, poisoned: Path, command: str) -> None:
     """P07: with the flag, or a repository's setting, a poisoned user.db is no error, and is not even read."""
     (tmp_path / "a.py").write_text("x = 1\n")
     given = (*command.split(), *ARGUMENTS.get(command, ()))
     OPENED.clear()
-    shut = inside(*given, "--no-user-learning", cwd=tmp_path)
+    shut = xscore(*given, "--no-user-learning", cwd=tmp_path)
     assert shut.returncode in (0, 1, 2), shut.stderr
     (tmp_path / ".xscore.toml").write_text("[memory]\nuser_learning = false\n")
-    assert inside(*given, cwd=tmp_path).returncode in (0, 1, 2)
+    assert xscore(*given, cwd=tmp_path).returncode in (0, 1, 2)
     assert OPENED and not [path for path in OPENED if poisoned.name in path]
     assert sorted(place.name for place in poisoned.parent.iterdir() if place.name.startswith("user")) == ["user.db"]
 
@@ -90,10 +90,10 @@ def test_the_catalogue_is_walked() -> None:
 
 
 @pytest.mark.parametrize("command", ["memory list", "memory stats", "memory audit", "memory consolidate"])
-def test_without_the_flag_it_is_looked_at_here_too(inside: Run, tmp_path: Path, poisoned: Path, command: str) -> None:
+def test_without_the_flag_it_is_looked_at_here_too(xscore: Run, tmp_path: Path, poisoned: Path, command: str) -> None:
     """The tests above can fail: without the flag these look at the poisoned store."""
     OPENED.clear()
-    inside(*command.split(), cwd=tmp_path)
+    xscore(*command.split(), cwd=tmp_path)
     assert [path for path in OPENED if poisoned.name in path]
 
 

@@ -34,7 +34,7 @@ def server() -> Iterator[OpenAIBatchServer]:
 
 
 @pytest.mark.verify
-def test_the_commands_by_batch_take_a_list_to_its_results(inside: Run, server: OpenAIBatchServer, shop: Path) -> None:
+def test_the_commands_by_batch_take_a_list_to_its_results(xscore: Run, server: OpenAIBatchServer, shop: Path) -> None:
     """Looked at, sent, waited for, written, cancelled and finished live: each ends with 0."""
     (shop / "QUERIES.jsonl").write_text(LIST)
     environ = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-test-000000", "XSCORE_JUDGE_PROBE": "false",
@@ -44,6 +44,6 @@ def test_the_commands_by_batch_take_a_list_to_its_results(inside: Run, server: O
         "submit", "submit", "status", "wait", "collect", "list", "cancel", "collect",
     ]  # fmt: skip
     for line in lines:
-        done = inside(*shlex.split(line, comments=True)[1:], cwd=shop, environ=environ)
+        done = xscore(*shlex.split(line, comments=True)[1:], cwd=shop, environ=environ)
         assert done.returncode == 0, f"{line}: {done.stderr}"
     assert server.batches.created == 1 and (shop / "results.parquet").is_file()

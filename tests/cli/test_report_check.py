@@ -37,8 +37,8 @@ def shop(make_repo: MakeRepo) -> Path:
 class Turns:
     """Turns in one repository at the vendor's name, which the server answers as if it were a proxy."""
 
-    def __init__(self, inside: Run, shop: Path, server: OpenAIServer) -> None:
-        self.inside, self.shop = inside, shop
+    def __init__(self, xscore: Run, shop: Path, server: OpenAIServer) -> None:
+        self.xscore, self.shop = xscore, shop
         self.baseline = shop.parent / "baseline.json"
         self.environ = {
             "OPENAI_API_KEY": "sk-test",
@@ -54,19 +54,19 @@ class Turns:
             if again and forget:
                 with closing(sqlite3.connect(self.shop / ".xscore" / "memory.db")) as store, store:
                     store.execute("DELETE FROM judgment")
-            done = self.inside("ask", TASK, "--no-answer", *worse, cwd=self.shop, environ=self.environ)
+            done = self.xscore("ask", TASK, "--no-answer", *worse, cwd=self.shop, environ=self.environ)
             assert done.returncode == 0, done.stderr
 
     def report(self, *arguments: str, what: str = "--check") -> tuple[int, str, str]:
         """Hold the ledger to the baseline, or write that; return exit code and both streams."""
-        done = self.inside("report", what, "--baseline", str(self.baseline), *arguments, cwd=self.shop)
+        done = self.xscore("report", what, "--baseline", str(self.baseline), *arguments, cwd=self.shop)
         return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture
-def turns(inside: Run, shop: Path, server: OpenAIServer) -> Turns:
+def turns(xscore: Run, shop: Path, server: OpenAIServer) -> Turns:
     """Two turns, the second fully cached, and their baseline."""
-    made = Turns(inside, shop, server)
+    made = Turns(xscore, shop, server)
     made.ask_twice()
     assert made.report(what="--update-baseline")[0] == 0
     return made
@@ -112,9 +112,9 @@ def test_a_failed_check_is_in_the_report(turns: Turns) -> None:
     assert "| calls |" in turns.report("--markdown")[1]
 
 
-def test_a_slow_provider_is_an_alert(inside: Run, shop: Path, server: OpenAIServer) -> None:
+def test_a_slow_provider_is_an_alert(xscore: Run, shop: Path, server: OpenAIServer) -> None:
     """B13: the same turns at a host that takes a second longer: the p95 of live calls is an alert, and exit 0."""
-    made = Turns(inside, shop, server)
+    made = Turns(xscore, shop, server)
     made.ask_twice("--pack-size", "1")
     assert made.report(what="--update-baseline")[0] == 0
     server.latency_s = 1.0

@@ -25,9 +25,9 @@ def shop(make_repo: MakeRepo) -> Path:
 
 
 @pytest.fixture
-def ledger(shop: Path, inside: Run) -> Iterator[Connection]:
+def ledger(shop: Path, xscore: Run) -> Iterator[Connection]:
     """Its store, made and trusted, open for rows of a case."""
-    assert inside("index", cwd=shop).returncode == 0
+    assert xscore("index", cwd=shop).returncode == 0
     with closing(database.connect(shop / ".xscore" / "memory.db")) as connection:
         yield connection
 
@@ -42,25 +42,25 @@ def fill(ledger: Connection, *, task: str = "Mend it.") -> None:
     add_call(ledger, "c", "e_1", stage="embed", model=task)
 
 
-def test_a_real_turn_is_in_the_report(shop: Path, inside: Run) -> None:
+def test_a_real_turn_is_in_the_report(shop: Path, xscore: Run) -> None:
     """What a turn judged and kept is what the report says of it, live first and cached when asked again."""
     for _ in range(2):
-        asked = json.loads(inside("context", "the total", "--judge", "lexical", "--json", cwd=shop).stdout)
-    found = json.loads(inside("report", "--json", "--turn", "latest", cwd=shop).stdout)
+        asked = json.loads(xscore("context", "the total", "--judge", "lexical", "--json", cwd=shop).stdout)
+    found = json.loads(xscore("report", "--json", "--turn", "latest", cwd=shop).stdout)
     assert found["turn_id"] == asked["turn_id"]
     assert found["coverage"] == asked["coverage"]
     assert found["turns"][0]["task"] == "the total"
     assert found["turns"][0]["command"] == "context"
-    assert sum(json.loads(inside("report", "--json", cwd=shop).stdout)["turns_by_state"].values()) == 2
+    assert sum(json.loads(xscore("report", "--json", cwd=shop).stdout)["turns_by_state"].values()) == 2
 
 
-def test_an_empty_ledger_is_said_and_no_failure(shop: Path, inside: Run) -> None:
+def test_an_empty_ledger_is_said_and_no_failure(shop: Path, xscore: Run) -> None:
     """No turn yet: exit 0, a sentence for people, a whole object for programs."""
-    ran = inside("report", cwd=shop)
+    ran = xscore("report", cwd=shop)
     assert (ran.returncode, "xscore ask" in ran.stdout) == (0, True)
-    found = json.loads(inside("report", "--json", "--by", "day", cwd=shop).stdout)
+    found = json.loads(xscore("report", "--json", "--by", "day", cwd=shop).stdout)
     assert (found["schema"], found["turns"], found["groups"], found["spent"]["cost_usd"]) == (1, [], [], "0")
-    assert inside("report", "--markdown", cwd=shop).returncode == 0
+    assert xscore("report", "--markdown", cwd=shop).returncode == 0
 
 
 @pytest.mark.usefixtures("ledger")
@@ -88,44 +88,44 @@ def test_an_empty_ledger_is_said_and_no_failure(shop: Path, inside: Run) -> None
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_nonsense_is_a_usage_error_with_an_example(shop: Path, inside: Run, arguments: list[str], words: str) -> None:
+def test_nonsense_is_a_usage_error_with_an_example(shop: Path, xscore: Run, arguments: list[str], words: str) -> None:
     """What cannot be meant ends with 2 and says what can be written; the repository itself may be named again."""
-    ran = inside("report", *arguments, cwd=shop)
+    ran = xscore("report", *arguments, cwd=shop)
     assert ran.returncode == (2 if words else 0)
     assert words in ran.stderr + ran.stdout
 
 
-def test_an_unknown_turn_and_a_folder_without_a_store(shop: Path, inside: Run, tmp_path: Path) -> None:
+def test_an_unknown_turn_and_a_folder_without_a_store(shop: Path, xscore: Run, tmp_path: Path) -> None:
     """A turn that is not there is 1, a repository without a ledger 2."""
-    assert inside("report", "--turn", "t_none", cwd=shop).returncode == 1
+    assert xscore("report", "--turn", "t_none", cwd=shop).returncode == 1
     (tmp_path / "bare").mkdir()
-    ran = inside("report", "--repo", str(tmp_path / "bare"), cwd=shop)
+    ran = xscore("report", "--repo", str(tmp_path / "bare"), cwd=shop)
     assert (ran.returncode, "has no store" in ran.stderr) == (2, True)
 
 
-def test_moments_are_utc(shop: Path, ledger: Connection, inside: Run) -> None:
+def test_moments_are_utc(shop: Path, ledger: Connection, xscore: Run) -> None:
     """A day begins at midnight UTC wherever the machine stands; an offset is heeded; Unix seconds do."""
     fill(ledger)
     for since in ("2025-10-11", "2025-10-11T02:00+02:00", str(DAY + 86_400)):
-        ran = inside("report", "--json", "--since", since, cwd=shop, environ={"TZ": "Asia/Tokyo"})
+        ran = xscore("report", "--json", "--since", since, cwd=shop, environ={"TZ": "Asia/Tokyo"})
         assert [line["id"] for line in json.loads(ran.stdout)["turns"]] == ["t_2"], since
 
 
 @pytest.mark.parametrize("width", ["80", "120"])
-def test_the_page_fits_the_window(shop: Path, ledger: Connection, inside: Run, width: str) -> None:
+def test_the_page_fits_the_window(shop: Path, ledger: Connection, xscore: Run, width: str) -> None:
     """No line is wider than the terminal, whatever a name holds; no control character, no colour in a pipe."""
     fill(ledger, task="\x1b[31m" + "long name " * 30)
-    ran = inside("report", "--by", "turn", cwd=shop, environ={"COLUMNS": width})
+    ran = xscore("report", "--by", "turn", cwd=shop, environ={"COLUMNS": width})
     lines = ran.stdout.splitlines()
     assert max(map(len, lines[1:])) <= int(width)
     assert "\x1b" not in ran.stdout
     assert "1 × 429" in ran.stdout
 
 
-def test_markdown_holds_any_name(shop: Path, ledger: Connection, inside: Run) -> None:
+def test_markdown_holds_any_name(shop: Path, ledger: Connection, xscore: Run) -> None:
     """A model named as HTML, a table, a link stays in its cell and is none of them."""
     fill(ledger, task=HOSTILE)
-    text = inside("report", "--markdown", "--by", "stage", cwd=shop).stdout
+    text = xscore("report", "--markdown", "--by", "stage", cwd=shop).stdout
     line = next(line for line in text.splitlines() if "script" in line)
     assert r"\<script\>" in line
     assert r"\|" in line
@@ -135,12 +135,12 @@ def test_markdown_holds_any_name(shop: Path, ledger: Connection, inside: Run) ->
     assert len(text.encode()) < 1_000_000
 
 
-def test_tables_for_other_programs(shop: Path, ledger: Connection, inside: Run, tmp_path: Path) -> None:
+def test_tables_for_other_programs(shop: Path, ledger: Connection, xscore: Run, tmp_path: Path) -> None:
     """CSV and Parquet have a line a turn, or a group; text that begins like a formula is none in CSV."""
     fill(ledger, task=HOSTILE)
     ledger.execute("UPDATE turn_figures SET judge_s = 0.1234567891")
     to = tmp_path / "table"
-    ran = inside("report", "--csv", f"{to}.csv", "--parquet", f"{to}.parquet", cwd=shop)
+    ran = xscore("report", "--csv", f"{to}.csv", "--parquet", f"{to}.parquet", cwd=shop)
     assert (ran.returncode, ran.stdout) == (0, "")
     csv, parquet = pl.read_csv(f"{to}.csv"), pl.read_parquet(f"{to}.parquet")
     assert csv["turn"].to_list() == parquet["turn"].to_list() == ["t_2", "t_1"]
@@ -154,100 +154,100 @@ def test_tables_for_other_programs(shop: Path, ledger: Connection, inside: Run, 
         assert table["judge_s"].to_list() == [None, 0.123457]
     assert parquet["at"].to_list() == [datetime.fromtimestamp(DAY + 86_400, UTC), datetime.fromtimestamp(DAY, UTC)]
     assert csv["at"].to_list() == [datetime.fromtimestamp(at, UTC).isoformat() for at in (DAY + 86_400, DAY)]
-    out = inside("report", "--csv", "-", "--by", "day", cwd=shop).stdout
+    out = xscore("report", "--csv", "-", "--by", "day", cwd=shop).stdout
     assert pl.read_csv(out.encode())["day"].to_list() == ["2025-10-11", "2025-10-10"]
-    stages = pl.read_csv(inside("report", "--csv", "-", "--by", "stage", cwd=shop).stdout.encode())
+    stages = pl.read_csv(xscore("report", "--csv", "-", "--by", "stage", cwd=shop).stdout.encode())
     assert set(stages["candidates"]) == set(stages["kept"]) == {None}, "a stage is a part of turns"
 
 
-def test_turns_by_line_are_told_apart_at_a_glance(shop: Path, ledger: Connection, inside: Run) -> None:
+def test_turns_by_line_are_told_apart_at_a_glance(shop: Path, ledger: Connection, xscore: Run) -> None:
     """`--by turn` says when each began and what for, on a terminal and in Markdown."""
     fill(ledger)
     for form in ((), ("--markdown",)):
-        out = inside("report", "--by", "turn", *form, cwd=shop).stdout
+        out = xscore("report", "--by", "turn", *form, cwd=shop).stdout
         (line,) = [line for line in out.splitlines() if "t_1" in line.replace("\\", "")]
         assert "2025-10-10" in line and "Mend it." in line, out
 
 
-def test_the_page_is_written_whole(shop: Path, ledger: Connection, inside: Run, tmp_path: Path) -> None:
+def test_the_page_is_written_whole(shop: Path, ledger: Connection, xscore: Run, tmp_path: Path) -> None:
     """--html puts one file in place and prints nothing; what stood there is replaced at once."""
     fill(ledger)
     page = tmp_path / "page.html"
     for _ in range(2):
-        ran = inside("report", "--html", str(page), cwd=shop)
+        ran = xscore("report", "--html", str(page), cwd=shop)
         assert (ran.returncode, ran.stdout) == (0, "")
     assert page.read_text().lower().startswith("<!doctype html>")
     assert list(tmp_path.glob(".page*")) == []
 
 
-def test_the_gate_is_wired(shop: Path, ledger: Connection, inside: Run) -> None:
+def test_the_gate_is_wired(shop: Path, ledger: Connection, xscore: Run) -> None:
     """A baseline that was just written holds; with more calls it fails with 5, in JSON and Markdown too."""
     fill(ledger)
     baseline = ("--baseline", "b.json")
-    assert inside("report", "--update-baseline", *baseline, cwd=shop).returncode == 0
-    assert inside("report", "--check", *baseline, cwd=shop).returncode == 0
+    assert xscore("report", "--update-baseline", *baseline, cwd=shop).returncode == 0
+    assert xscore("report", "--check", *baseline, cwd=shop).returncode == 0
     for number in range(9):
         add_call(ledger, f"more_{number}", "t_1")
-    ran = inside("report", "--check", *baseline, "--json", cwd=shop)
+    ran = xscore("report", "--check", *baseline, "--json", cwd=shop)
     assert ran.returncode == 5
     assert "failed" in {line["verdict"] for line in json.loads(ran.stdout)["gate"]["lines"]}
-    assert "### Gates" in inside("report", "--check", *baseline, "--markdown", cwd=shop).stdout
+    assert "### Gates" in xscore("report", "--check", *baseline, "--markdown", cwd=shop).stdout
     before = (shop / "b.json").read_bytes()
-    assert inside("report", "--check", "--update-baseline", *baseline, cwd=shop).returncode == 2
+    assert xscore("report", "--check", "--update-baseline", *baseline, cwd=shop).returncode == 2
     assert (shop / "b.json").read_bytes() == before, "a check never writes"
 
 
-def test_a_ledger_of_a_newer_version_is_refused(shop: Path, ledger: Connection, inside: Run) -> None:
+def test_a_ledger_of_a_newer_version_is_refused(shop: Path, ledger: Connection, xscore: Run) -> None:
     """What a later xscore wrote is not read as if it were known: exit 6, and what to do."""
     ledger.execute("PRAGMA user_version = 99")
-    ran = inside("report", cwd=shop)
+    ran = xscore("report", cwd=shop)
     assert ran.returncode == 6
     assert "newer xscore" in ran.stderr
 
 
-def test_damage_is_said_beside_valid_json(shop: Path, ledger: Connection, inside: Run) -> None:
+def test_damage_is_said_beside_valid_json(shop: Path, ledger: Connection, xscore: Run) -> None:
     """Rows that make no sense are counted in `warnings` and on stderr; stdout stays one object."""
     fill(ledger)
     add_call(ledger, "bad", "t_1", duration_s=float("inf"))
-    ran = inside("report", "--json", cwd=shop)
+    ran = xscore("report", "--json", cwd=shop)
     assert "1 rows of calls" in json.loads(ran.stdout)["warnings"][0]
     assert "xscore trust --rebuild" in ran.stderr
 
 
-def test_damage_is_no_saving(shop: Path, ledger: Connection, inside: Run) -> None:
+def test_damage_is_no_saving(shop: Path, ledger: Connection, xscore: Run) -> None:
     """A ledger whose dearest call is damaged neither passes the check nor becomes the baseline."""
     fill(ledger)
-    assert inside("report", "--update-baseline", "--baseline", "b.json", cwd=shop).returncode == 0
+    assert xscore("report", "--update-baseline", "--baseline", "b.json", cwd=shop).returncode == 0
     before = (shop / "b.json").read_bytes()
     ledger.execute("UPDATE call SET cost = -1 WHERE id = 'a'")
-    checked = inside("report", "--check", "--baseline", "b.json", "--json", cwd=shop)
+    checked = xscore("report", "--check", "--baseline", "b.json", "--json", cwd=shop)
     assert (checked.returncode, json.loads(checked.stdout)["left_out"]) == (5, 1)
     assert "gate failed: damaged rows" in checked.stderr
-    assert inside("report", "--update-baseline", "--baseline", "b.json", cwd=shop).returncode == 2
+    assert xscore("report", "--update-baseline", "--baseline", "b.json", cwd=shop).returncode == 2
     assert (shop / "b.json").read_bytes() == before
 
 
-def test_a_damaged_turn_is_named_as_damage(shop: Path, ledger: Connection, inside: Run) -> None:
+def test_a_damaged_turn_is_named_as_damage(shop: Path, ledger: Connection, xscore: Run) -> None:
     """`--turn` of a row that makes no sense ends with 6 and the way back, not with no such turn."""
     fill(ledger)
     ledger.execute("UPDATE turn SET started_at = 'soon' WHERE id = 't_1'")
-    ran = inside("report", "--turn", "t_1", cwd=shop)
+    ran = xscore("report", "--turn", "t_1", cwd=shop)
     assert (ran.returncode, "xscore trust --rebuild" in ran.stderr) == (6, True)
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="a file that opens and cannot be read, of Linux alone")
-def test_a_baseline_that_cannot_be_read_is_a_usage_error(shop: Path, ledger: Connection, inside: Run) -> None:
+def test_a_baseline_that_cannot_be_read_is_a_usage_error(shop: Path, ledger: Connection, xscore: Run) -> None:
     """What opens as a file and fails when it is read is said in words."""
     fill(ledger)
-    ran = inside("report", "--check", "--baseline", "/proc/self/mem", cwd=shop)
+    ran = xscore("report", "--check", "--baseline", "/proc/self/mem", cwd=shop)
     assert (ran.returncode, "cannot be read" in ran.stderr) == (2, True)
 
 
-def test_the_json_is_as_documented(shop: Path, ledger: Connection, inside: Run) -> None:
+def test_the_json_is_as_documented(shop: Path, ledger: Connection, xscore: Run) -> None:
     """Every key of a report stands in its section of docs/json.md."""
     fill(ledger)
     section = (Path(__file__).parents[2] / "docs" / "json.md").read_text().split("## `report`")[1].split("\n## ")[0]
-    found = json.loads(inside("report", "--json", "--by", "model", cwd=shop).stdout)
+    found = json.loads(xscore("report", "--json", "--by", "model", cwd=shop).stdout)
     free = {"turns_by_state", "unjudged_by_cause", "cost_by_model"}
 
     def keys(value: object) -> Iterator[str]:

@@ -17,10 +17,10 @@ SOURCE = "def total(lines):\n    return sum(lines)\n"
 
 
 @pytest.fixture
-def shop(make_repo: MakeRepo, inside: Run) -> Path:
+def shop(make_repo: MakeRepo, xscore: Run) -> Path:
     """A repository of one function, asked about once in words that a terminal would obey."""
     made = make_repo({"shop.py": SOURCE})
-    assert inside("context", "the total \x1b[31m", "--judge", "lexical", cwd=made).returncode == 0
+    assert xscore("context", "the total \x1b[31m", "--judge", "lexical", cwd=made).returncode == 0
     return made
 
 
@@ -51,42 +51,42 @@ def shop(make_repo: MakeRepo, inside: Run) -> Path:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_what_cannot_be_written_is_refused_first(shop: Path, inside: Run, arguments: list[str], words: str) -> None:
+def test_what_cannot_be_written_is_refused_first(shop: Path, xscore: Run, arguments: list[str], words: str) -> None:
     """Exit 2 in words, nothing on stdout, and every file is as it was."""
     (shop / "folder").mkdir()
     (shop / "link").symlink_to(".")
     (shop / "store").symlink_to(".xscore")
     (shop / "loop").symlink_to("loop")
     before = sorted(path.name for path in (*shop.iterdir(), *(shop / ".xscore").iterdir()))
-    ran = inside("report", *arguments, cwd=shop)
+    ran = xscore("report", *arguments, cwd=shop)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert words in ran.stderr
     assert (shop / "shop.py").read_text() == SOURCE
     assert sorted(path.name for path in (*shop.iterdir(), *(shop / ".xscore").iterdir())) == before
 
 
-def test_what_was_written_earlier_is_replaced(shop: Path, inside: Run) -> None:
+def test_what_was_written_earlier_is_replaced(shop: Path, xscore: Run) -> None:
     """Each output may be written again in its place, as a script does every day; an empty file may be filled."""
     every = ("--html", "p.html", "--csv", "t.csv", "--parquet", "t.parquet")
     (shop / "p.html").touch()
     for grouped in ((), ("--by", "model"), ()):
-        ran = inside("report", *every, *grouped, cwd=shop)
+        ran = xscore("report", *every, *grouped, cwd=shop)
         assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
     for other in (("--html", "t.csv"), ("--csv", "p.html"), ("--parquet", "p.html")):
-        assert inside("report", *other, cwd=shop).returncode == 2
+        assert xscore("report", *other, cwd=shop).returncode == 2
 
 
-def test_a_page_may_go_to_stdout(shop: Path, inside: Run) -> None:
+def test_a_page_may_go_to_stdout(shop: Path, xscore: Run) -> None:
     """`--html -` prints the page that `--html FILE` writes, and no file is named `-`."""
-    ran = inside("report", "--html", "-", cwd=shop)
+    ran = xscore("report", "--html", "-", cwd=shop)
     assert ran.returncode == 0
     assert ran.stdout.startswith("<!doctype html>") and ran.stdout.endswith("</html>\n")
     assert not (shop / "-").exists()
 
 
-def test_a_table_cannot_move_the_cursor(shop: Path, inside: Run, own_home: Path) -> None:
+def test_a_table_cannot_move_the_cursor(shop: Path, xscore: Run, own_home: Path) -> None:
     """On a terminal control characters of a task are shown; into a pipe its bytes go as they are."""
-    assert "\x1b[31m" in inside("report", "--csv", "-", cwd=shop).stdout
+    assert "\x1b[31m" in xscore("report", "--csv", "-", cwd=shop).stdout
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "xscore", "report", "--csv", "-"]
     done = subprocess.run(command, cwd=shop, env=os.environ | {"HOME": str(own_home)}, stdout=theirs, check=False)
@@ -105,26 +105,26 @@ def test_a_pipe_or_device_is_no_earlier_output(tmp_path: Path) -> None:
         write_output(tmp_path / "none" / "x", b"x")
 
 
-def test_a_turn_is_named_as_for_turn_show(shop: Path, inside: Run) -> None:
+def test_a_turn_is_named_as_for_turn_show(shop: Path, xscore: Run) -> None:
     """By the beginning of its id; none such is 1, several are 2, and no name is none."""
-    whole = inside("turns", "--json", cwd=shop).stdout.split('"id": "')[1].split('"')[0]
+    whole = xscore("turns", "--json", cwd=shop).stdout.split('"id": "')[1].split('"')[0]
     for name in (whole, whole[:9], "latest"):
-        ran = inside("report", "--turn", name, "--csv", "-", cwd=shop)
+        ran = xscore("report", "--turn", name, "--csv", "-", cwd=shop)
         assert ran.returncode == 0 and ran.stdout.splitlines()[1].startswith(whole)
-    inside("context", "another", "--judge", "lexical", cwd=shop)
+    xscore("context", "another", "--judge", "lexical", cwd=shop)
     for name, code in (("t_", 2), ("t_zzz", 1), ("", 1)):
-        assert inside("report", "--turn", name, cwd=shop).returncode == code
-        assert inside("turn", "show", name, cwd=shop).returncode == code
+        assert xscore("report", "--turn", name, cwd=shop).returncode == code
+        assert xscore("turn", "show", name, cwd=shop).returncode == code
 
 
-def test_a_turn_of_another_repository_is_found(shop: Path, inside: Run, tmp_path: Path) -> None:
+def test_a_turn_of_another_repository_is_found(shop: Path, xscore: Run, tmp_path: Path) -> None:
     """With --repo a turn may lie in either ledger; the latest is that of the repository here."""
     other = tmp_path / "other"
     other.mkdir()
     (other / "m.py").write_text(SOURCE)
-    inside("context", "elsewhere", "--judge", "lexical", cwd=other)
-    away = inside("turns", "--json", cwd=other).stdout.split('"id": "')[1].split('"')[0]
-    ran = inside("report", "--repo", str(other), "--turn", away[:12], "--csv", "-", cwd=shop)
+    xscore("context", "elsewhere", "--judge", "lexical", cwd=other)
+    away = xscore("turns", "--json", cwd=other).stdout.split('"id": "')[1].split('"')[0]
+    ran = xscore("report", "--repo", str(other), "--turn", away[:12], "--csv", "-", cwd=shop)
     assert ran.stdout.splitlines()[1].startswith(away)
-    latest = inside("report", "--repo", str(other), "--turn", "latest", "--csv", "-", cwd=shop)
+    latest = xscore("report", "--repo", str(other), "--turn", "latest", "--csv", "-", cwd=shop)
     assert "the total" in latest.stdout

@@ -35,11 +35,11 @@ def server() -> Iterator[OpenAIServer]:
 
 
 @pytest.fixture
-def run(inside: Run, server: OpenAIServer, shop: Path) -> Run:
+def run(xscore: Run, server: OpenAIServer, shop: Path) -> Run:
     """Run a command in the shop, with a judge and perhaps a shared server."""
     (shop / "q.jsonl").write_text(LIST)
     (shop / "gold.jsonl").write_text('{"id": "a", "query": "why?", "gold": [{"path": "README.md"}]}\n')
-    return lambda *arguments, **environ: inside(
+    return lambda *arguments, **environ: xscore(
         *arguments, cwd=shop, environ={"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "sk-test-000000", **environ}
     )
 

@@ -115,35 +115,35 @@ def test_a_merge_closes_the_session_of_the_branch_that_was_merged(
     assert json.loads(xscore("session", "close", "--merged", "--json", cwd=root).stdout)["closed"] == []
 
 
-def test_a_checkpoint_goes_from_hand_to_hand(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
+def test_a_checkpoint_goes_from_hand_to_hand(make_repo: MakeRepo, tmp_path: Path, process: Run) -> None:
     """B06: save, list, load, ask and delete by name; a dry run changes nothing; an unknown name exits with 1."""
     root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
-    assert xscore("checkpoint", "save", "x", cwd=root).returncode == 1, "there is no session yet"
-    xscore("ask", "is add_one fast?", *flags, cwd=root)
+    assert process("checkpoint", "save", "x", cwd=root).returncode == 1, "there is no session yet"
+    process("ask", "is add_one fast?", *flags, cwd=root)
     saved = json.loads(
-        xscore("checkpoint", "save", "speed", "--note", "ask Ann", "--goal", "faster", "--json", cwd=root).stdout
+        process("checkpoint", "save", "speed", "--note", "ask Ann", "--goal", "faster", "--json", cwd=root).stdout
     )
     assert (saved["goals"], saved["notes"], saved["pending"]) == (["faster"], ["ask Ann"], ["measure it"])
-    taken = xscore("checkpoint", "save", "speed", cwd=root)
+    taken = process("checkpoint", "save", "speed", cwd=root)
     assert taken.returncode == 2 and "--replace" in taken.stderr, "its note and goal would be lost"
-    assert json.loads(xscore("checkpoint", "load", "speed", "--json", cwd=root).stdout) == saved
-    assert xscore("checkpoint", "save", "speed", "--replace", "--note", "ask Bob", cwd=root).returncode == 0
-    saved = json.loads(xscore("checkpoint", "load", "speed", "--json", cwd=root).stdout)
+    assert json.loads(process("checkpoint", "load", "speed", "--json", cwd=root).stdout) == saved
+    assert process("checkpoint", "save", "speed", "--replace", "--note", "ask Bob", cwd=root).returncode == 0
+    saved = json.loads(process("checkpoint", "load", "speed", "--json", cwd=root).stdout)
     assert (saved["notes"], saved["goals"]) == (["ask Bob"], ["is add_one fast?"])
-    assert "ask Bob" in xscore("checkpoint", "load", "speed", cwd=root).stdout
-    (listed,) = json.loads(xscore("checkpoint", "list", "--json", cwd=root).stdout)["checkpoints"]
+    assert "ask Bob" in process("checkpoint", "load", "speed", cwd=root).stdout
+    (listed,) = json.loads(process("checkpoint", "list", "--json", cwd=root).stdout)["checkpoints"]
     assert listed == {name: value for name, value in saved.items() if name != "schema"}
-    asked = json.loads(xscore("ask", "go on", "--checkpoint", "speed", "--json", *flags, cwd=root).stdout)
+    asked = json.loads(process("ask", "go on", "--checkpoint", "speed", "--json", *flags, cwd=root).stdout)
     assert asked["checkpoint"] == "speed"
-    bundle = xscore("context", "is add_one fast?", "--checkpoint", "speed", *flags[:2], cwd=root).stdout
+    bundle = process("context", "is add_one fast?", "--checkpoint", "speed", *flags[:2], cwd=root).stdout
     assert bundle.index("ask Bob") < bundle.index("def add_one")
-    wrong = xscore("ask", "go on", "--checkpoint", "sped", *flags, cwd=root)
+    wrong = process("ask", "go on", "--checkpoint", "sped", *flags, cwd=root)
     assert wrong.returncode == 1 and "speed" in wrong.stderr
-    assert xscore("checkpoint", "delete", "speed", "--dry-run", cwd=root).returncode == 0
-    gone = json.loads(xscore("checkpoint", "delete", "speed", "--json", cwd=root).stdout)
+    assert process("checkpoint", "delete", "speed", "--dry-run", cwd=root).returncode == 0
+    gone = json.loads(process("checkpoint", "delete", "speed", "--json", cwd=root).stdout)
     assert gone == {"schema": 1, "name": "speed", "dry_run": False, "is_clean": True}
-    assert xscore("checkpoint", "delete", "speed", cwd=root).returncode == 1
-    assert json.loads(xscore("checkpoint", "list", "--json", cwd=root).stdout)["checkpoints"] == []
+    assert process("checkpoint", "delete", "speed", cwd=root).returncode == 1
+    assert json.loads(process("checkpoint", "list", "--json", cwd=root).stdout)["checkpoints"] == []
 
 
 def test_a_plain_folder_and_an_unborn_branch_have_sessions(tmp_path: Path, xscore: Run) -> None:
@@ -159,17 +159,17 @@ def test_a_plain_folder_and_an_unborn_branch_have_sessions(tmp_path: Path, xscor
         assert (shown["branch"], shown["task"]) == ("main" if name == "unborn" else "", "is add_one fast?")
 
 
-def test_an_estimate_takes_no_session_up(make_repo: MakeRepo, tmp_path: Path, inside: Run) -> None:
+def test_an_estimate_takes_no_session_up(make_repo: MakeRepo, tmp_path: Path, xscore: Run) -> None:
     """H04: an estimate opens no session and ends no break: the turn after it is the one that is told of the session."""
     root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
-    assert inside("estimate", "is add_one fast?", *flags, cwd=root).returncode == 0
+    assert xscore("estimate", "is add_one fast?", *flags, cwd=root).returncode == 0
     assert sessions(root) == []
-    inside("ask", "first", *flags, cwd=root)
+    xscore("ask", "first", *flags, cwd=root)
     asleep(root, 3)
     before = sessions(root)
-    done = inside("estimate", "and then?", "--json", *flags, cwd=root)
+    done = xscore("estimate", "and then?", "--json", *flags, cwd=root)
     assert "You were working on" not in done.stderr and sessions(root) == before
-    asked = json.loads(inside("ask", "and then?", "--json", *flags, cwd=root).stdout)
+    asked = json.loads(xscore("ask", "and then?", "--json", *flags, cwd=root).stdout)
     assert asked["session"]["resumed"]
     assert json.loads(done.stdout)["judge"]["candidates"] == asked["coverage"]["candidates"]
 

@@ -84,7 +84,7 @@ def test_a_repositorys_settings_cannot_redirect_or_spend(xscore: Run, make_repo:
 
 ASK_AS_NOBODY = """
 import os, sys
-from xscore_command.cli.main import xscore_command
+from xscore.cli.main import xscore_command
 
 writable, read_only, home, *arguments = sys.argv[1:]
 

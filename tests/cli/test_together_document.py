@@ -16,14 +16,14 @@ def shape(text: str) -> str:
     return re.sub(r"\$?\d[\d.,]*k?", "N", text).replace("N to N", "N")
 
 
-def test_the_example_runs_as_it_is_written(inside: Run, shop: Path, tmp_path: Path) -> None:
+def test_the_example_runs_as_it_is_written(xscore: Run, shop: Path, tmp_path: Path) -> None:
     """The list of the page, by the command of the page, at a scripted judge; the account reads as the page says."""
     console, account = re.findall(r"```(?:console)?\n(.*?)```", PAGE, re.DOTALL)
     _, *lines, command = console.strip().splitlines()
     (shop / "questions.jsonl").write_text("\n".join(lines))
     (tmp_path / "script.json").write_text("{}")
     script = f"scripted:{tmp_path / 'script.json'}"
-    done = inside(*command.removeprefix("$ xscore ").split(), cwd=shop, environ={
+    done = xscore(*command.removeprefix("$ xscore ").split(), cwd=shop, environ={
         "XSCORE_JUDGE_MODEL": script, "XSCORE_PRIMARY_MODEL": script,
     })  # fmt: skip
     assert done.returncode == 0

@@ -38,25 +38,25 @@ def change(repo: Path, sql: str, *given: object) -> None:
     connection.close()
 
 
-def listed(inside: Run, repo: Path, *options: str) -> list[dict[str, Any]]:
+def listed(xscore: Run, repo: Path, *options: str) -> list[dict[str, Any]]:
     """The turns of the list as objects."""
-    done = inside("turns", "--json", *options, cwd=repo)
+    done = xscore("turns", "--json", *options, cwd=repo)
     found: list[dict[str, Any]] = json.loads(done.stdout)["turns"]
     return found
 
 
-def test_turns_are_listed_newest_first(inside: Run, repo: Path, models: list[str]) -> None:
+def test_turns_are_listed_newest_first(xscore: Run, repo: Path, models: list[str]) -> None:
     """Each with its state, dollars, what was kept, command, judge, and the first line of its task."""
-    inside("ask", "what is total\nand why", *models, cwd=repo)
-    inside("context", "another", *models[:2], cwd=repo)
-    done = inside("turns", cwd=repo)
+    xscore("ask", "what is total\nand why", *models, cwd=repo)
+    xscore("context", "another", *models[:2], cwd=repo)
+    done = xscore("turns", cwd=repo)
     lines = done.stdout.splitlines()
     first, second = "\n".join(lines[:2]), "\n".join(lines[2:])
     assert done.returncode == 0 and done.stderr == ""
     assert "context (scripted:" in first and first.rstrip().endswith("another")
     assert "done" in second and "$0" in second and "kept 1 of 2" in second
     assert "ask (scripted:" in second and "what is total" in second and "and why" not in second
-    newest, oldest = listed(inside, repo)
+    newest, oldest = listed(xscore, repo)
     assert (newest["command"], oldest["command"]) == ("context", "ask")
     assert oldest["answer"] == "kept" and newest["answer"] == "none"
     assert oldest["task"] == "what is total\nand why"
@@ -64,47 +64,47 @@ def test_turns_are_listed_newest_first(inside: Run, repo: Path, models: list[str
     assert oldest["spent"]["attempts"] >= 2 and oldest["spent"]["cost_usd"] == "0"
 
 
-def test_an_empty_store_lists_nothing(inside: Run, repo: Path) -> None:
+def test_an_empty_store_lists_nothing(xscore: Run, repo: Path) -> None:
     """No turn yet is no error; that options leave nothing is told by the exit code."""
-    done = inside("turns", cwd=repo)
+    done = xscore("turns", cwd=repo)
     assert done.returncode == 0 and done.stdout == "" and "xscore ask" in done.stderr
-    assert json.loads(inside("turns", "--json", cwd=repo).stdout) == {"schema": 1, "turns": [], "left_out": 0}
-    assert inside("turns", "--last", "1h", cwd=repo).returncode == 1
+    assert json.loads(xscore("turns", "--json", cwd=repo).stdout) == {"schema": 1, "turns": [], "left_out": 0}
+    assert xscore("turns", "--last", "1h", cwd=repo).returncode == 1
 
 
-def test_a_list_is_narrowed(inside: Run, repo: Path, models: list[str]) -> None:
+def test_a_list_is_narrowed(xscore: Run, repo: Path, models: list[str]) -> None:
     """By number, by time, by state, by session."""
     for task in ("one", "two", "three"):
-        inside("ask", task, *models, cwd=repo)
+        xscore("ask", task, *models, cwd=repo)
     change(repo, "UPDATE turn SET started_at = ? WHERE task = 'one'", time.time() - 90_000)
     change(repo, "UPDATE turn SET state = 'failed', thread = 's_other' WHERE task = 'two'")
-    assert [turn["task"] for turn in listed(inside, repo, "--limit", "2")] == ["three", "two"]
-    assert [turn["task"] for turn in listed(inside, repo, "--last", "24h")] == ["three", "two"]
-    assert listed(inside, repo, "--last", "30s") == listed(inside, repo, "--last", "24h")
-    assert [turn["task"] for turn in listed(inside, repo, "--last", "2d")] == ["three", "two", "one"]
-    assert [turn["task"] for turn in listed(inside, repo, "--state", "failed")] == ["two"]
-    assert [turn["task"] for turn in listed(inside, repo, "--session", "s_oth")] == ["two"]
-    assert inside("turns", "--state", "partial", cwd=repo).returncode == 1
-    assert inside("turns", "--last", "soon", cwd=repo).returncode == 2
+    assert [turn["task"] for turn in listed(xscore, repo, "--limit", "2")] == ["three", "two"]
+    assert [turn["task"] for turn in listed(xscore, repo, "--last", "24h")] == ["three", "two"]
+    assert listed(xscore, repo, "--last", "30s") == listed(xscore, repo, "--last", "24h")
+    assert [turn["task"] for turn in listed(xscore, repo, "--last", "2d")] == ["three", "two", "one"]
+    assert [turn["task"] for turn in listed(xscore, repo, "--state", "failed")] == ["two"]
+    assert [turn["task"] for turn in listed(xscore, repo, "--session", "s_oth")] == ["two"]
+    assert xscore("turns", "--state", "partial", cwd=repo).returncode == 1
+    assert xscore("turns", "--last", "soon", cwd=repo).returncode == 2
 
 
-def test_that_there_are_more_is_said_only_where_there_are(inside: Run, repo: Path) -> None:
+def test_that_there_are_more_is_said_only_where_there_are(xscore: Run, repo: Path) -> None:
     """Exactly twenty turns are the whole list; of twenty-one the newest twenty are shown, with the way to more."""
-    inside("index", cwd=repo)
+    xscore("index", cwd=repo)
     insert = "INSERT INTO turn (id, thread, turn_key, task, started_at, state) VALUES (?, 's', ?, 'x', ?, 'done')"
     for number in range(20):
         change(repo, insert, f"t_{number:016x}", str(number), float(number))
-    assert inside("turns", cwd=repo).stderr == ""
+    assert xscore("turns", cwd=repo).stderr == ""
     change(repo, insert, f"t_{20:016x}", "20", 20.0)
-    more = inside("turns", cwd=repo)
+    more = xscore("turns", cwd=repo)
     assert "--limit N" in more.stderr
     assert (more.stdout.count("done"), f"t_{0:016x}" in more.stdout) == (20, False)
 
 
-def test_a_turn_whose_process_is_gone_is_unfinished(inside: Run, repo: Path, models: list[str]) -> None:
+def test_a_turn_whose_process_is_gone_is_unfinished(xscore: Run, repo: Path, models: list[str]) -> None:
     """Killed turns are told from running ones, in the list and by `--state`; showing one says how to go on."""
     for task in ("killed", "at work"):
-        inside("ask", task, *models, cwd=repo)
+        xscore("ask", task, *models, cwd=repo)
     from xscore.platform.processes import process_identity
 
     for task, who in (("killed", "999999999 1 aaaaaaaa nowhere"), ("at work", process_identity())):
@@ -112,37 +112,37 @@ def test_a_turn_whose_process_is_gone_is_unfinished(inside: Run, repo: Path, mod
         change(repo, "UPDATE turn SET moment = json_set(moment, '$.life', ?) WHERE task = ?", who, task)
     change(repo, "DELETE FROM receipt")
     change(repo, "DELETE FROM turn_figures")
-    assert {turn["task"]: turn["state"] for turn in listed(inside, repo)} == {
+    assert {turn["task"]: turn["state"] for turn in listed(xscore, repo)} == {
         "killed": "unfinished",
         "at work": "running",
     }
-    (gone,) = listed(inside, repo, "--state", "unfinished")
+    (gone,) = listed(xscore, repo, "--state", "unfinished")
     assert gone["coverage"] is None and gone["total_s"] is None and gone["spent"]["attempts"] >= 2
-    done = inside("turn", "show", gone["id"], cwd=repo)
+    done = xscore("turn", "show", gone["id"], cwd=repo)
     assert done.returncode == 1
     assert "left no receipt: it is unfinished" in done.stderr and f"xscore continue {gone['id']}" in done.stderr
-    assert inside("turn", "show", gone["id"], "--calls", cwd=repo).returncode == 0
+    assert xscore("turn", "show", gone["id"], "--calls", cwd=repo).returncode == 0
 
 
-def test_an_erased_answer_is_told_of(inside: Run, repo: Path, models: list[str]) -> None:
+def test_an_erased_answer_is_told_of(xscore: Run, repo: Path, models: list[str]) -> None:
     """After its exchange was erased a turn is still listed and shown, and says what is gone."""
-    inside("ask", "what is total", *models, cwd=repo)
-    (exchange,) = json.loads(inside("memory", "list", "--json", cwd=repo).stdout)["memories"]
-    done = inside("memory", "delete", exchange["id"], cwd=repo)
+    xscore("ask", "what is total", *models, cwd=repo)
+    (exchange,) = json.loads(xscore("memory", "list", "--json", cwd=repo).stdout)["memories"]
+    done = xscore("memory", "delete", exchange["id"], cwd=repo)
     assert done.returncode == 0, done.stderr
-    (turn,) = listed(inside, repo)
+    (turn,) = listed(xscore, repo)
     assert turn["answer"] == "erased"
-    assert "erased" in inside("turns", cwd=repo).stdout
-    shown = inside("turn", "show", "latest", cwd=repo)
+    assert "erased" in xscore("turns", cwd=repo).stdout
+    shown = xscore("turn", "show", "latest", cwd=repo)
     assert shown.returncode == 0
     assert "It adds up." not in shown.stdout + shown.stderr
     assert "its answer was erased" in shown.stderr
 
 
-def test_a_turn_is_shown_as_it_was_printed(inside: Run, repo: Path, models: list[str]) -> None:
+def test_a_turn_is_shown_as_it_was_printed(xscore: Run, repo: Path, models: list[str]) -> None:
     """The same answer on stdout; on stderr the same page below one line that names the turn."""
-    asked = inside("ask", "what is total", *models, cwd=repo)
-    shown = inside("turn", "show", "latest", cwd=repo)
+    asked = xscore("ask", "what is total", *models, cwd=repo)
+    shown = xscore("turn", "show", "latest", cwd=repo)
     head, _, rest = shown.stderr.partition("\n")
     assert shown.returncode == 0
     assert shown.stdout == asked.stdout == "It adds up.\n"
@@ -150,33 +150,33 @@ def test_a_turn_is_shown_as_it_was_printed(inside: Run, repo: Path, models: list
     assert rest.strip() == asked.stderr.strip()
 
 
-def test_json_is_the_stored_receipt(inside: Run, repo: Path, models: list[str]) -> None:
+def test_json_is_the_stored_receipt(xscore: Run, repo: Path, models: list[str]) -> None:
     """`--json` prints what the store holds, with whatever a later version put into it."""
-    inside("ask", "what is total", *models, cwd=repo)
+    xscore("ask", "what is total", *models, cwd=repo)
     change(repo, "UPDATE receipt SET body = json_set(body, '$.mood', 'fine')")
     (body,) = sqlite3.connect(repo / ".xscore" / "memory.db").execute("SELECT body FROM receipt").fetchone()
-    shown = json.loads(inside("turn", "show", "latest", "--json", cwd=repo).stdout)
+    shown = json.loads(xscore("turn", "show", "latest", "--json", cwd=repo).stdout)
     assert shown == json.loads(body)
     assert shown["answer"] == "It adds up." and shown["mood"] == "fine"
-    assert inside("turn", "show", "latest", cwd=repo).returncode == 0
+    assert xscore("turn", "show", "latest", cwd=repo).returncode == 0
 
 
-def test_the_calls_of_a_turn_are_a_table(inside: Run, repo: Path, models: list[str]) -> None:
+def test_the_calls_of_a_turn_are_a_table(xscore: Run, repo: Path, models: list[str]) -> None:
     """`--calls`: one line an attempt, and all its figures as JSON."""
-    inside("ask", "what is total", *models, cwd=repo)
-    shown = inside("turn", "show", "latest", "--calls", cwd=repo)
+    xscore("ask", "what is total", *models, cwd=repo)
+    shown = xscore("turn", "show", "latest", "--calls", cwd=repo)
     table = shown.stdout.split("It adds up.\n")[1].splitlines()
     assert table[0].split() == ["at", "stage", "outcome", "took", "in", "out", "dollars", "memories", "model"]
     assert [line.split()[2] for line in table[1:]] == ["judge"] * (len(table) - 2) + ["primary"]
-    calls = json.loads(inside("turn", "show", "latest", "--calls", "--json", cwd=repo).stdout)["calls"]
+    calls = json.loads(xscore("turn", "show", "latest", "--calls", "--json", cwd=repo).stdout)["calls"]
     assert len(calls) == len(table) - 1
     assert calls[0]["stage"] == "judge" and calls[0]["outcome"] == "ok" and calls[0]["cost_usd"] == "0"
 
 
-def test_the_objects_keep_their_fields(inside: Run, repo: Path, models: list[str]) -> None:
+def test_the_objects_keep_their_fields(xscore: Run, repo: Path, models: list[str]) -> None:
     """X25: within the schema fields of `turns` and of calls may be added, never renamed or removed."""
-    inside("ask", "what is total", *models, cwd=repo)
-    (turn,) = listed(inside, repo)
+    xscore("ask", "what is total", *models, cwd=repo)
+    (turn,) = listed(xscore, repo)
     usage = {"input_tokens", "cached_input_tokens", "cache_write_tokens", "cache_write_1h_tokens"}
     usage |= {"output_tokens", "reasoning_tokens", "cost_usd", "estimated"}
     assert set(turn) >= {
@@ -184,7 +184,7 @@ def test_the_objects_keep_their_fields(inside: Run, repo: Path, models: list[str
         *("kept", "threshold", "spent", "total_s"),
     }
     assert set(turn["spent"]) >= {"calls", "attempts", *usage}
-    shown = json.loads(inside("turn", "show", turn["id"], "--calls", "--json", cwd=repo).stdout)
+    shown = json.loads(xscore("turn", "show", turn["id"], "--calls", "--json", cwd=repo).stdout)
     assert next(iter(shown)) == "schema" and shown["schema"] == 1
     assert set(shown["calls"][0]) >= {
         *("id", "stage", "provider", "host", "model", "started_at", "duration_s", "outcome", "candidates"),
@@ -192,59 +192,59 @@ def test_the_objects_keep_their_fields(inside: Run, repo: Path, models: list[str
     }
 
 
-def test_an_unknown_turn_is_not_found(inside: Run, repo: Path, models: list[str]) -> None:
+def test_an_unknown_turn_is_not_found(xscore: Run, repo: Path, models: list[str]) -> None:
     """By id, by prefix, by `latest`; several of one prefix are named."""
-    assert inside("turn", "show", "latest", cwd=repo).returncode == 1
-    inside("ask", "one", *models, cwd=repo)
-    inside("ask", "two", *models, cwd=repo)
-    unknown = inside("turn", "show", "t_zzz", cwd=repo)
+    assert xscore("turn", "show", "latest", cwd=repo).returncode == 1
+    xscore("ask", "one", *models, cwd=repo)
+    xscore("ask", "two", *models, cwd=repo)
+    unknown = xscore("turn", "show", "t_zzz", cwd=repo)
     assert unknown.returncode == 1 and "xscore turns" in unknown.stderr
-    several = inside("turn", "show", "t_", cwd=repo)
+    several = xscore("turn", "show", "t_", cwd=repo)
     assert several.returncode == 2 and "several turns begin with t_" in several.stderr
-    whole = listed(inside, repo)[0]["id"]
-    assert json.loads(inside("turn", "show", whole[:12], "--json", cwd=repo).stdout)["turn_id"] == whole
+    whole = listed(xscore, repo)[0]["id"]
+    assert json.loads(xscore("turn", "show", whole[:12], "--json", cwd=repo).stdout)["turn_id"] == whole
 
 
-def test_a_torn_receipt_says_what_is_missing(inside: Run, repo: Path, models: list[str]) -> None:
+def test_a_torn_receipt_says_what_is_missing(xscore: Run, repo: Path, models: list[str]) -> None:
     """What is left of it is still printed as JSON."""
-    inside("ask", "what is total", *models, cwd=repo)
+    xscore("ask", "what is total", *models, cwd=repo)
     change(repo, "UPDATE receipt SET body = json_remove(body, '$.coverage')")
-    torn = inside("turn", "show", "latest", cwd=repo)
+    torn = xscore("turn", "show", "latest", cwd=repo)
     assert torn.returncode == 6 and "it lacks coverage" in torn.stderr
-    assert json.loads(inside("turn", "show", "latest", "--json", cwd=repo).stdout)["answer"] == "It adds up."
+    assert json.loads(xscore("turn", "show", "latest", "--json", cwd=repo).stdout)["answer"] == "It adds up."
     change(repo, "UPDATE receipt SET body = '{'")
-    assert inside("turn", "show", "latest", cwd=repo).returncode == 6
-    assert [turn["task"] for turn in listed(inside, repo)] == ["what is total"]
+    assert xscore("turn", "show", "latest", cwd=repo).returncode == 6
+    assert [turn["task"] for turn in listed(xscore, repo)] == ["what is total"]
 
 
-def test_damaged_rows_are_named_and_hide_no_turn(inside: Run, repo: Path, models: list[str]) -> None:
+def test_damaged_rows_are_named_and_hide_no_turn(xscore: Run, repo: Path, models: list[str]) -> None:
     """The other turns are listed, and how many rows were left out is said; never that there is no turn."""
-    inside("ask", "first", *models, cwd=repo)
-    inside("ask", "second", *models, cwd=repo)
+    xscore("ask", "first", *models, cwd=repo)
+    xscore("ask", "second", *models, cwd=repo)
     change(
         repo, "UPDATE turn_figures SET judged = judged + 1 WHERE turn_id = (SELECT id FROM turn WHERE task = 'first')"
     )
     change(repo, "UPDATE call SET cost = -1 WHERE stage = 'primary'")
-    done = inside("turns", cwd=repo)
+    done = xscore("turns", cwd=repo)
     assert (done.returncode, "second" in done.stdout, "first" in done.stdout) == (0, True, False)
     assert "left out, since they make no sense: 1 rows of turns. Build it anew with `xscore trust" in done.stderr
     assert "1 rows of calls" in done.stderr
-    found = json.loads(inside("turns", "--json", cwd=repo).stdout)
+    found = json.loads(xscore("turns", "--json", cwd=repo).stdout)
     assert ([turn["task"] for turn in found["turns"]], found["left_out"]) == (["second"], 2)
     change(repo, "UPDATE turn SET started_at = -1e18")
-    done = inside("turns", cwd=repo)
+    done = xscore("turns", cwd=repo)
     assert (done.returncode, done.stdout) == (0, "")
     assert "2 rows of turns" in done.stderr and "there is no" not in done.stderr
 
 
 @pytest.mark.parametrize("damage", ["started_at = 'abc'", "started_at = 9e999", "task = 5", "task = x'ff'"])
 def test_a_turn_that_makes_no_sense_is_not_shown_as_one(
-    inside: Run, repo: Path, models: list[str], damage: str
+    xscore: Run, repo: Path, models: list[str], damage: str
 ) -> None:
     """`turn show` ends with 6 and the way back, or shows what can be read; never with an error of our own."""
-    inside("ask", "one", *models, cwd=repo)
+    xscore("ask", "one", *models, cwd=repo)
     change(repo, f"UPDATE turn SET {damage}")
-    done = inside("turn", "show", "latest", cwd=repo)
+    done = xscore("turn", "show", "latest", cwd=repo)
     assert done.returncode in {0, 6}, done.stderr
     if "started_at" in damage:
         assert (
@@ -253,27 +253,27 @@ def test_a_turn_that_makes_no_sense_is_not_shown_as_one(
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "99999999999999999999"])
-def test_a_limit_beyond_reason_is_a_usage_error(inside: Run, repo: Path, limit: str) -> None:
+def test_a_limit_beyond_reason_is_a_usage_error(xscore: Run, repo: Path, limit: str) -> None:
     """It names the range; a number too large for the machine is no damage of the store."""
-    done = inside("turns", "--limit", limit, cwd=repo)
+    done = xscore("turns", "--limit", limit, cwd=repo)
     assert done.returncode == 2 and "1<=x<=1000000" in done.stderr
 
 
-def test_your_own_memories_are_shown_as_such(inside: Run, repo: Path, models: list[str]) -> None:
+def test_your_own_memories_are_shown_as_such(xscore: Run, repo: Path, models: list[str]) -> None:
     """A receipt holds no words about the user's memories; the page says so in their place."""
-    inside(
+    xscore(
         "memory", "add", "I write tests first", "--layer", "user", "--kind", "preference", "--key", "tests", cwd=repo
     )
     options = [*models, "--threshold", "0.05"]
-    asked = inside("ask", "how do I work", *options, cwd=repo)
-    shown = inside("turn", "show", "latest", cwd=repo)
+    asked = xscore("ask", "how do I work", *options, cwd=repo)
+    shown = xscore("turn", "show", "latest", cwd=repo)
     assert asked.returncode == 0 and "one of your own memories" in shown.stderr
     assert "tests first" not in shown.stdout + shown.stderr
 
 
-def test_text_of_a_task_cannot_move_the_cursor(inside: Run, repo: Path, models: list[str]) -> None:
+def test_text_of_a_task_cannot_move_the_cursor(xscore: Run, repo: Path, models: list[str]) -> None:
     """Control characters of a task are shown, not obeyed."""
-    inside("ask", "red \x1b[31m task", *models, cwd=repo)
-    for done in (inside("turns", cwd=repo), inside("turn", "show", "latest", cwd=repo)):
+    xscore("ask", "red \x1b[31m task", *models, cwd=repo)
+    for done in (xscore("turns", cwd=repo), xscore("turn", "show", "latest", cwd=repo)):
         assert "\x1b" not in done.stdout + done.stderr
         assert "\\x1b[31m" in done.stdout + done.stderr

@@ -48,25 +48,25 @@ def tear(path: Path) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_damaged_store_of_ones_own_never_looks_empty(
-    inside: Run, tmp_path: Path, own: Path, command: tuple[str, ...]
+    xscore: Run, tmp_path: Path, own: Path, command: tuple[str, ...]
 ) -> None:
     """P06: each command names the damaged file and its own way back, and ends with 6; the bytes still hold the text."""
     tear(own)
-    done = inside(*command, cwd=tmp_path)
+    done = xscore(*command, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (6, "")
     assert str(own) in done.stderr and "xscore trust --rebuild --user" in done.stderr
     assert TEXT.encode() in own.read_bytes()
 
 
-def test_doctor_names_the_damaged_store_of_ones_own(inside: Run, tmp_path: Path, own: Path) -> None:
+def test_doctor_names_the_damaged_store_of_ones_own(xscore: Run, tmp_path: Path, own: Path) -> None:
     """H05: a store of the user's that cannot be read, or only in part, is to be mended, and says how."""
-    assert "ok    your store" in inside("doctor", cwd=tmp_path).stdout
+    assert "ok    your store" in xscore("doctor", cwd=tmp_path).stdout
     tear(own)
-    done = inside("doctor", cwd=tmp_path)
+    done = xscore("doctor", cwd=tmp_path)
     assert done.returncode == 3 and str(own) in done.stdout and "trust --rebuild --user" in done.stdout
 
 
-def test_ones_own_store_is_built_anew_alone(inside: Run, tmp_path: Path, own: Path) -> None:
+def test_ones_own_store_is_built_anew_alone(xscore: Run, tmp_path: Path, own: Path) -> None:
     """What is readable comes over, observations too; the old file lies aside, and the project's is untouched."""
     with closing(sqlite3.connect(own)) as connection:
         (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'event'").fetchone()
@@ -76,16 +76,16 @@ def test_ones_own_store_is_built_anew_alone(inside: Run, tmp_path: Path, own: Pa
     own.write_bytes(data)
     project = tmp_path / ".xscore" / "memory.db"
     before = project.read_bytes()
-    done = inside("trust", "--rebuild", "--user", cwd=tmp_path)
+    done = xscore("trust", "--rebuild", "--user", cwd=tmp_path)
     assert done.returncode == 0 and "1 memories" in done.stdout and "1 observations" in done.stdout, done
     assert project.read_bytes() == before and (own.parent / "aside-1" / "user.db").read_bytes() == bytes(data)
-    assert TEXT in inside("memory", "export", "--layer", "user", cwd=tmp_path).stdout
+    assert TEXT in xscore("memory", "export", "--layer", "user", cwd=tmp_path).stdout
     with closing(sqlite3.connect(own)) as connection:
         assert [each.value for each in list_observations(connection)] == [TEXT]
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_ones_own_store_cannot_be_trusted_but_only_built(inside: Run, tmp_path: Path, own_home: Path) -> None:
+def test_ones_own_store_cannot_be_trusted_but_only_built(xscore: Run, tmp_path: Path, own_home: Path) -> None:
     """`--user` without --rebuild, or without a store, is refused with what to do."""
-    assert inside("trust", "--user", cwd=tmp_path).returncode == 2
-    assert inside("trust", "--rebuild", "--user", cwd=tmp_path).returncode == 2
+    assert xscore("trust", "--user", cwd=tmp_path).returncode == 2
+    assert xscore("trust", "--rebuild", "--user", cwd=tmp_path).returncode == 2
