@@ -13,6 +13,7 @@ from xscore.extensions.exchange.checkpoints import NAME_CHARS
 from xscore.extensions.privacy.erasure import erase_memories
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
+from xscore.prompts.answer import render_checkpoint
 from xscore.records import SessionEntry, Turn
 from xscore.store import memory_writer, turns
 from xscore.store.session_summary import exchange_memory_id
@@ -64,7 +65,7 @@ def test_a_checkpoint_comes_back_as_it_was_saved(store: Store, thread: str) -> N
         exchange_memory_id("k1"),
         function("mend_pump", path="src/pump.py").id,
     )
-    shown = checkpoints.render_checkpoint(saved)
+    shown = render_checkpoint(saved)
     for words in ("one", "feat/ABC-1", "mind the gap", "dry feet", NEEDLE, "ABC-1", *saved.memory_ids):
         assert words in shown
 

@@ -17,6 +17,7 @@ from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
 from xscore.extensions.telemetry.attributes import SCHEMA_URL
+from xscore.extensions.telemetry.notify import trace_listener
 from xscore.extensions.telemetry.spans import ProviderTracer
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import ProviderError
@@ -74,7 +75,9 @@ async def test_a_turn_is_a_span_over_its_stages_and_they_over_their_calls(
 ) -> None:
     """One trace: the turn, six stages below it in order, each call below the stage that made it."""
     server.score = table({"shop/prices.py::total": 95})
-    async with Pipeline.open(shop, settings_for(server, pack_size=2), tracing=taken.traces) as pipeline:
+    async with Pipeline.open(
+        shop, settings_for(server, pack_size=2), listener=trace_listener(taken.traces)
+    ) as pipeline:
         answer = await pipeline.ask(TASK)
     turn = taken.named("xscore ask")
     assert [span.name for span in taken.below(turn)] == LIVE
@@ -93,7 +96,9 @@ async def test_a_turn_is_a_span_over_its_stages_and_they_over_their_calls(
 async def test_spans_say_what_the_receipt_says(shop: Path, server: OpenAIServer, taken: Taken) -> None:
     """Coverage, kept, dollars and tokens of the spans are those of the receipt."""
     server.score = table({"shop/prices.py::total": 95})
-    async with Pipeline.open(shop, settings_for(server, pack_size=2), tracing=taken.traces) as pipeline:
+    async with Pipeline.open(
+        shop, settings_for(server, pack_size=2), listener=trace_listener(taken.traces)
+    ) as pipeline:
         answer = await pipeline.ask(TASK)
     turn = told(taken.named("xscore ask"))
     assert turn["xscore.turn.id"] == answer.turn_id
@@ -112,7 +117,7 @@ async def test_spans_say_what_the_receipt_says(shop: Path, server: OpenAIServer,
 
 async def test_a_turn_out_of_the_cache_has_no_calls(shop: Path, server: OpenAIServer, taken: Taken) -> None:
     """A repeated turn is a trace of its own, of stages alone."""
-    async with Pipeline.open(shop, settings_for(server), tracing=taken.traces) as pipeline:
+    async with Pipeline.open(shop, settings_for(server), listener=trace_listener(taken.traces)) as pipeline:
         await pipeline.ask(TASK, answer=False)
         taken.exporter.clear()
         again = await pipeline.context(TASK)
@@ -129,7 +134,7 @@ async def test_no_text_is_in_any_span(shop: Path, server: OpenAIServer, taken: T
     server.answer = "numbat"
     server.score = table({"quokka.py::wombat": 95})
     asked = Turn(task="Where is the platypus?", errors="potoroo: line 3", scope=Scope(paths=("quokka.py", "shop/")))
-    async with Pipeline.open(shop, settings_for(server), tracing=taken.traces) as pipeline:
+    async with Pipeline.open(shop, settings_for(server), listener=trace_listener(taken.traces)) as pipeline:
         answer = await pipeline.ask(replace(asked, file="quokka.py"))
     assert answer.answer == "numbat" and answer.selected[0].path == "quokka.py"
     assert len(taken.spans) >= 9
@@ -143,7 +148,7 @@ async def test_a_script_is_not_named_by_its_path(shop: Path, tmp_path: Path, tak
     script = tmp_path / "secret-plan.json"
     script.write_text('{"default": 0.9}')
     chosen = {"judge": {"model": f"scripted:{script}", "probe": False}, "primary": {"model": f"scripted:{script}"}}
-    async with Pipeline.open(shop, Settings.model_validate(chosen), tracing=taken.traces) as pipeline:
+    async with Pipeline.open(shop, Settings.model_validate(chosen), listener=trace_listener(taken.traces)) as pipeline:
         await pipeline.ask(TASK)
     assert told(taken.named("xscore ask"))["xscore.judge"] == "scripted:script"
     assert "chat script" in {span.name for span in taken.spans}
@@ -153,7 +158,7 @@ async def test_a_script_is_not_named_by_its_path(shop: Path, tmp_path: Path, tak
 async def test_failed_attempts_are_spans_with_an_error(shop: Path, server: OpenAIServer, taken: Taken) -> None:
     """A 429 that was retried is an ended span with its kind; the turn itself ended well."""
     server.misbehave(Fault.RATE_LIMITED, times=1)
-    async with Pipeline.open(shop, settings_for(server), tracing=taken.traces) as pipeline:
+    async with Pipeline.open(shop, settings_for(server), listener=trace_listener(taken.traces)) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
     calls = taken.below(taken.named("xscore judge"))
     failed = [span for span in calls if span.status.status_code is StatusCode.ERROR]
@@ -165,7 +170,7 @@ async def test_failed_attempts_are_spans_with_an_error(shop: Path, server: OpenA
 async def test_a_turn_without_a_receipt_is_a_span_with_an_error(shop: Path, server: OpenAIServer, taken: Taken) -> None:
     """A turn whose host refuses the key raises as ever, and its turn and last stage end in that error."""
     server.misbehave(Fault.WRONG_KEY, times=99)
-    async with Pipeline.open(shop, settings_for(server, probe=True), tracing=taken.traces) as pipeline:
+    async with Pipeline.open(shop, settings_for(server, probe=True), listener=trace_listener(taken.traces)) as pipeline:
         with pytest.raises(ProviderError) as caught:
             await pipeline.ask(TASK)
     for name in ("xscore ask", "xscore judge"):
@@ -177,7 +182,7 @@ async def test_a_turn_without_a_receipt_is_a_span_with_an_error(shop: Path, serv
 
 async def test_an_answer_that_failed_is_an_error_of_its_stage(shop: Path, server: OpenAIServer, taken: Taken) -> None:
     """Exit 7: the turn and the stage of the answer end in an error; the judging does not."""
-    async with Pipeline.open(shop, settings_for(server), tracing=taken.traces) as pipeline:
+    async with Pipeline.open(shop, settings_for(server), listener=trace_listener(taken.traces)) as pipeline:
         await pipeline.ask(TASK, answer=False)
         taken.exporter.clear()
         server.misbehave(Fault.WRONG_KEY, times=99)
@@ -193,7 +198,7 @@ async def test_a_turn_that_was_interrupted_is_a_span_with_an_error(
     """Ctrl-C ends in a receipt and in spans that have all ended; the turn's says why."""
     server.latency_s = 0.3
     settings = settings_for(server, pack_size=1, concurrency=2)
-    async with Pipeline.open(shop, settings, tracing=taken.traces) as pipeline:
+    async with Pipeline.open(shop, settings, listener=trace_listener(taken.traces)) as pipeline:
         work = asyncio.create_task(pipeline.ask(TASK))
         while server.counts.requests < 3:  # noqa: ASYNC110  the server counts in a thread of its own
             await asyncio.sleep(0.01)
@@ -207,7 +212,9 @@ async def test_a_turn_that_was_interrupted_is_a_span_with_an_error(
 
 async def test_a_turn_that_judged_nothing_ended_in_its_judging(shop: Path, server: OpenAIServer, taken: Taken) -> None:
     """Exit 3: the stage that left every candidate unjudged is marked, and no other."""
-    async with Pipeline.open(shop, settings_for(server, replay=True), tracing=taken.traces) as pipeline:
+    async with Pipeline.open(
+        shop, settings_for(server, replay=True), listener=trace_listener(taken.traces)
+    ) as pipeline:
         answer = await pipeline.ask(TASK)
     assert answer.exit_code == 3
     assert failed_stages(taken) == {"xscore judge": "nothing_judged"}
@@ -218,7 +225,10 @@ async def test_a_turn_that_ran_into_its_budget_ended_in_its_judging(
 ) -> None:
     """Exit 4: the stage whose calls the cap came before is marked, and no other."""
     settings = settings_for(server, max_usd="0.05", pack_size=1)
-    async with Pipeline.open(shop, settings, tracing=taken.traces) as opened, priced(opened, "0.01") as pipeline:
+    async with (
+        Pipeline.open(shop, settings, listener=trace_listener(taken.traces)) as opened,
+        priced(opened, "0.01") as pipeline,
+    ):
         answer = await pipeline.ask(TASK, answer=False)
     assert answer.exit_code == 4
     assert failed_stages(taken) == {"xscore judge": "budget"}
@@ -228,7 +238,7 @@ async def test_a_turn_that_was_interrupted_while_it_was_answered(
     shop: Path, server: OpenAIServer, taken: Taken
 ) -> None:
     """The judging was done by then: the stage of the answer is marked, and no other."""
-    async with Pipeline.open(shop, settings_for(server), tracing=taken.traces) as pipeline:
+    async with Pipeline.open(shop, settings_for(server), listener=trace_listener(taken.traces)) as pipeline:
         await pipeline.ask(TASK, answer=False)
         taken.exporter.clear()
         server.latency_s = 5
@@ -247,6 +257,8 @@ async def test_a_turn_stands_below_the_span_of_the_program_around_it(shop: Path,
     taken = Taken()
     tracer = get_tracer("program", tracer_provider=taken.provider)
     with tracer.start_as_current_span("program"):
-        async with Pipeline.open(shop, settings_for(server), tracing=ProviderTracer(taken.provider)) as pipeline:
+        async with Pipeline.open(
+            shop, settings_for(server), listener=trace_listener(ProviderTracer(taken.provider))
+        ) as pipeline:
             await pipeline.ask(TASK, answer=False)
     assert [span.name for span in taken.below(taken.named("program"))] == ["xscore ask"]

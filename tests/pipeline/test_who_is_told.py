@@ -11,6 +11,7 @@ import pytest
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
+from xscore.extensions.telemetry.notify import trace_listener
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import UsageError
 from xscore.records import Turn
@@ -26,7 +27,7 @@ async def test_nobody_is_told_unless_it_is_set(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         answer = await pipeline.ask(TASK)
-        assert pipeline.parts.tracing is None
+        assert pipeline.parts.listener is None
     assert server.counts.requests == answer.judge_usage.attempts + 1
 
 
@@ -60,7 +61,7 @@ class Slow:
 async def test_ctrl_c_while_spans_are_sent_loses_no_answer(shop: Path, server: OpenAIServer) -> None:
     """The turn is over by then: what was paid for is given, with a word about the spans."""
     slow = Slow()
-    async with Pipeline.open(shop, settings_for(server), tracing=slow) as pipeline:
+    async with Pipeline.open(shop, settings_for(server), listener=trace_listener(slow)) as pipeline:
         work = asyncio.create_task(pipeline.ask(TASK))
         await asyncio.to_thread(slow.began.wait, 10)
         work.cancel()
@@ -91,7 +92,7 @@ async def test_a_slow_import_is_not_blamed_on_the_collector(
     """What took too long is said by its name."""
     monkeypatch.setattr("xscore.extensions.telemetry.notify.IMPORT_S", 0.2)
     heavy = Heavy()
-    async with Pipeline.open(shop, settings_for(server), tracing=heavy) as pipeline:
+    async with Pipeline.open(shop, settings_for(server), listener=trace_listener(heavy)) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
     heavy.may_end.set()
     (said,) = answer.warnings
@@ -123,7 +124,7 @@ def test_nothing_of_opentelemetry_is_imported_before_it_is_wanted() -> None:
 
 async def test_who_cannot_be_told_costs_one_warning(shop: Path, server: OpenAIServer) -> None:
     """An exporter that raises takes nothing from the turn, and the stored receipt knows nothing of it."""
-    async with Pipeline.open(shop, settings_for(server), tracing=Broken()) as pipeline:
+    async with Pipeline.open(shop, settings_for(server), listener=trace_listener(Broken())) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
         (body,) = pipeline.store.connection.execute("SELECT body FROM receipt").fetchone()
     assert answer.exit_code == 0

@@ -80,7 +80,7 @@ async def test_options_that_a_driver_does_not_take_are_refused(url: str) -> None
         server_factory(settings(url))()
     assert caught.value.hint
     assert "hunter2" not in str(caught.value) + caught.value.hint
-    (found,) = await checks.check_shared_server(settings(url))
+    (found,) = await checks.check_shared_server(Settings(shared=settings(url)))
     assert not found.ok and "hunter2" not in found.detail + found.hint
 
 
@@ -98,8 +98,11 @@ async def test_options_that_clash_with_ours_are_ours(shared: SharedSettings) -> 
 def test_a_missing_extra_says_what_to_install() -> None:
     """Before anything is sent."""
     hidden = "import sys; sys.modules['redis'] = None\n"
-    imports = "from xscore.settings.model import SharedSettings\nfrom xscore.extensions.shared.connect import server_factory\n"
-    program = f"{hidden}{imports}opener(SharedSettings.model_validate({{'url': 'redis://h'}}))"
+    imports = (
+        "from xscore.settings.model import SharedSettings\n"
+        "from xscore.extensions.shared.connect import server_factory\n"
+    )
+    program = f"{hidden}{imports}server_factory(SharedSettings.model_validate({{'url': 'redis://h'}}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stderr.rstrip().endswith("UsageError: shared.url needs the extra `redis`")
 
@@ -176,14 +179,14 @@ async def test_limits_are_those_of_the_model_at_work(
 
 async def test_the_doctor_says_whether_it_answers(shared: SharedSettings, running: ServerOfTests) -> None:
     """What it is, the tenant, and what becomes of a run without it; nothing where nothing is shared."""
-    assert await checks.check_shared_server(SharedSettings()) == []
-    (found,) = await checks.check_shared_server(shared)
+    assert await checks.check_shared_server(Settings(shared=SharedSettings())) == []
+    (found,) = await checks.check_shared_server(Settings(shared=shared))
     assert found.ok and shared.tenant in found.detail and "goes on without it" in found.detail
-    (away,) = await checks.check_shared_server(settings("redis://:hunter2@127.0.0.1:1/0", timeout_s=0.3))
+    (away,) = await checks.check_shared_server(Settings(shared=settings("redis://:hunter2@127.0.0.1:1/0", timeout_s=0.3)))
     assert not away.ok and away.hint and "hunter2" not in away.detail
     running.hang()
     try:
-        (hung,) = await checks.check_shared_server(shared.model_copy(update={"timeout_s": 0.3}))
+        (hung,) = await checks.check_shared_server(Settings(shared=shared.model_copy(update={"timeout_s": 0.3})))
     finally:
         running.go_on()
     assert not hung.ok and "0.3 s" in hung.detail

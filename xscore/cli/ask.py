@@ -86,9 +86,10 @@ def ask(task: str | None, flags: Flags) -> int:
     if many is not None:
         if task is not None:
             raise UsageError("TASK and --batch are two ways to ask", hint="Give one of them.")
-        from xscore.extensions.batch.ask_commands import ask_batch  # few turns are of a list
+        from xscore.extension import load  # few turns are of a list
 
-        return ask_batch(many, flags, print_turn)
+        ended: int = load("xscore.extensions.batch.ask_commands:ask_batch")(many, flags, print_turn)
+        return ended
     if task is None:
         raise UsageError("there is no TASK", hint="Say what you want to do, or name a list of questions with --batch.")
     terminal = flags.terminal

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from xscore.cli.opening import read_settings
 from xscore.cli.options import OUTPUT, Flags, options
 from xscore.cli.terminal import print_json, write_stdout
-from xscore.extensions.shared.server import displayed_url
+from xscore.extension import load
 from xscore.pipeline.json_form import SCHEMA
 from xscore.platform.text import one_line
 from xscore.records import EffectiveSetting
@@ -77,7 +77,7 @@ def effective_settings(loaded: "LoadedSettings") -> list[EffectiveSetting]:
         section, field = name.split(".", 1)
         value = getattr(getattr(loaded.settings, section), field)
         if name == "shared.url" and value.get_secret_value():
-            value = displayed_url(value.get_secret_value())
+            value = load("xscore.extensions.shared.server:displayed_url")(value.get_secret_value())
         found.append(EffectiveSetting(name, format_setting(value), origin))
     return found
 

@@ -82,7 +82,6 @@ def store_statement(text: str, kind: Kind, layer: Layer | None, flags: Flags) ->
 
     def work(store: "Store") -> None:
         from xscore.cli.memory_text import print_remembered
-        from xscore.extensions.learning.preferences import starting_confidence
         from xscore.store.remembering import remember
 
         source = MemorySource.INFERRED if given["inferred"] else MemorySource.EXPLICIT
@@ -96,7 +95,7 @@ def store_statement(text: str, kind: Kind, layer: Layer | None, flags: Flags) ->
             alternatives=given["alternative"],
             links=given["link"],
             importance=given["importance"],
-            confidence=starting_confidence(store, source),
+            confidence=store.settings.inferred_confidence if given["inferred"] else 1.0,
             source=source,
         )
         print_remembered(

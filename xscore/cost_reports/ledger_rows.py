@@ -20,7 +20,8 @@ from typing import Annotated, NamedTuple
 from msgspec import Struct, convert, field
 from pydantic import Field, Json, TypeAdapter, ValidationError
 
-from xscore.cost_reports.ledger_sums import MOST_COST_BITS, MOST_SECONDS
+from xscore.cost_reports.ledger_sums import MOST_COST_BITS
+from xscore.costs.ledger import MOST_SECONDS
 from xscore.platform import money
 from xscore.platform.database import lenient_text
 from xscore.platform.errors import BrokenReceipt

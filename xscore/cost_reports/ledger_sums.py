@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from xscore.costs.ledger import MOST_SECONDS, MOST_TOKENS_BITS
 from xscore.platform.database import lenient_text
 from xscore.records import Stage
 from xscore.records.cost_report import LATEST_TIMESTAMP, ReportQuery
@@ -18,11 +19,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-MOST_TOKENS_BITS = 30
-"""Of one call less than a milliard."""
 MOST_COST_BITS = 50
 """Of picodollars: some thousand dollars. More than that no call has; what says so is damaged."""
-MOST_SECONDS = 10**6
 _SUM_SQL = {
     "attempts": "count(*)",
     "calls": "count(*) FILTER (WHERE outcome = 'ok')",

@@ -31,7 +31,7 @@ from statistics import median
 
 from msgspec import Struct
 
-from xscore.cost_reports.ledger_sums import MOST_SECONDS, MOST_TOKENS_BITS
+from xscore.costs.ledger import MOST_SECONDS, MOST_TOKENS_BITS
 from xscore.platform.tokens import REPLY_FRAME
 from xscore.providers.catalog import CacheWrite
 from xscore.records import RateLimits, Stage

@@ -26,6 +26,9 @@ from xscore.store.turn_history import (
     usage_from_row,
 )
 
+MOST_TOKENS_BITS = 30
+"""A call uses fewer tokens than 2 to this power."""
+MOST_SECONDS = 10**6
 _OK = "ok"
 _FADE = 0.98
 """What a learned ratio keeps of its past at each call: about the last fifty calls count."""

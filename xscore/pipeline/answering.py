@@ -9,7 +9,7 @@ from xscore.costs.call_history import typical_latency_s
 from xscore.pipeline.fusion import RenderedContext
 from xscore.pipeline.parts import PipelineParts
 from xscore.platform.errors import CallTimedOut, UnreadableResponse
-from xscore.prompts.answer import SessionContext, answer_request, checkpoint_block, unknown_cited_ids
+from xscore.prompts.answer import SessionContext, answer_request, checkpoint_block, render_checkpoint, unknown_cited_ids
 from xscore.providers.provider import Provider
 from xscore.providers.spec import import_sdk
 from xscore.records import Checkpoint, Finish, Stage, Turn
@@ -84,7 +84,7 @@ def with_checkpoint(context: RenderedContext, checkpoint: Checkpoint | None, *, 
     """Return the bundle as text with the checkpoint before it; a bundle as JSON stands alone."""
     if checkpoint is None or form == "json":
         return context.bundle.text
-    return f"{checkpoint_block(SessionContext(checkpoint=_rendered(checkpoint)))}\n\n{context.bundle.text}"
+    return f"{checkpoint_block(SessionContext(checkpoint=render_checkpoint(checkpoint)))}\n\n{context.bundle.text}"
 
 
 def _conversation(parts: PipelineParts, turn: Turn, checkpoint: Checkpoint | None) -> SessionContext:
@@ -96,15 +96,9 @@ def _conversation(parts: PipelineParts, turn: Turn, checkpoint: Checkpoint | Non
     return SessionContext(
         exchanges=shown,
         summary=session.summary if session is not None and goes_back else "",
-        checkpoint="" if checkpoint is None else _rendered(checkpoint),
+        checkpoint="" if checkpoint is None else render_checkpoint(checkpoint),
         persona=settings.persona or ("" if checkpoint is None else checkpoint.persona),
     )
-
-
-def _rendered(checkpoint: Checkpoint) -> str:
-    from xscore.extensions.exchange import checkpoints  # few turns name one
-
-    return checkpoints.render_checkpoint(checkpoint)
 
 
 def _answer_warnings(text: str, finish: Finish, known: Collection[str]) -> list[str]:

@@ -13,13 +13,12 @@ from secrets import token_hex
 from typing import Self
 
 from xscore.costs import ledger
-from xscore.extensions.telemetry.traced_turn import TurnTracer
-from xscore.extensions.vectors import turn_likeness
+from xscore.extension import implementations
 from xscore.indexer.index import index_repository
 from xscore.pipeline import factories
 from xscore.pipeline.boosts import load_boosters
 from xscore.pipeline.doctor import diagnose
-from xscore.pipeline.parts import PipelineParts
+from xscore.pipeline.parts import PipelineParts, TurnListener
 from xscore.pipeline.past_turns import explain_choice, turn_to_continue
 from xscore.pipeline.prepare import estimate_turn
 from xscore.pipeline.resources import open_resources
@@ -62,7 +61,7 @@ class Pipeline:
         *,
         observer: Observer | None = None,
         clock: Clock = time.time,
-        tracing: TurnTracer | None = None,
+        listener: TurnListener | None = None,
         make: bool = True,
     ) -> AsyncIterator[Self]:
         """Open the repository around `path`; its store is made where there is none.
@@ -70,7 +69,7 @@ class Pipeline:
         make: false, for who only reads, makes none and shows an empty one.
         settings: None reads the user's and the repository's files and the environment, as the command line does.
         clock: Unix seconds; all that is stamped or leased by a turn goes by it.
-        tracing: told of turns that have ended, as `xscore.extensions.telemetry.spans.Traces(provider)`; None: by `telemetry.otel`.
+        listener: called with every turn that has ended; None: by `telemetry.otel`.
         Raises StoreUntrusted, StoreDamaged, StoreError, UsageError for settings that cannot be used, and NoUsableModel
         where a model was asked for by name and cannot be had.
         """
@@ -82,7 +81,7 @@ class Pipeline:
             loaded = load_settings(repo_root=root.path, user_file=user_config_file(), environ=os.environ)
         chosen = settings if isinstance(settings, Settings) else loaded.settings if loaded else Settings()
         data_dir = user_data_dir(chosen.store.user_data_dir)
-        told = tracing or (_own_traces() if chosen.telemetry.otel else None)
+        heard = listener or next((make_one() for make_one in implementations("turn_listener", chosen)), None)
         with closing(
             Store.open(
                 root,
@@ -93,7 +92,7 @@ class Pipeline:
                 clock=clock,
             )
         ) as store:
-            yield cls(_assemble_parts(store, chosen, loaded, observer or SilentObserver(), clock, tracing=told))
+            yield cls(_assemble_parts(store, chosen, loaded, observer or SilentObserver(), clock, listener=heard))
 
     @property
     def store(self) -> Store:
@@ -103,9 +102,9 @@ class Pipeline:
     async def index(self) -> IndexReport:
         """Bring the index up to date with the files, and the vectors where an embedder is set."""
         report, parts = self.parts.index(), self.parts
-        if turn_likeness.embedder_label(parts.settings) != turn_likeness.TERMS_EMBEDDER:
+        for finish in implementations("after_index", parts.settings):
             async with parts.open_desk(f"e_{token_hex(8)}") as desk:
-                failed = await turn_likeness.embed_all(parts.settings, store=parts.store, desk=desk)
+                failed = await finish(parts.settings, store=parts.store, resources=desk)
             if failed:
                 parts.observer.note(failed)
         return report
@@ -185,13 +184,6 @@ def ask_sync(
     return asyncio.run(once())
 
 
-def _own_traces() -> TurnTracer:
-    from xscore.extensions.telemetry.spans import OtlpTracer, check_installed  # for those alone who asked for it
-
-    check_installed()
-    return OtlpTracer()
-
-
 def _assemble_parts(
     store: Store,
     given: Settings,
@@ -199,10 +191,10 @@ def _assemble_parts(
     observer: Observer,
     clock: Clock,
     *,
-    tracing: TurnTracer | None = None,
+    listener: TurnListener | None = None,
 ) -> PipelineParts:
     def again(**changed: SettingsGroup) -> PipelineParts:
-        return _assemble_parts(store, given.model_copy(update=changed), loaded, observer, clock, tracing=tracing)
+        return _assemble_parts(store, given.model_copy(update=changed), loaded, observer, clock, listener=listener)
 
     settings, remarks = _effective_settings(given, store)
     judge_spec, said = factories.choose_judge(settings)
@@ -222,7 +214,7 @@ def _assemble_parts(
         boosters=load_boosters(settings.boosts.boosters),
         vectors=lambda: store.vectors(TERM_EMBEDDER),
         clock=clock,
-        tracing=tracing,
+        listener=listener,
         judged_by=None
         if _names_judge(given, loaded)
         else lambda spec: again(judge=given.judge.model_copy(update={"model": spec})),

@@ -17,7 +17,7 @@ from secrets import token_hex
 from msgspec import Struct
 
 from xscore.cache import capabilities
-from xscore.extensions.vectors.turn_likeness import describe_embedder
+from xscore.extension import implementations
 from xscore.pipeline.parts import JudgeCalls, PipelineParts
 from xscore.pipeline.probe import ProbeResult, known_capability, probe_host
 from xscore.platform import database
@@ -183,18 +183,18 @@ async def diagnose(parts: PipelineParts, *, probe: bool) -> Diagnosis:
         *_judge(parts, calls),
         *probed,
         *_answerer(parts),
-        _embedder(parts),
-        *await _shared_server(parts),
+        *await _extensions(parts),
     ]
     if probe and parts.answerer is not None:
         findings.extend(await _listed(parts))
     return Diagnosis(findings=(*findings, _budget(parts)))
 
 
-async def _shared_server(parts: PipelineParts) -> list[DoctorFinding]:
-    from xscore.extensions.shared.connect import check_shared_server  # no other command looks
-
-    return await check_shared_server(parts.settings.shared)
+async def _extensions(parts: PipelineParts) -> list[DoctorFinding]:
+    checks = implementations("doctor_findings", parts.settings)
+    found = [finding for check in checks for finding in await check(parts.settings)]
+    terms = DoctorFinding("embedder", True, "terms: the words of each memory, hashed; no model, nothing sent")
+    return found if any(one.name == terms.name for one in found) else [terms, *found]
 
 
 def _root(parts: PipelineParts) -> DoctorFinding:
@@ -295,13 +295,6 @@ def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:
         yield capability_finding(model, known, now=parts.clock())
     else:
         yield model.line("capability", "answers in plain text, for which nothing need be found out")
-
-
-def _embedder(parts: PipelineParts) -> DoctorFinding:
-    try:
-        return DoctorFinding("embedder", True, describe_embedder(parts.settings))
-    except (UsageError, ProviderError) as error:
-        return DoctorFinding("embedder", False, error.message, error.hint)
 
 
 async def _listed(parts: PipelineParts) -> list[DoctorFinding]:

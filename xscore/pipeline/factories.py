@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from pydantic import SecretStr
 
 from xscore.cache.keys import judge_key
-from xscore.extensions.vectors.turn_likeness import TERMS_EMBEDDER, embedder_label, turn_likeness
+from xscore.extension import implementations
 from xscore.pipeline.model_factory import model_judge_factory
-from xscore.pipeline.parts import AnswererFactory, JudgeFactory, TurnResources
+from xscore.pipeline.parts import AnswererFactory, JudgeFactory, TurnResources, find_likeness
 from xscore.pipeline.pool import Pool
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel
 from xscore.providers.hosts import DUMMY_KEY
@@ -50,8 +50,8 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
     @property
     def identity(self) -> JudgeIdentity:
         """The judge's; where an embedder adds likeness it is another judge."""
-        embedder = embedder_label(self.settings)
-        return LEXICAL_IDENTITY if embedder == TERMS_EMBEDDER else replace(LEXICAL_IDENTITY, model=f"bm25-1+{embedder}")
+        labels = [label(self.settings) for label in implementations("embedder_label", self.settings)]
+        return replace(LEXICAL_IDENTITY, model="+".join(("bm25-1", *labels))) if labels else LEXICAL_IDENTITY
 
     @property
     def threshold(self) -> float:
@@ -60,13 +60,13 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
 
     async def open(self, desk: TurnResources, turn: Turn, pool: Pool, turn_key: str) -> Judge:
         """Return the judge; it needs the desk only for likeness of meaning, where an embedder is set."""
-        meaning = await turn_likeness(turn, self.settings, store=self.store, desk=desk)
+        meaning = await find_likeness(turn, self.settings, store=self.store, resources=desk)
         return LexicalJudge(
             lambda: self.store.vectors(TERM_EMBEDDER),
             reasons_from=self.settings.judge.reasons_from,
             likeness=meaning.cosines,
             identity=self.identity,
-            remarks=meaning.remarks,
+            remarks=meaning.warnings,
             stale=stale_memory_ids(self.store.connection),
         )
 

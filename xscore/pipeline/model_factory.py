@@ -26,9 +26,9 @@ from xscore.costs.call_history import (
     output_tokens_per_memory,
     typical_latency_s,
 )
-from xscore.extensions.vectors.turn_likeness import turn_likeness
+from xscore.extension import implementations
 from xscore.pipeline import estimating, probe
-from xscore.pipeline.parts import JudgeCalls, TurnResources
+from xscore.pipeline.parts import JudgeCalls, TurnResources, find_likeness
 from xscore.pipeline.pool import Pool
 from xscore.platform import tokens
 from xscore.platform.errors import BudgetExhausted
@@ -158,9 +158,8 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
 
     def sharing_packs(self) -> "ModelJudgeFactory":
         """Return the same model as the judge whose prompts questions may share: another, with judgments of its own."""
-        from xscore.extensions.batch.shared_prompts import QUESTIONS_LAYOUT  # few commands need it
-
-        drafts = replace(self.drafts, layout=QUESTIONS_LAYOUT)
+        (layout,) = implementations("shared_prompt_layout", self.settings)
+        drafts = replace(self.drafts, layout=layout)
         identity = drafts.identity(provider=self.provider.name, host=self.provider.host)
         return replace(self, drafts=drafts, identity=identity)
 
@@ -204,8 +203,8 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
     async def guesses(self, desk: TurnResources, turn: Turn, pool: Pool) -> tuple[Mapping[str, float], tuple[str, ...]]:
         """Guess by words and likeness how much each candidate matters, 0..1 by memory id; and say what went wrong."""
         words = lexical_priors(turn, pool.candidates, lambda: self.store.vectors(TERM_EMBEDDER))
-        meaning = await turn_likeness(turn, self.settings, store=self.store, desk=desk)
-        return fuse_ranks(words, meaning.cosines), meaning.remarks
+        meaning = await find_likeness(turn, self.settings, store=self.store, resources=desk)
+        return fuse_ranks(words, meaning.cosines), meaning.warnings
 
     def close(self) -> None:
         """Remember what the replies have shown of the host."""

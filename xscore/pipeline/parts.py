@@ -3,7 +3,8 @@
 Seconds by stage of a turn, for the receipt, and when each began and ended. Only measures; it times out nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from decimal import Decimal
 from time import monotonic
@@ -13,7 +14,7 @@ from msgspec import Struct, field
 
 from xscore.cache.judgment_store import Claims, WriteJudgments
 from xscore.costs.usage_totals import UsageTotals
-from xscore.extensions.telemetry.traced_turn import TurnTracer
+from xscore.extension import implementations
 from xscore.pipeline.boosts import Booster
 from xscore.pipeline.pool import Pool
 from xscore.platform.paths import RepositoryRoot
@@ -28,6 +29,7 @@ from xscore.records import (
     RateLimits,
     Traffic,
     Turn,
+    TurnFigures,
 )
 from xscore.scorer.drafts import JudgeModel
 from xscore.scorer.fanout import StopSignal
@@ -182,8 +184,8 @@ class PipelineParts(Struct, frozen=True, kw_only=True):
     """Memory id and term vector of the pool, for lexical scores."""
     clock: Callable[[], float]
     """Unix seconds."""
-    tracing: TurnTracer | None = None
-    """Who is told of turns that have ended; None: nobody."""
+    listener: "TurnListener | None" = None
+    """Called with every turn that has ended."""
     judged_by: "Callable[[str], PipelineParts] | None" = None
     """Judge (`provider:model`) -> the same with that judge; None: the caller has named the judge."""
     capped_at: "Callable[[Decimal], PipelineParts] | None" = None
@@ -212,3 +214,40 @@ class Stopwatch(Struct):
     def latency(self) -> Latency:
         """Return what has been measured so far."""
         return Latency(**self.stages, total=monotonic() - self.started)
+
+
+class ClosedTurn(Struct, frozen=True, kw_only=True):
+    """A turn that has ended, well or not."""
+
+    turn: Turn
+    command: str
+    watch: Stopwatch
+    connection: sqlite3.Connection
+    """The repository's store; the ledger holds the turn's calls."""
+    now: float
+    """Unix seconds."""
+    figures: TurnFigures | None = None
+    """None: the turn has no receipt."""
+    exit_code: int = 0
+    error: BaseException | None = None
+    """What ended it without a receipt."""
+
+
+TurnListener = Callable[[ClosedTurn], Awaitable[str]]
+"""Takes a closed turn and returns a warning, or nothing. It must not raise."""
+
+
+class Likeness(Struct, frozen=True):
+    """How near each memory is to the task, for the order of judging and the lexical judge."""
+
+    cosines: Mapping[str, float] = field(default_factory=dict)
+    """By memory id."""
+    warnings: tuple[str, ...] = ()
+
+
+async def find_likeness(turn: Turn, settings: Settings, *, store: Store, resources: TurnResources) -> Likeness:
+    """Ask the embedder of the settings; without one, nothing is known."""
+    for likeness in implementations("likeness", settings):
+        found: Likeness = await likeness(turn, settings, store=store, resources=resources)
+        return found
+    return Likeness()

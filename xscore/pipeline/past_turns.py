@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
+from xscore.extension import implementations
 from xscore.pipeline import pool
 from xscore.pipeline import receipt as account
 from xscore.pipeline.parts import PipelineParts
@@ -278,9 +279,12 @@ def _judge_named(past: PastTurn) -> str:
 
 
 def _is_saved(parts: PipelineParts, name: str) -> bool:
-    from xscore.extensions.exchange.checkpoints import checkpoint_exists  # few turns name one
-
-    return checkpoint_exists(parts.store.connection, name)
+    (load_checkpoint,) = implementations("load_checkpoint", parts.settings)
+    try:
+        load_checkpoint(parts.store.connection, name)
+    except NothingMatched:
+        return False
+    return True
 
 
 def _still_there(parts: PipelineParts, turn: Turn) -> Turn:

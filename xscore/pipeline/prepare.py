@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key, turn_key
 from xscore.costs.caps import Caps, cap_status
+from xscore.extension import implementations
 from xscore.pipeline import pool as kept
 from xscore.pipeline.factories import answer_estimate
 from xscore.pipeline.parts import PipelineParts, Stopwatch
@@ -246,9 +247,9 @@ def open_turn(
 
 
 def _checkpoint(parts: PipelineParts, name: str) -> Checkpoint:
-    from xscore.extensions.exchange import checkpoints  # few turns name one
-
-    return checkpoints.load_checkpoint(parts.store.connection, name)
+    (load_checkpoint,) = implementations("load_checkpoint", parts.settings)
+    found: Checkpoint = load_checkpoint(parts.store.connection, name)
+    return found
 
 
 def take_up_session(parts: PipelineParts, turn: Turn, *, now: float) -> SessionInfo:

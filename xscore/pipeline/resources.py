@@ -6,7 +6,7 @@ It is opened only when something may be sent or must be scored; closing it commi
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from msgspec import Struct, field
 
@@ -16,6 +16,7 @@ from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger
 from xscore.costs.reservation import Budget, turn_budget
 from xscore.costs.usage_totals import UsageTotals
+from xscore.extension import implementations
 from xscore.pipeline.parts import AnswererFactory, TurnResources
 from xscore.platform.errors import ProviderError, Unreachable, UsageError
 from xscore.providers.attempts import Metered, Retrying
@@ -29,9 +30,6 @@ from xscore.scorer.fanout import StopSignal
 from xscore.settings import Settings
 from xscore.store.opening import user_store_path
 from xscore.store.store import Store
-
-if TYPE_CHECKING:
-    from xscore.extensions.shared.connect import SharedResources
 
 
 @asynccontextmanager
@@ -52,13 +50,9 @@ async def open_resources(
     async with GroupCommit(store.path, store.keys) as commits, AsyncExitStack() as stack:
         own = StoredJudgments(commits, clock=clock)
         budget = turn_budget(commits, turn_id=turn_id, caps=Caps.of(settings.budget), clock=clock)
-        shared: SharedResources | _Unshared = _Unshared(own, budget)
-        if settings.shared.url.get_secret_value() or settings.shared.require:
-            from xscore.extensions.shared.connect import (
-                open_shared_resources,  # ten modules that a turn of one store never needs
-            )
-
-            with_others = open_shared_resources(settings.shared, judgments=own, budget=budget, note=note, clock=clock)
+        shared: SharedResources = _Unshared(own, budget)
+        for open_shared in implementations("shared_resources", settings):
+            with_others = open_shared(settings.shared, judgments=own, budget=budget, note=note, clock=clock)
             shared = await stack.enter_async_context(with_others)
         tab = UsageTotals(Ledger(commits).record)
         desk = _Resources(store, settings, answerer, shared, stack, tab, turn_id, price_of, clock, note)
@@ -69,9 +63,29 @@ async def open_resources(
                 await provider.aclose()
 
 
-class _Unshared(Struct, frozen=True):
-    """What a desk spends through where nothing is shared."""
+class SharedResources(Protocol):
+    """Judgments, dollars and rate limits, joined to those of other machines."""
 
+    @property
+    def judgments(self) -> JudgmentStore:
+        """Where judgments are read and kept."""
+        ...
+
+    @property
+    def budget(self) -> Budget:
+        """What calls reserve dollars from."""
+        ...
+
+    def rates(self, own: LocalRates, *, bucket: str) -> RateBudget:
+        """Return the limits that the judge's calls to this host and model (`bucket`) take from."""
+        ...
+
+    def remarks(self) -> tuple[str, ...]:
+        """Say for the receipt what could not be shared."""
+        ...
+
+
+class _Unshared(Struct, frozen=True):
     judgments: JudgmentStore
     budget: Budget
 
@@ -86,7 +100,7 @@ class _Resources(Struct):
     store: Store
     settings: Settings
     answerer: AnswererFactory | None
-    shared: "SharedResources | _Unshared"
+    shared: SharedResources
     """Judgments, dollars and limits: those of the store and this process, or of all who share a server."""
     stack: AsyncExitStack
     """What is closed with the desk."""

@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from xscore.extension import implementations
 from xscore.pipeline.json_form import receipt_to_store, record_json, to_json
 from xscore.pipeline.parts import PipelineParts
 from xscore.platform import database
@@ -81,11 +82,11 @@ def _count_use(parts: PipelineParts, answer: Answer, taken_up: list[str]) -> Non
             turns.count_use(user, own, now=now)
     if not taken_up:
         return
-    from xscore.extensions.learning.feedback import record_adoptions
-
+    learners = implementations("memories_cited", parts.settings)
     for connection in parts.store.connections_of_a_turn():
         with database.transaction(connection):
-            record_adoptions(connection, taken_up, amounts=parts.settings.memory.feedback, now=now)
+            for learn in learners:
+                learn(connection, taken_up, amounts=parts.settings.memory.feedback, now=now)
 
 
 def check_scores_path(path: Path, *, store_dir: Path) -> None:

@@ -20,7 +20,7 @@ from xscore.pipeline import budget_messages, pool, receipt
 from xscore.pipeline.answering import ask_primary, typical_answer_s, with_checkpoint
 from xscore.pipeline.fusion import NO_CONTEXT, RenderedContext, build_context
 from xscore.pipeline.judging import Deadline, JudgedPool, JudgingWatch, NoJudge, judge_pool, take_back_cancellation
-from xscore.pipeline.parts import PipelineParts, Stopwatch, TurnResources
+from xscore.pipeline.parts import ClosedTurn, PipelineParts, Stopwatch, TurnResources
 from xscore.pipeline.prepare import OpenedTurn, confirm_cost, open_turn, unreadable_layers
 from xscore.pipeline.ranking import Ranking, rank
 from xscore.pipeline.receipt import TurnOutcome, make_receipt, turn_figures
@@ -116,14 +116,19 @@ class _TurnRun:
 
     async def tell(self, *, exit_code: int = 0, error: BaseException | None = None) -> str:
         """Tell of the turn where that is wanted, and return what should be said of that; else load nothing for it."""
-        if self.parts.tracing is None:
+        if self.parts.listener is None:
             return ""
-        from xscore.extensions.telemetry.notify import notify_turn_closed
-
-        figures, command = None if error else self.figures, self.wishes.command
-        return await notify_turn_closed(
-            self.parts, self.opened.turn, self.watch, command=command, figures=figures, exit_code=exit_code, error=error
+        closed = ClosedTurn(
+            turn=self.opened.turn,
+            command=self.wishes.command,
+            watch=self.watch,
+            connection=self.parts.store.connection,
+            now=self.parts.clock(),
+            figures=None if error else self.figures,
+            exit_code=exit_code,
+            error=error,
         )
+        return await self.parts.listener(closed)
 
     async def run(self) -> Answer:
         text: str | None = None

@@ -22,7 +22,7 @@ from msgspec import Struct
 from xscore.platform import tokens
 from xscore.prompts.bundle_parts import Bundle
 from xscore.prompts.fences import escape_attribute, escape_tags, lines_around, shorten_middle, well_formed
-from xscore.records import Memory, Request, Stage, Turn
+from xscore.records import Checkpoint, Memory, Request, Stage, Turn
 
 SESSION_TOKENS = 3_200
 """Most that the session block takes."""
@@ -72,6 +72,18 @@ def session_block(conversation: SessionContext) -> str:
         shown.append(f'<exchange id="{exchange.id}">\n{escape_tags(text.strip())}\n</exchange>')
     parts += reversed(shown)
     return "Earlier in this session:\n<session>\n" + "\n".join(parts) + "\n</session>" if parts else ""
+
+
+def render_checkpoint(checkpoint: Checkpoint) -> str:
+    """Return the checkpoint in words, for the answer prompt: notes first, then what its session came to."""
+    ids = ", ".join(checkpoint.memory_ids)
+    parts = [
+        f"Checkpoint: {checkpoint.name}" + (f" (branch {checkpoint.branch})" if checkpoint.branch else ""),
+        "\n".join(["Notes:", *(f"- {note}" for note in checkpoint.notes)]) if checkpoint.notes else "",
+        checkpoint.summary,
+        f"Memories: {ids}" if ids else "",
+    ]
+    return "\n".join(part for part in parts if part)
 
 
 def checkpoint_block(conversation: SessionContext) -> str:

@@ -13,6 +13,7 @@ from xscore.cli.phrases import count_tasks, format_age, format_branch
 from xscore.cli.terminal import print_json, write_stdout
 from xscore.platform.errors import NothingMatched
 from xscore.platform.text import escape_controls, one_line
+from xscore.prompts.answer import render_checkpoint
 
 if TYPE_CHECKING:
     from xscore.records import Checkpoint
@@ -70,9 +71,7 @@ def show_checkpoint(name: str, flags: Flags) -> None:
         from xscore.extensions.exchange import checkpoints
 
         found = checkpoints.load_checkpoint(store.connection, name)
-        _print_checkpoint(found) if flags.terminal.as_json else flags.terminal.data(
-            checkpoints.render_checkpoint(found)
-        )
+        _print_checkpoint(found) if flags.terminal.as_json else flags.terminal.data(render_checkpoint(found))
 
     in_store(work, flags)
 

@@ -127,18 +127,6 @@ def erase_checkpoint(store: Store, name: str, *, patience_s: float = 5.0) -> boo
     return scrub_database(store.connection, store.path, searchable_lines(told), mark=mark, patience_s=patience_s)
 
 
-def render_checkpoint(checkpoint: Checkpoint) -> str:
-    """Return the checkpoint in words, for the answer prompt: notes first, then what its session came to."""
-    ids = ", ".join(checkpoint.memory_ids)
-    parts = [
-        f"Checkpoint: {checkpoint.name}" + (f" (branch {checkpoint.branch})" if checkpoint.branch else ""),
-        "\n".join(["Notes:", *(f"- {note}" for note in checkpoint.notes)]) if checkpoint.notes else "",
-        checkpoint.summary,
-        f"Memories: {ids}" if ids else "",
-    ]
-    return "\n".join(part for part in parts if part)
-
-
 def _checkpoint(name: str, created_at: float, payload: str) -> Checkpoint:
     values: dict[str, Any] = json.loads(payload)
     told = tuple(entry_from_json(entry) for entry in values.get("entries", ()))

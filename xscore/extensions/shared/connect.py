@@ -29,6 +29,7 @@ from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.providers.limits import DollarBudget
 from xscore.providers.rate_limits import LocalRates, RateBudget
 from xscore.records import DoctorFinding
+from xscore.settings import Settings
 from xscore.settings.model import SharedSettings
 
 _DRIVERS = {"redis": "redis", "postgres": "psycopg"}
@@ -60,8 +61,9 @@ def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
 ASPECT = "shared server"
 
 
-async def check_shared_server(settings: SharedSettings) -> list[DoctorFinding]:
+async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
     """Return one finding where a server is named, none where nothing is shared."""
+    settings = all_settings.shared
     if not settings.url.get_secret_value():
         return []
     try:

@@ -13,9 +13,9 @@ from time import monotonic
 
 from xscore.costs.ledger import calls_of_turn
 from xscore.extensions.telemetry.traced_turn import StageSpan, TracedTurn, TurnTracer
-from xscore.pipeline.parts import PipelineParts, Stopwatch
+from xscore.pipeline.parts import ClosedTurn, Stopwatch, TurnListener
 from xscore.platform.errors import StoreError, XscoreError
-from xscore.records import Turn, TurnFigures, UnjudgedCause
+from xscore.records import TurnFigures, UnjudgedCause
 
 IMPORT_S = 10.0
 """Most that the import of an exporter may take, …"""
@@ -28,38 +28,45 @@ _ENDS = {3: "nothing_judged", 4: "budget", 6: "store", 7: "answer_failed", 130: 
 _NOTHING_JUDGED, _NOT_KEPT, _INTERRUPTED = 3, 6, 130
 
 
-async def notify_turn_closed(
-    parts: PipelineParts,
-    turn: Turn,
-    watch: Stopwatch,
-    *,
-    command: str,
-    figures: TurnFigures | None = None,
-    exit_code: int = 0,
-    error: BaseException | None = None,
-) -> str:
-    """Tell of a turn; return what should be said of that, empty: nothing. error: what ended it without a receipt."""
-    if parts.tracing is None or not isinstance(error, Exception | asyncio.CancelledError | None):
+def otlp_listener() -> TurnListener:
+    """Return the listener that sends spans by OTLP. Raises UsageError where the extra is not installed."""
+    from xscore.extensions.telemetry.spans import OtlpTracer, check_installed
+
+    check_installed()
+    return trace_listener(OtlpTracer())
+
+
+def trace_listener(tracer: TurnTracer) -> TurnListener:
+    """Return a listener that hands every turn to this tracer."""
+
+    async def on_closed(closed: ClosedTurn) -> str:
+        return await _trace(tracer, closed)
+
+    return on_closed
+
+
+async def _trace(tracer: TurnTracer, closed: ClosedTurn) -> str:
+    if not isinstance(closed.error, Exception | asyncio.CancelledError | None):
         return ""
-    ended = _error_kind(error) if error else _ENDS.get(exit_code, "")
+    ended = _error_kind(closed.error) if closed.error else _ENDS.get(closed.exit_code, "")
     try:
-        calls = tuple(calls_of_turn(parts.store.connection, turn.id))
+        calls = tuple(calls_of_turn(closed.connection, closed.turn.id))
     except (StoreError, sqlite3.Error):
         return "telemetry: the calls of this turn cannot be read"
-    shift = parts.clock() - monotonic()
+    watch, shift = closed.watch, closed.now - monotonic()
     traced = TracedTurn(
-        id=turn.id,
-        thread=turn.thread,
-        command=command,
+        id=closed.turn.id,
+        thread=closed.turn.thread,
+        command=closed.command,
         began=watch.started + shift,
         ended=monotonic() + shift,
-        laps=_laps(watch, shift, ended, _ended_in(watch, figures, exit_code)),
+        laps=_laps(watch, shift, ended, _ended_in(watch, closed.figures, closed.exit_code)),
         calls=calls,
-        figures=figures,
+        figures=closed.figures,
         error=ended,
-        exit_code=exit_code,
+        exit_code=closed.exit_code,
     )
-    said = await _send_in_thread(parts.tracing, traced, patience_s=PATIENCE_S + MORE_S_A_CALL * len(calls))
+    said = await _send_in_thread(tracer, traced, patience_s=PATIENCE_S + MORE_S_A_CALL * len(calls))
     return f"telemetry: {said}" if said else ""
 
 

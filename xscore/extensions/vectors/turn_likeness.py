@@ -11,15 +11,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import Struct, field
-
 from xscore.extensions.vectors.embedders import LONGEST_TEXT, Embedder
-from xscore.pipeline.parts import TurnResources
+from xscore.pipeline.parts import Likeness, TurnResources
 from xscore.platform.errors import BudgetExhausted, ProviderError, UsageError
 from xscore.providers.hosts import host_of
 from xscore.providers.provider import Provider
 from xscore.providers.spec import import_sdk
-from xscore.records import Turn
+from xscore.records import DoctorFinding, Turn
 from xscore.settings import Settings
 from xscore.store.store import Store
 
@@ -28,13 +26,6 @@ PATIENCE_S = 5.0
 """Longest that a turn waits for vectors of its memories."""
 NEAREST = 1_000
 """Memories whose likeness counts; by rank, the others' would hardly."""
-
-
-class TurnLikeness(Struct, frozen=True):
-    """Cosine with the task by memory id, of the nearest that have a vector."""
-
-    cosines: Mapping[str, float] = field(default_factory=dict)
-    remarks: tuple[str, ...] = ()
 
 
 def embedder_label(settings: Settings) -> str:
@@ -60,11 +51,17 @@ def make_embedder(settings: Settings, wrap: Callable[[Provider], Provider]) -> E
     return None
 
 
+async def check_embedder(settings: Settings) -> list[DoctorFinding]:
+    """Say for `doctor` which embedder is in use, and whether it can be used; nothing is sent."""
+    try:
+        return [DoctorFinding("embedder", True, describe_embedder(settings))]
+    except (UsageError, ProviderError) as error:
+        return [DoctorFinding("embedder", False, error.message, error.hint)]
+
+
 def describe_embedder(settings: Settings) -> str:
     """Say which embedder is in use, and whether what it needs is there. Raises what `make` raises; nothing is sent."""
     kind, model = _parsed(settings)
-    if kind == TERMS_EMBEDDER:
-        return "terms: the words of each memory, hashed; no model, nothing sent"
     make_embedder(settings, lambda provider: provider)
     if kind == LOCAL_EMBEDDER:
         return f"minilm: the model in {Path(model).expanduser()}, on this machine"
@@ -72,25 +69,25 @@ def describe_embedder(settings: Settings) -> str:
     return f"{embedder_label(settings)} at {host_of(base_url)}, which is sent the task and each memory once"
 
 
-async def turn_likeness(turn: Turn, settings: Settings, *, store: Store, desk: TurnResources) -> TurnLikeness:
+async def turn_likeness(turn: Turn, settings: Settings, *, store: Store, resources: TurnResources) -> Likeness:
     """Return how like the task each memory is. Raises what `make` raises; a host that fails is a remark."""
-    embedder = await _opened(settings, desk)
+    embedder = await _opened(settings, resources)
     if embedder is None:
-        return TurnLikeness()
+        return Likeness()
     try:
-        return TurnLikeness(await _cosines(turn, embedder, store, faiss_rows=settings.embedding.faiss_rows))
+        return Likeness(await _cosines(turn, embedder, store, faiss_rows=settings.embedding.faiss_rows))
     except TimeoutError:
         said = f"{embedder_label(settings)} gave no vector of the task within {PATIENCE_S:g} s"
-        return TurnLikeness(remarks=(f"the order of judging is by words alone: {said}",))
+        return Likeness(warnings=(f"the order of judging is by words alone: {said}",))
     except (ProviderError, BudgetExhausted) as error:
-        return TurnLikeness(remarks=(f"the order of judging is by words alone: {error.message}",))
+        return Likeness(warnings=(f"the order of judging is by words alone: {error.message}",))
     finally:
         await embedder.aclose()
 
 
-async def embed_all(settings: Settings, *, store: Store, desk: TurnResources) -> str:
+async def embed_all(settings: Settings, *, store: Store, resources: TurnResources) -> str:
     """Embed every memory without a vector, however long it takes; say what went wrong. Raises what `make` raises."""
-    embedder = await _opened(settings, desk)
+    embedder = await _opened(settings, resources)
     if embedder is None:
         return ""
     from xscore.extensions.vectors.embedders import embed_missing
@@ -105,10 +102,10 @@ async def embed_all(settings: Settings, *, store: Store, desk: TurnResources) ->
     return ""
 
 
-async def _opened(settings: Settings, desk: TurnResources) -> Embedder | None:
+async def _opened(settings: Settings, resources: TurnResources) -> Embedder | None:
     if _parsed(settings)[0] == ENDPOINT_EMBEDDER:
         await import_sdk(ENDPOINT_EMBEDDER)
-    return make_embedder(settings, desk.embedding)
+    return make_embedder(settings, resources.embedding)
 
 
 async def _cosines(turn: Turn, embedder: Embedder, store: Store, *, faiss_rows: int) -> Mapping[str, float]:
