@@ -182,7 +182,9 @@ async def test_the_doctor_says_whether_it_answers(shared: SharedSettings, runnin
     assert await checks.check_shared_server(Settings(shared=SharedSettings())) == []
     (found,) = await checks.check_shared_server(Settings(shared=shared))
     assert found.ok and shared.tenant in found.detail and "goes on without it" in found.detail
-    (away,) = await checks.check_shared_server(Settings(shared=settings("redis://:hunter2@127.0.0.1:1/0", timeout_s=0.3)))
+    (away,) = await checks.check_shared_server(
+        Settings(shared=settings("redis://:hunter2@127.0.0.1:1/0", timeout_s=0.3))
+    )
     assert not away.ok and away.hint and "hunter2" not in away.detail
     running.hang()
     try:

@@ -14,13 +14,13 @@ from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import Claims, JudgmentStore, StoredJudgments, WriteJudgments
 from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger
-from xscore.costs.reservation import Budget, turn_budget
+from xscore.costs.reservation import turn_budget
 from xscore.costs.usage_totals import UsageTotals
 from xscore.extension import implementations
 from xscore.pipeline.parts import AnswererFactory, TurnResources
 from xscore.platform.errors import ProviderError, Unreachable, UsageError
 from xscore.providers.attempts import Metered, Retrying
-from xscore.providers.limits import Limited
+from xscore.providers.limits import DollarBudget, Limited
 from xscore.providers.prices import PriceFunction, call_price
 from xscore.providers.provider import Provider
 from xscore.providers.rate_limits import LocalRates, RateBudget, bucket_name
@@ -72,7 +72,7 @@ class SharedResources(Protocol):
         ...
 
     @property
-    def budget(self) -> Budget:
+    def budget(self) -> DollarBudget:
         """What calls reserve dollars from."""
         ...
 
@@ -87,7 +87,7 @@ class SharedResources(Protocol):
 
 class _Unshared(Struct, frozen=True):
     judgments: JudgmentStore
-    budget: Budget
+    budget: DollarBudget
 
     def rates(self, own: LocalRates, *, bucket: str) -> RateBudget:
         return own
