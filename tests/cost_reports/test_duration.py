@@ -7,8 +7,8 @@ import pytest
 from tests.cost_reports.ledger_rows import DAY, add_call
 from xscore.costs.call_history import (
     ASSUMED_LATENCY_S,
-    LATENCY_CALLS,
     LATENCY_SAMPLES,
+    LATEST_CALLS,
     Workload,
     expected_duration,
     typical_latency_s,
@@ -81,11 +81,11 @@ def test_a_model_that_is_new_costs_no_walk_through_the_ledger(reader: Connection
         reader.set_progress_handler(None, 0)
         return count
 
-    for number in range(LATENCY_CALLS):
+    for number in range(LATEST_CALLS):
         add_call(reader, f"a{number}", "t", DAY + number)
     short = steps()
     reader.execute("BEGIN")
-    for number in range(20 * LATENCY_CALLS):
+    for number in range(20 * LATEST_CALLS):
         add_call(reader, f"b{number}", "t", DAY + number)
     reader.execute("COMMIT")
     assert steps() < 1.5 * short

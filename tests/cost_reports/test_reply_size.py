@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from xscore.cache.group_commit import GroupCommit
-from xscore.costs.call_history import REPLY_CALLS, output_tokens_per_memory
+from xscore.costs.call_history import LATEST_CALLS, output_tokens_per_memory
 from xscore.costs.ledger import Ledger
 from xscore.platform import database
 from xscore.platform.tokens import REPLY_FRAME
@@ -68,7 +68,7 @@ async def test_what_teaches_nothing(path: Path, call: CallRecord) -> None:
 async def test_only_the_latest_calls_count(path: Path) -> None:
     """A judge that has learned to be brief is estimated as brief."""
     brief = replace(CALL, usage=Usage(output_tokens=REPLY_FRAME + 40))
-    ledger = await entered(path, [*[CALL] * 50, *[brief] * REPLY_CALLS])
+    ledger = await entered(path, [*[CALL] * 50, *[brief] * LATEST_CALLS])
     assert output_tokens_per_memory(ledger, host="h", model="m") == pytest.approx(4.0)
 
 

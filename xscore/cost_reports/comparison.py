@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from xscore.cost_reports.ledger_sums import MOST_COST_BITS
 from xscore.cost_reports.tables import LedgerTurn, TurnKey
 from xscore.platform import money
 from xscore.records import CounterfactualCost, Expected, Stage
 from xscore.records.cost_report import Accuracy, Comparison, Spent
+from xscore.store.turn_history import MOST_PICODOLLARS
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-_IS_AMOUNT = f"typeof(cost) = 'integer' AND cost >> {MOST_COST_BITS} = 0"
+_IS_AMOUNT = f"typeof(cost) = 'integer' AND cost BETWEEN 0 AND {MOST_PICODOLLARS - 1}"
 _JUDGED_AND_PAID = f"""
     WITH judging AS (
         SELECT turn_id, sum(cost) FILTER (WHERE {_IS_AMOUNT}) AS paid, count(*) - count(cost) AS unpriced FROM call

@@ -1,35 +1,36 @@
-"""What the jobs of a stretch came to: lists of questions judged offline, by batch or live, and what the cache had.
+"""Jobs, turns and evaluations of a store as reports read them; each row is checked.
 
-The replayed hit rate is the share of candidates that the cache had when a list was planned, and nothing more is
-claimed. A row that makes no sense is left out and counted. It knows nothing of turns. Trade-off: a job belongs, with
-all its calls, to the stretch in which it was planned, though a batch answers a day later.
-
-The turns of a store as reports see them: when, what, how it ended, and its figures; each row is checked at the door.
-
-A turn that was killed has no figures and is a turn all the same. What makes no sense is left out and counted, never
-read as zero. It knows nothing of calls; `tables` brings the two together.
+A row that makes no sense is left out and counted, never read as zero. A killed turn has no figures and is a turn all
+the same. It knows nothing of calls (`ledger_sums`). The replayed hit rate is the share of candidates that the cache had
+when a list was planned. Trade-off: a job counts, with all its calls, in the period in which it was planned.
 """
 
+import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
-from typing import Annotated, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct, convert, field
-from pydantic import Field, Json, TypeAdapter, ValidationError
+from msgspec.structs import replace
 
-from xscore.cost_reports.ledger_sums import MOST_COST_BITS
-from xscore.costs.ledger import MOST_SECONDS
 from xscore.platform import money
 from xscore.platform.database import lenient_text
 from xscore.platform.errors import BrokenReceipt
 from xscore.records import Coverage, Expected, Latency, TurnFigures
 from xscore.records.cost_report import LATEST_TIMESTAMP, EvaluationLine, OfflineTotals, ReportQuery
 from xscore.records.receipt import SCORE_BINS
+from xscore.store.turn_history import (
+    MOST_PICODOLLARS,
+    dollars_from_row,
+    parse_count,
+    parse_number,
+    parse_seconds,
+    parse_timestamp,
+)
 from xscore.store.turns import TurnState
 
+T = TypeVar("T")
 BATCH, RESCORE = "batch", "rescore"
 """What a job's calls stand under in `--by command`."""
 _MOST = 10**12
@@ -37,7 +38,7 @@ _MOST = 10**12
 _JOBS = """
     SELECT id, created_at, command, candidates, cached, (SELECT count(*) FROM job_question WHERE job = job.id) FROM job
 """
-_IS_AMOUNT = f"typeof({{0}}) = 'integer' AND {{0}} >= 0 AND {{0}} >> {MOST_COST_BITS} = 0"
+_IS_AMOUNT = f"typeof({{0}}) = 'integer' AND {{0}} BETWEEN 0 AND {MOST_PICODOLLARS - 1}"
 _SPENT_BY_JOB = f"""
     SELECT turn_id, count(*) FILTER (WHERE batch <> ''), count(*) FILTER (WHERE cost IS NULL),
         sum(cost) FILTER (WHERE {_IS_AMOUNT.format("cost")}),
@@ -57,7 +58,7 @@ class JobSums(Struct):
 
 
 def read_jobs(connection: sqlite3.Connection, asked: ReportQuery) -> JobSums:
-    """Add up the jobs of the asked stretch, or the one that is asked for."""
+    """Add up the jobs of the asked period, or the one that is asked for."""
     with lenient_text(connection):
         rows = connection.execute(_JOBS).fetchall()
         spent: Mapping[str, Sequence[int | None]] = {}
@@ -77,18 +78,9 @@ def read_jobs(connection: sqlite3.Connection, asked: ReportQuery) -> JobSums:
 
 def add_offline(one: OfflineTotals, other: OfflineTotals) -> OfflineTotals:
     """Add two up."""
-    candidates, cached = one.candidates + other.candidates, one.cached + other.cached
-    return OfflineTotals(
-        jobs=one.jobs + other.jobs,
-        questions=one.questions + other.questions,
-        candidates=candidates,
-        cached=cached,
-        hit_rate=cached / candidates if candidates else None,
-        batch_calls=one.batch_calls + other.batch_calls,
-        cost_usd=one.cost_usd + other.cost_usd,
-        unpriced=one.unpriced + other.unpriced,
-        saved_by_batch_usd=one.saved_by_batch_usd + other.saved_by_batch_usd,
-    )
+    names = (name for name in OfflineTotals.__struct_fields__ if name != "hit_rate")
+    total = OfflineTotals(**{name: getattr(one, name) + getattr(other, name) for name in names})
+    return replace(total, hit_rate=total.cached / total.candidates if total.candidates else None)
 
 
 def _offline_of_job(questions: int, candidates: int, cached: int, sums: Sequence[int | None]) -> OfflineTotals:
@@ -122,13 +114,6 @@ def _is_asked(job: str, at: float, asked: ReportQuery) -> bool:
     return (asked.since is None or at >= asked.since) and (asked.until is None or at < asked.until)
 
 
-_Count = Annotated[int, Field(ge=0, strict=True)]
-_Share = Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)]
-_Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS, strict=True, allow_inf_nan=False)]
-_Moment = Annotated[float, Field(ge=0, le=LATEST_TIMESTAMP, strict=True, allow_inf_nan=False)]
-_Text = Annotated[str, Field(strict=True)]
-
-
 class TurnRow(Struct, frozen=True):
     """One turn, as far as its row and its figures can be believed."""
 
@@ -150,7 +135,7 @@ class TurnRows(NamedTuple):
 
 
 class EvaluationRows(NamedTuple):
-    """The evaluations of the asked stretch, in no order."""
+    """The evaluations of the asked period, in no order."""
 
     evaluations: list[EvaluationLine]
     left_out: int
@@ -158,30 +143,32 @@ class EvaluationRows(NamedTuple):
 
 
 def read_turns(connection: sqlite3.Connection, asked: ReportQuery) -> TurnRows:
-    """Read the turns that began in the asked stretch, or the one that was asked for."""
+    """Read the turns that began in the asked period, or the one that was asked for."""
     where, values = _where(asked, "started_at", "turn.id")
-    query = f"SELECT {', '.join(_COLUMNS.values())} FROM turn LEFT JOIN turn_figures ON turn_id = turn.id WHERE {where}"
+    query = (
+        f"SELECT id, started_at, task, state, {', '.join(f'figures.{name}' for name in _FIGURES)}"
+        f" FROM turn LEFT JOIN turn_figures AS figures ON turn_id = turn.id WHERE {where}"
+    )
     found, left_out = [], 0
     with lenient_text(connection):
-        for row in connection.execute(query, values).fetchall():
-            named = dict(zip(_COLUMNS, row, strict=True))
+        rows = connection.execute(query, values).fetchall()
+    for identifier, at, task, state, *figures in rows:
+        try:
+            turn = TurnRow(_text(identifier), parse_timestamp(at), _text(task), str(TurnState(state)), None)
+        except (TypeError, ValueError):
+            left_out += 1
+            continue
+        if figures[0] is not None:
             try:
-                turn = _turn_row().validate_python(named)
-            except ValidationError:
+                turn = replace(turn, figures=_figures_from_row(dict(zip(_FIGURES, figures, strict=True))))
+            except (TypeError, ValueError, BrokenReceipt):
                 left_out += 1
-                continue
-            figures = None
-            if named["command"] is not None:
-                try:
-                    figures = _figures(_figures_row().validate_python(named))
-                except (ValidationError, BrokenReceipt):
-                    left_out += 1
-            found.append(TurnRow(turn.id, turn.started_at, turn.task, str(turn.state), figures))
+        found.append(turn)
     return TurnRows(found, left_out)
 
 
 def read_evaluations(connection: sqlite3.Connection, asked: ReportQuery) -> EvaluationRows:
-    """Read the evaluations of the asked stretch."""
+    """Read the evaluations of the asked period."""
     where, values = _where(asked, "at", "")
     found, left_out = [], 0
     with lenient_text(connection):
@@ -199,93 +186,54 @@ def _where(asked: ReportQuery, at: str, identifier: str) -> tuple[str, tuple[obj
     if asked.turn_id:
         return (f"{identifier} = ?", (asked.turn_id,)) if identifier else ("0", ())
     since, until = asked.since or 0.0, LATEST_TIMESTAMP if asked.until is None else asked.until
-    # what is no moment at all belongs to no stretch; asked for everything, it is counted as damaged
+    # what is no moment at all belongs to no period; asked for everything, it is counted as damaged
     return ("1", ()) if asked.since is None and asked.until is None else (f"{at} >= ? AND {at} < ?", (since, until))
 
 
-_COLUMNS: Mapping[str, str] = {name: name for name in ("id", "started_at", "task", "state", "command")} | {
-    "judge": "turn_figures.judge",
-    **{name: name for name in ("is_model", "candidates", "judged", "cached", "carried", "unjudged")},
-    **{name: name for name in ("unjudged_by_cause", "kept", "near", "threshold", "scores")},
-    **{name: name for name in ("index_s", "pool_s", "cache_s", "judge_s", "select_s", "primary_s", "total_s")},
-    **{name: name for name in ("expected_calls", "expected_input_tokens", "expected_output_tokens", "expected_cost")},
-}
-"""Field -> column; the turn has a judge of its own."""
+_COVERAGE = ("candidates", "judged", "cached", "carried", "unjudged")
+_EXPECTED = ("expected_calls", "expected_input_tokens", "expected_output_tokens")
+_STAGES = Latency.__struct_fields__
+_FIGURES = (
+    *("command", "judge", "is_model", *_COVERAGE, "unjudged_by_cause", "kept", "near", "threshold", "scores"),
+    *(f"{stage}_s" for stage in _STAGES),
+    *(*_EXPECTED, "expected_cost"),
+)
 
 
-@dataclass(frozen=True, slots=True)
-class _TurnRow:
-    id: _Text
-    started_at: _Moment
-    task: _Text
-    state: TurnState
-
-
-@dataclass(frozen=True, slots=True)
-class _FiguresRow:
-    command: _Text
-    judge: _Text
-    is_model: _Count
-    candidates: _Count
-    judged: _Count
-    cached: _Count
-    carried: _Count
-    unjudged: _Count
-    unjudged_by_cause: Json[dict[str, _Count]]
-    kept: _Count
-    near: _Count | None
-    threshold: _Share
-    scores: Annotated[Json[list[_Count]], Field(max_length=SCORE_BINS)]
-    index_s: _Seconds
-    pool_s: _Seconds
-    cache_s: _Seconds
-    judge_s: _Seconds
-    select_s: _Seconds
-    primary_s: _Seconds
-    total_s: _Seconds
-    expected_calls: _Count | None
-    expected_input_tokens: _Count | None
-    expected_output_tokens: _Count | None
-    expected_cost: _Count | None
-
-
-def _figures(row: _FiguresRow) -> TurnFigures:
+def _figures_from_row(row: Mapping[str, Any]) -> TurnFigures:
+    """Raises TypeError, ValueError or BrokenReceipt for figures that make no sense."""
+    counts = [None if row[name] is None else parse_count(row[name]) for name in _EXPECTED]
     expected = None
-    if None not in (row.expected_calls, row.expected_input_tokens, row.expected_output_tokens):
-        expected = Expected(
-            calls=row.expected_calls or 0,
-            input_tokens=row.expected_input_tokens or 0,
-            output_tokens=row.expected_output_tokens or 0,
-            cost_usd=None if row.expected_cost is None else money.dollars_of_picodollars(row.expected_cost),
-        )
+    if None not in counts:
+        calls, input_tokens, output_tokens = (count or 0 for count in counts)
+        cost = dollars_from_row(row["expected_cost"])
+        expected = Expected(calls=calls, input_tokens=input_tokens, output_tokens=output_tokens, cost_usd=cost)
+    scores = tuple(map(parse_count, _decoded(row["scores"], list)))
     return TurnFigures(
-        command=row.command,
-        judge=row.judge,
-        is_model=bool(row.is_model),
-        coverage=Coverage(row.candidates, row.judged, row.cached, row.carried, row.unjudged),
-        unjudged_by_cause=row.unjudged_by_cause,
-        kept=row.kept,
-        threshold=row.threshold,
-        near=row.near,
-        scores=tuple(row.scores) if len(row.scores) == SCORE_BINS else (),
-        latency=Latency(
-            index=row.index_s,
-            pool=row.pool_s,
-            cache=row.cache_s,
-            judge=row.judge_s,
-            select=row.select_s,
-            primary=row.primary_s,
-            total=row.total_s,
-        ),
+        command=_text(row["command"]),
+        judge=_text(row["judge"]),
+        is_model=bool(parse_count(row["is_model"])),
+        coverage=Coverage(*(parse_count(row[name]) for name in _COVERAGE)),
+        unjudged_by_cause={
+            cause: parse_count(count) for cause, count in _decoded(row["unjudged_by_cause"], dict).items()
+        },
+        kept=parse_count(row["kept"]),
+        threshold=parse_number(row["threshold"], most=1),
+        near=None if row["near"] is None else parse_count(row["near"]),
+        scores=scores if len(scores) == SCORE_BINS else (),
+        latency=Latency(**{stage: parse_seconds(row[f"{stage}_s"]) for stage in _STAGES}),
         expected=expected,
     )
 
 
-@cache
-def _turn_row() -> TypeAdapter[_TurnRow]:
-    return TypeAdapter(_TurnRow)
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
 
 
-@cache
-def _figures_row() -> TypeAdapter[_FiguresRow]:
-    return TypeAdapter(_FiguresRow)
+def _decoded(text: object, kind: type[T]) -> T:
+    found = json.loads(_text(text))
+    if not isinstance(found, kind):
+        raise TypeError(f"{text!r} is no {kind.__name__}")
+    return found

@@ -1,26 +1,24 @@
 """The calls of a ledger, added up by SQLite: one row for each turn, stage and model, in a polars table.
 
-A row of the ledger that makes no sense (text or a fraction where a count stands, a negative, more than a call can be)
-is left out of every sum and counted. SQLite walks an index that is in the order of the groups, so that a million rows
-are added up without a sort and in little memory. It compares nothing and groups no further: that is `tables`' business.
-Trade-off: durations are kept to the microsecond, as text, which SQLite hands over in one piece.
+A row that makes no sense (text or a fraction instead of a count, a negative, more than a call can have) is left out of
+every sum and counted. SQLite walks an index that is already in group order, so a million rows need no sort and little
+memory. `tables` groups further. Trade-off: durations are kept to the microsecond, as text, which SQLite joins fastest.
 """
 
 import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xscore.costs.ledger import MOST_SECONDS, MOST_TOKENS_BITS
 from xscore.platform.database import lenient_text
 from xscore.records import Stage
 from xscore.records.cost_report import LATEST_TIMESTAMP, ReportQuery
+from xscore.store.turn_history import MOST_PICODOLLARS, MOST_SECONDS, MOST_TOKENS
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-MOST_COST_BITS = 50
-"""Of picodollars: some thousand dollars. More than that no call has; what says so is damaged."""
+_TOKENS_BITS, _COST_BITS = (MOST_TOKENS - 1).bit_length(), (MOST_PICODOLLARS - 1).bit_length()
 _SUM_SQL = {
     "attempts": "count(*)",
     "calls": "count(*) FILTER (WHERE outcome = 'ok')",
@@ -54,21 +52,21 @@ _COUNTS = (
 _COSTS = tuple(
     f"coalesce({name}, 0)" for name in ("cost", "cost_without_prefix_cache", "cost_without_packs", "cost_by_batch")
 )
-_MAY_MAKE_SENSE = f"""
-    ({" | ".join(_COUNTS)}) >> {MOST_TOKENS_BITS} = 0 AND ({" | ".join(_COSTS)}) >> {MOST_COST_BITS} = 0
+_LOOKS_VALID = f"""
+    ({" | ".join(_COUNTS)}) >> {_TOKENS_BITS} = 0 AND ({" | ".join(_COSTS)}) >> {_COST_BITS} = 0
     AND duration_s >= 0 AND duration_s <= {MOST_SECONDS} AND +started_at >= 0 AND +started_at <= {LATEST_TIMESTAMP}
 """
-"""Neither negative nor beyond bounds. Text and fractions pass, but leave a sum that is no whole number."""
-_MAKES_SENSE = f"""
-    {_MAY_MAKE_SENSE} AND typeof({" + ".join(_COUNTS + _COSTS)}) = 'integer'
-    AND max({", ".join(_COUNTS)}) < {1 << MOST_TOKENS_BITS} AND max({", ".join(_COSTS)}) < {1 << MOST_COST_BITS}
+"""The fast check: not negative, within bounds. Text and fractions pass, but make a sum that is no whole number."""
+_IS_VALID = f"""
+    {_LOOKS_VALID} AND typeof({" + ".join(_COUNTS + _COSTS)}) = 'integer'
+    AND max({", ".join(_COUNTS)}) < {MOST_TOKENS} AND max({", ".join(_COSTS)}) < {MOST_PICODOLLARS}
 """
-"""Text is more than any number to SQLite, so the last bounds refuse it."""
+"""The slow check. To SQLite text is greater than any number, so the last bounds refuse it."""
 _READ = f"""
     SELECT turn_id, stage, provider, model, min(started_at), {", ".join(_SUM_SQL.values())},
         group_concat(CAST(duration_s * 1000000 AS INTEGER) * 2 + (cached_input_tokens > 0))
             FILTER (WHERE outcome = 'ok' AND batch = '')
-    FROM call WHERE {{among}} AND {{sense}} GROUP BY turn_id, stage, provider, model
+    FROM call WHERE {{among}} AND {{valid}} GROUP BY turn_id, stage, provider, model
 """
 _COUNT = "SELECT count(*) FROM call WHERE {among}"
 _STAGES = frozenset(map(str, Stage))
@@ -89,28 +87,28 @@ class CallSums(NamedTuple):
 
 
 def read_call_sums(connection: sqlite3.Connection, asked: ReportQuery) -> CallSums:
-    """Add up the calls of the asked turns, and of what else made calls (an index, the doctor) in the asked stretch."""
+    """Add up the calls of the asked turns, and of what else made calls (an index, the doctor) in the asked period."""
     import polars as pl
 
     among, values = _among(asked)
-    table, believed = [pl.DataFrame(schema=_schema())], 0
+    table, valid = [pl.DataFrame(schema=_schema())], 0
     with lenient_text(connection):
-        cursor = connection.execute(_READ.format(among=among, sense=_MAY_MAKE_SENSE), values)
+        cursor = connection.execute(_READ.format(among=among, valid=_LOOKS_VALID), values)
         while rows := cursor.fetchmany(_AT_ONCE):
-            known = [row for row in _mended(rows, connection) if row[1] in _STAGES and _are_names(row)]
-            believed += sum(row[_ATTEMPTS] for row in known)
+            known = [row for row in _repaired(rows, connection) if row[1] in _STAGES and _are_names(row)]
+            valid += sum(row[_ATTEMPTS] for row in known)
             table.append(pl.DataFrame(known, schema=_schema(), orient="row"))
         (there,) = connection.execute(_COUNT.format(among=among), values).fetchone()
-    return CallSums(pl.concat(table), there - believed)
+    return CallSums(pl.concat(table), there - valid)
 
 
-def _mended(rows: Sequence[SumRow], connection: sqlite3.Connection) -> Iterator[SumRow]:
-    """Add up anew, without the rows that spoil it, what did not come to whole numbers."""
+def _repaired(rows: Sequence[SumRow], connection: sqlite3.Connection) -> Iterator[SumRow]:
+    """Where a sum is no whole number, add up again without the damaged rows."""
     for row in rows:
         if float not in map(type, row[_ATTEMPTS : _ATTEMPTS + len(SUM_COLUMNS)]):
             yield row
         else:
-            yield from connection.execute(_READ.format(among=_ONE, sense=_MAKES_SENSE), row[: _ATTEMPTS - 1]).fetchall()
+            yield from connection.execute(_READ.format(among=_ONE, valid=_IS_VALID), row[: _ATTEMPTS - 1]).fetchall()
 
 
 def _among(asked: ReportQuery) -> tuple[str, Sequence[object]]:
@@ -119,11 +117,11 @@ def _among(asked: ReportQuery) -> tuple[str, Sequence[object]]:
         return "turn_id = ?", (asked.turn_id,)
     if asked.since is None and asked.until is None:
         return "1", ()
-    stretch = (asked.since or 0.0, LATEST_TIMESTAMP if asked.until is None else asked.until)
+    period = (asked.since or 0.0, LATEST_TIMESTAMP if asked.until is None else asked.until)
     within = "started_at >= ? AND started_at < ?"
     alone = "NOT EXISTS (SELECT 1 FROM turn WHERE id = turn_id)"
     chosen = f"SELECT id FROM turn WHERE {within} UNION SELECT turn_id FROM call WHERE {within} AND {alone}"
-    return f"turn_id IN ({chosen})", (*stretch, *stretch)
+    return f"turn_id IN ({chosen})", (*period, *period)
 
 
 def _are_names(row: SumRow) -> bool:

@@ -165,7 +165,7 @@ def remaining_under_caps(
 
 
 def cap_status(connection: Connection, caps: Caps, *, now: float, turn_id: str = "") -> tuple[CapLeft, ...]:
-    """Return what is left of each cap, by default for a turn that has not begun; deletes nothing. Raises StoreDamaged."""
+    """Return what is left of each cap, by default for a turn that has not begun. Raises StoreDamaged."""
     if not caps.any:
         return ()
     held = reserved_amounts(connection, now=now).held

@@ -1,10 +1,8 @@
-"""The ledger: one row an attempt, and what the rows of a turn add up to.
+"""The ledger: one row for each attempt, and what the rows of a turn add up to.
 
-Rows go through the same writing thread as judgments and in front of them, so that a committed judgment never lacks the
-record of the call that paid for it; `record` itself only queues. Money is kept in picodollars (`money`), so that SQL
-adds it up exactly. Trade-off: a row holds what the call would have cost otherwise as well, at the prices of its day.
-
-Every attempt of one turn, as the ledger has it, in the order they began. It adds nothing up.
+Rows go through the same writing thread as judgments and ahead of them, so a committed judgment never lacks the record
+of the call that paid for it. Money is kept in picodollars, so SQL adds it up exactly. It enforces no cap (`reservation`
+does). Trade-off: a row also holds what the call would have cost in other ways, at the prices of its day.
 """
 
 import sqlite3
@@ -26,27 +24,18 @@ from xscore.store.turn_history import (
     usage_from_row,
 )
 
-MOST_TOKENS_BITS = 30
-"""A call uses fewer tokens than 2 to this power."""
-MOST_SECONDS = 10**6
 _OK = "ok"
 _FADE = 0.98
 """What a learned ratio keeps of its past at each call: about the last fifty calls count."""
 MIN_CHARS_PER_TOKEN = 1.5
 MAX_CHARS_PER_TOKEN = 8.0
 """Whole judging prompts in any language lie within (their mix takes 3.7): beyond, a host has misreported its usage."""
-_INSERT = """
-    INSERT INTO call (id, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates,
-        input_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens,
-        cost, cost_without_prefix_cache, cost_without_packs, cost_by_batch, estimated)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-_INSERT_OF_BATCH = f"""
-    INSERT INTO call (id, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates,
-        input_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens,
-        cost, cost_without_prefix_cache, cost_without_packs, cost_by_batch, estimated, batch, cost_live)
-    VALUES ({", ".join("?" * 23)}) ON CONFLICT (id) DO NOTHING
-"""
+_COLUMNS = (
+    *("id", "turn_id", "stage", "provider", "host", "model", "started_at", "duration_s", "outcome", "candidates"),
+    *TOKEN_COLUMNS,
+    *("cost", "cost_without_prefix_cache", "cost_without_packs", "cost_by_batch", "estimated", "batch", "cost_live"),
+)
+_INSERT = f"INSERT INTO call ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
 _LEARN = """
     INSERT INTO chars_per_token (provider, host, model, chars, tokens) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (provider, host, model) DO UPDATE
@@ -60,11 +49,17 @@ _SPENT = """
     FROM call
 """
 """In two sums, so that no number of rows overflows one."""
-_ROWS = """
-    SELECT outcome, cost, estimated, input_tokens, cached_input_tokens, cache_write_tokens, cache_write_1h_tokens,
-        output_tokens, reasoning_tokens
-    FROM call WHERE turn_id = ? AND stage = ?
+_STAGE_ROWS = f"SELECT outcome, cost, estimated, {', '.join(TOKEN_COLUMNS)} FROM call WHERE turn_id = ? AND stage = ?"
+_CALLS = f"""
+    SELECT id, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates,
+        cost, estimated, {", ".join(TOKEN_COLUMNS)}
+    FROM call WHERE turn_id = ? ORDER BY started_at, id
 """
+_VALUES = attrgetter(
+    *("id", "turn_id", "stage.value", "provider", "host", "model", "started_at", "duration_s", "outcome", "candidates"),
+    *(f"usage.{name}" for name in TOKEN_COLUMNS),
+)
+"""The columns before the costs, as one call in C: every call becomes a row."""
 
 
 class Ledger:
@@ -74,9 +69,9 @@ class Ledger:
         self._commits = commits
 
     def record(self, call: CallRecord) -> None:
-        """Queue one attempt. Raises StoreError when an earlier commit failed: what cannot be recorded is not spent.
+        """Queue one attempt. Raises StoreError after a failed commit: what cannot be recorded must not be spent.
 
-        Not for a call that was answered: its reply is worth having, and whoever writes or reserves next is told.
+        An answered call does not raise: its reply is worth having, and the next write or reservation raises.
         """
         try:
             self._commits.add(_insert, call)
@@ -88,23 +83,23 @@ class Ledger:
 def insert_batch_calls(
     connection: sqlite3.Connection, mark: str, calls: Iterable[tuple[CallRecord, Decimal | None]]
 ) -> None:
-    """Enter calls that a batch answered, each with what it would have cost live, within an open transaction.
+    """Enter calls that a batch answered, each with its live price, within an open transaction.
 
-    One that is there already stays as it is: its id is its custom_id.
+    A row that is there already stays as it is: its id is its custom_id.
     """
     connection.executemany(
-        _INSERT_OF_BATCH,
-        ((*_call_values(call), mark, None if live is None else money.picodollars(live)) for call, live in calls),
+        f"{_INSERT} ON CONFLICT (id) DO NOTHING",
+        (_row_of_call(call, mark, None if live is None else money.picodollars(live)) for call, live in calls),
     )
 
 
 def stage_usage_of(connection: sqlite3.Connection, turn_id: str, stage: Stage) -> StageUsage:
     """Add up one stage of a turn. A call is an attempt that was answered; the others count as attempts alone."""
-    rows = connection.execute(_ROWS, (turn_id, stage)).fetchall()
+    rows = connection.execute(_STAGE_ROWS, (turn_id, stage)).fetchall()
     return StageUsage(
         calls=sum(outcome == _OK for outcome, *_ in rows),
         attempts=len(rows),
-        usage=sum((Usage(**dict(zip(_USAGE, row[3:], strict=True))) for row in rows), Usage()),
+        usage=sum((Usage(**dict(zip(TOKEN_COLUMNS, row[3:], strict=True))) for row in rows), Usage()),
         cost_usd=sum_picodollars(row[1] for row in rows),
         estimated=any(row[2] for row in rows),
     )
@@ -143,23 +138,8 @@ def learned_chars_per_token(connection: sqlite3.Connection, *, provider: str, ho
     return float(row[0]) if row and _is_believable(row[0]) else None
 
 
-_USAGE = (
-    "input_tokens",
-    "cached_input_tokens",
-    "cache_write_tokens",
-    "cache_write_1h_tokens",
-    "output_tokens",
-    "reasoning_tokens",
-)
-_ATTRIBUTES = attrgetter(
-    *("id", "turn_id", "stage.value", "provider", "host", "model", "started_at", "duration_s", "outcome", "candidates"),
-    *(f"usage.{name}" for name in _USAGE),
-)
-"""The columns before the costs, as one call in C: a row is made of every call."""
-
-
 def _insert(calls: Sequence[CallRecord], connection: sqlite3.Connection) -> None:
-    connection.executemany(_INSERT, map(_call_values, calls))
+    connection.executemany(_INSERT, map(_row_of_call, calls))
     connection.executemany(_LEARN, _ratio_updates(calls))
 
 
@@ -183,18 +163,11 @@ def _ratio_updates(calls: Sequence[CallRecord]) -> list[tuple[object, ...]]:
     return [(*key, chars, tokens, left, left) for key, (chars, tokens, left) in learned.items()]
 
 
-def _call_values(call: CallRecord) -> tuple[object, ...]:
+def _row_of_call(call: CallRecord, batch: str = "", cost_live: int | None = None) -> tuple[object, ...]:
     otherwise = call.otherwise
     costs = call.cost_usd, otherwise.without_prefix_cache, otherwise.without_packs, otherwise.by_batch
     amounts = [None if usd is None else money.picodollars(usd) for usd in costs]
-    return (*_ATTRIBUTES(call), *amounts, int(call.estimated))
-
-
-_CALLS = f"""
-    SELECT id, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates,
-        cost, estimated, {", ".join(TOKEN_COLUMNS)}
-    FROM call WHERE turn_id = ? ORDER BY started_at, id
-"""
+    return (*_VALUES(call), *amounts, int(call.estimated), batch, cost_live)
 
 
 def calls_of_turn(connection: sqlite3.Connection, turn_id: str) -> list[CallRecord]:

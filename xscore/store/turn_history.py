@@ -38,17 +38,17 @@ TOKEN_COLUMNS = (
     "reasoning_tokens",
 )
 """Columns of `call`, in the order that `usage_of` takes them."""
-_MOST_TOKENS = 2**30
-"""Of one call less; reports leave out the same (`cost_reports.ledger_sums`)."""
-_MOST_PICODOLLARS = 2**50
-_MOST_SECONDS = 10**6
+MOST_TOKENS = 2**30
+"""Bounds of one call: a row beyond them is damaged, and no sum has it."""
+MOST_PICODOLLARS = 2**50
+MOST_SECONDS = 10**6
 _WHOLE = "typeof({name}) = 'integer' AND {name} >= 0 AND {name} < {most}"
-_TIMES = {"duration_s": _MOST_SECONDS, "started_at": LATEST_TIMESTAMP}
+_TIMES = {"duration_s": MOST_SECONDS, "started_at": LATEST_TIMESTAMP}
 VALID_CALL_SQL = " AND ".join(
     f"({each})"
     for each in (
-        *(_WHOLE.format(name=name, most=_MOST_TOKENS) for name in (*TOKEN_COLUMNS, "estimated")),
-        f"cost IS NULL OR {_WHOLE.format(name='cost', most=_MOST_PICODOLLARS)}",
+        *(_WHOLE.format(name=name, most=MOST_TOKENS) for name in (*TOKEN_COLUMNS, "estimated")),
+        f"cost IS NULL OR {_WHOLE.format(name='cost', most=MOST_PICODOLLARS)}",
         *(f"typeof({name}) = 'real' AND {name} >= 0 AND {name} <= {most}" for name, most in _TIMES.items()),
     )
 )
@@ -81,7 +81,7 @@ def parse_timestamp(value: object) -> float:
 
 def parse_seconds(value: object) -> float:
     """Return a duration; TypeError or ValueError for what is none."""
-    return parse_number(value, most=_MOST_SECONDS)
+    return parse_number(value, most=MOST_SECONDS)
 
 
 def parse_number(value: object, *, most: float) -> float:

@@ -111,8 +111,8 @@ class _ServerBackend(Struct):
 
     def _refusal(self, usd: Decimal, left: Decimal, day: str) -> BudgetExhausted:
         return BudgetExhausted(
-            f"the next call may cost ${usd:f}, and ${max(ZERO_USD, left):f} is left of the ${self.cap_usd:f} that all who"
-            f" share the server may spend on {day} (UTC)",
+            f"the next call may cost ${usd:f}, and ${max(ZERO_USD, left):f} is left of the ${self.cap_usd:f} that all"
+            f" who share the server may spend on {day} (UTC)",
             hint="Raise shared.max_usd_day, or wait for the next day (UTC); then go on with `xscore continue`.",
         )
 
