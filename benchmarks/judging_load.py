@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from xscore.indexer import index_repository
 from xscore.pipeline.model_factory import ModelJudgeFactory, model_judge_factory
@@ -34,7 +35,7 @@ from xscore.records import Candidate, Judgment, Request, Scope, Stage, Turn, Usa
 from xscore.scorer.fanout import StopSignal, workers_for
 from xscore.scorer.lexical import lexical_priors
 from xscore.scorer.model_judge import ModelJudge
-from xscore.settings import Settings
+from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, Settings, StoreSettings, validate_group
 from xscore.store.store import Store
 from xscore.store.term_vectors import TERM_EMBEDDER
 
@@ -86,9 +87,9 @@ def settings_for(vendor: str, url: str, home: Path, **judge: Any) -> Settings:
     """Give the defaults, but for the server, the folder of the user's data, and what is given of the judge."""
     base_url = f"{url}/v1" if vendor == "openai" else url
     given = {"model": f"{vendor}:bench", "probe": False, **judge}
-    return Settings.model_validate(
-        {"judge": given, vendor: {"base_url": base_url}, "store": {"user_data_dir": home / "user"}}
-    )
+    dialect = validate_group({"openai": OpenAISettings, "anthropic": AnthropicSettings}[vendor], {"base_url": base_url})
+    settings = Settings(judge=validate_group(JudgeSettings, given), store=StoreSettings(user_data_dir=home / "user"))
+    return replace(settings, **{vendor: dialect})
 
 
 @contextmanager

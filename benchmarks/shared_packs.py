@@ -21,6 +21,8 @@ from decimal import Decimal
 from math import ceil
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from tests.proof.test_estimates import HTTPX, USUAL, reasoned, settings_for
 from tests.proof.test_real_server import serving
 from tests.proof.test_real_trees import fetched, unpack
@@ -59,7 +61,7 @@ def hosts(place: Path) -> Iterator[list[tuple[str, BillingServer]]]:
 
 
 async def run(root: Path, environ: dict[str, str], most: int, questions: QuestionList) -> AskListReport:
-    settings = settings_for(root.parent, environ).model_copy(update={"batch": BatchSettings(questions_a_call=most)})
+    settings = replace(settings_for(root.parent, environ), batch=BatchSettings(questions_a_call=most))
     async with Pipeline.open(root, settings) as pipeline:
         return await ask_list(pipeline.parts, questions, AskListOptions(answer=False))
 

@@ -28,10 +28,12 @@ from pathlib import Path
 
 from judging_load import TASK, Bench, open_store, server, settings_for, write_tree
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.shared.postgres_of_tests import postgres_of_tests
 from xscore.records import Stage, Turn
-from xscore.settings import Settings
+from xscore.settings import Secret
+from xscore.settings.model import SharedSettings
 
 WORKERS, IN_FLIGHT = 4, 64
 LEAST_SHARE = 0.85
@@ -52,8 +54,7 @@ def work(folder: Path, url: str, candidates: int, number: int, shared: str) -> N
     write_tree(tree, candidates)
     settings = settings_for("openai", url, home, concurrency=IN_FLIGHT, pack_size=1)
     if shared:
-        told = {**settings.model_dump(exclude_unset=True), "shared": {"url": shared, "require": True, "timeout_s": 60}}
-        settings = Settings.model_validate(told)
+        settings = replace(settings, shared=SharedSettings(url=Secret(shared), require=True, timeout_s=60))
     with open_store(tree, settings) as store:
         bench = Bench.of(store, settings)
         mine = bench.candidates if shared else bench.candidates[number::WORKERS]

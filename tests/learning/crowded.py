@@ -9,11 +9,11 @@ from xscore.extensions.learning.consolidate import consolidate
 from xscore.platform import database
 from xscore.platform.paths import find_root
 from xscore.records import Kind, Layer, MemoryScope, MemorySource
-from xscore.settings import MemorySettings
+from xscore.settings import MemorySettings, validate_group
 from xscore.store.store import Store
 from xscore.store.working_session import resume_session
 
-RULES = MemorySettings.model_validate({"promote_projects": 1, "max_rows": {"governance": 2}})
+RULES = validate_group(MemorySettings, {"promote_projects": 1, "max_rows": {"governance": 2}})
 """One project is enough to promote, so that both stores are written at once."""
 STEPS = 20
 """Steps of SQLite's machine between two moments at which a run can be cut short."""

@@ -17,7 +17,7 @@ from tests.learning.conftest import NOW, decision, made, preference, put
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.learning.draft import ActionKind
 from xscore.records import Kind, Layer, Memory, MemoryScope, MemorySource
-from xscore.settings import MemorySettings
+from xscore.settings import MemorySettings, validate_group
 from xscore.store.working_session import resume_session
 
 STRIDE = 23
@@ -168,7 +168,7 @@ def test_a_second_run_at_the_same_clock_does_nothing(
     memories: list[Memory], rules: dict[str, object], closed: bool
 ) -> None:
     """L01–L11: idempotent, for any store; and the dry run before it told each action that was done."""
-    chosen = MemorySettings.model_validate(rules)
+    chosen = validate_group(MemorySettings, rules)
     with tempfile.TemporaryDirectory() as folder, crowded.opened(Path(folder)) as store:
         thread = resume_session(store.connection, branch="main", now=NOW).thread
         for memory in memories:

@@ -10,7 +10,7 @@ from xscore.extensions.learning.consolidate import consolidate
 from xscore.extensions.learning.draft import ActionKind, Consolidation, Scope
 from xscore.platform import database
 from xscore.records import Kind, Layer, MemoryDetails, MemorySource, MemoryStatus
-from xscore.settings import MemorySettings
+from xscore.settings import MemorySettings, validate_group
 from xscore.store import memory_rows, memory_writer
 from xscore.store.store import Store
 
@@ -19,7 +19,7 @@ SAME = ("Retries use tenacity everywhere in this code.", "Retries use Tenacity e
 
 def run(store: Store, *scopes: Scope, now: float = NOW, dry: bool = False, **rules: object) -> Consolidation:
     """Consolidate some scopes (the project's), with settings of the test."""
-    settings = MemorySettings.model_validate(rules)
+    settings = validate_group(MemorySettings, rules)
     return consolidate(store, settings, now=now, scopes=scopes or ("project",), dry_run=dry)
 
 

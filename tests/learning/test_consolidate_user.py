@@ -15,7 +15,7 @@ from xscore.extensions.learning.user_preferences import Promotion, user_memory
 from xscore.extensions.privacy import erasure
 from xscore.pipeline.contradictions import chosen_value, normalized
 from xscore.records import Kind, Layer, Memory, MemorySource, MemoryStatus
-from xscore.settings import MemorySettings
+from xscore.settings import MemorySettings, validate_group
 from xscore.store.lookup import list_observations, list_projects, project_pseudonym
 from xscore.store.store import Store
 
@@ -23,7 +23,7 @@ from xscore.store.store import Store
 def run(store: Store, *, now: float = NOW, **rules: object) -> Consolidation:
     """Consolidate what the user's share is, with settings of the test."""
     scopes: tuple[Scope, ...] = ("user",)
-    return consolidate(store, MemorySettings.model_validate(rules), now=now, scopes=scopes)
+    return consolidate(store, validate_group(MemorySettings, rules), now=now, scopes=scopes)
 
 
 def using(project: OpenProject, *choices: str) -> list[Store]:

@@ -19,7 +19,15 @@ from xscore.extensions.batch.submitting import draft_job, save_job
 from xscore.pipeline.build import Pipeline
 from xscore.records import Scope
 from xscore.records.batch import BatchLimits, JobStatus, Question, QuestionList
-from xscore.settings import AnthropicSettings, BudgetSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings
+from xscore.settings import (
+    AnthropicSettings,
+    BudgetSettings,
+    JudgeSettings,
+    OpenAISettings,
+    PrimarySettings,
+    Settings,
+    validate_group,
+)
 from xscore.settings.model import BatchSettings
 
 SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80, "shop/cart.py::Cart.add": 75}
@@ -93,12 +101,12 @@ def settings_at(vendor: str, url: str, **given: dict[str, Any]) -> Settings:
     """Settings that lead to this vendor at this address."""
     model = "openai:judge-2" if vendor == "openai" else "anthropic:claude-haiku-5-5"
     return Settings(
-        judge=JudgeSettings.model_validate({"model": model, "probe": False, **given.get("judge", {})}),
+        judge=validate_group(JudgeSettings, {"model": model, "probe": False, **given.get("judge", {})}),
         primary=PrimarySettings(model=model),
         openai=OpenAISettings(base_url=url) if vendor == "openai" else OpenAISettings(),
         anthropic=AnthropicSettings(base_url=url) if vendor == "anthropic" else AnthropicSettings(),
-        batch=BatchSettings.model_validate(given.get("batch", {})),
-        budget=BudgetSettings.model_validate(given.get("budget", {})),
+        batch=validate_group(BatchSettings, given.get("batch", {})),
+        budget=validate_group(BudgetSettings, given.get("budget", {})),
     )
 
 

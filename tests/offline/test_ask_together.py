@@ -6,6 +6,7 @@ from math import ceil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
 from tests.offline.together_scene import MANY, asked, listed, misplaced, shared_calls, true_score, with_questions
@@ -168,7 +169,7 @@ async def test_the_estimate_is_asked_for_once_and_counts_shared_calls(steps: Pat
 
     server.score = true_score
     settings = settings_for(server)
-    settings = settings.model_copy(update={"budget": settings.budget.model_copy(update={"confirm_usd": Decimal(-1)})})
+    settings = replace(settings, budget=replace(settings.budget, confirm_usd=Decimal(-1)))
     declines, agrees = Counts(agrees=False), Counts(agrees=True)
     with pytest.raises(UsageError, match="declined"):
         await asked(steps, settings, listed(6), observer=declines)

@@ -88,7 +88,7 @@ async def test_the_cap_holds_for_the_whole_run(steps: Path, server: OpenAIServer
     """What is spent on shared calls and on turns together never passes it, and what was judged is kept."""
     server.score = true_score
     chosen = settings_for(server, pack_size=4)
-    capped = chosen.model_copy(update={"budget": chosen.budget.model_copy(update={"max_usd": Decimal("0.05")})})
+    capped = replace(chosen, budget=replace(chosen.budget, max_usd=Decimal("0.05")))
     async with Pipeline.open(steps, capped) as pipeline:
         found = await ask_list(priced(pipeline.parts, "0.01"), listed(4), AskListOptions(answer=False))
         (spent,) = pipeline.store.connection.execute("SELECT sum(cost) FROM call").fetchone()

@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from tests.offline.lists import judged, judging
 from tests.pipeline.conftest import server, settings_for, shop
 from tests.pipeline.test_affording import UNPRICED, Listener, host
@@ -40,7 +42,7 @@ async def test_a_model_without_a_price_is_told_of_before_the_first_call(shop: Pa
 async def test_a_deadline_that_is_over_is_the_cause(shop: Path, server: OpenAIServer) -> None:
     """Nothing is sent, everything is unjudged by the deadline, and the list ends with 1."""
     settings = settings_for(judging(server))
-    hurried = settings.model_copy(update={"budget": settings.budget.model_copy(update={"deadline_s": 0.5})})
+    hurried = replace(settings, budget=replace(settings.budget, deadline_s=0.5))
     found = await judged(shop, hurried, started=time.monotonic() - 60)
     assert (server.counts.requests, found.ended, found.exit_code) == (0, "deadline", 1)
     assert found.unjudged_by_cause == {"deadline": found.candidates}
@@ -51,7 +53,7 @@ async def test_a_replay_of_what_is_all_cached_says_nothing_of_replay(shop: Path,
     settings = settings_for(judging(server))
     first = await judged(shop, settings)
     assert "planned with 0 % replayed" in job_text.render_live_account(first, verbose=False)
-    replaying = settings.model_copy(update={"judge": settings.judge.model_copy(update={"replay": True})})
+    replaying = replace(settings, judge=replace(settings.judge, replay=True))
     again = await judged(shop, replaying)
     assert (again.ended, again.exit_code, again.warnings) == ("", 0, ())
     assert "planned with 100 % replayed" in job_text.render_live_account(again, verbose=False)

@@ -127,8 +127,8 @@ async def test_a_deadline_leaves_the_rest_unjudged_and_the_results_say_so(shop: 
     """Exit 1, everyone accounted for."""
     server.latency_s = 0.3
     settings = settings_for(judging(server), pack_size=1, concurrency=1)
-    budget = settings.budget.model_copy(update={"deadline_s": 1.5})
-    found = await judged(shop, settings.model_copy(update={"budget": budget}))
+    budget = replace(settings.budget, deadline_s=1.5)
+    found = await judged(shop, replace(settings, budget=budget))
     assert (found.exit_code, found.ended) == (1, "deadline")
     assert found.unjudged_by_cause == {"deadline": found.coverage.unjudged} and found.coverage.unjudged
 

@@ -4,7 +4,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
+from msgspec.structs import replace
 
 from tests.offline.bureau import WIDE, rows, settings_at
 from tests.pipeline.conftest import shop
@@ -12,6 +12,7 @@ from xscore.extensions.batch.submitting import JobDraft, draft_job
 from xscore.pipeline.build import Pipeline
 from xscore.records import Scope
 from xscore.records.batch import Question, QuestionList
+from xscore.settings import Secret
 
 __all__ = ["shop"]
 
@@ -23,8 +24,8 @@ async def drawn(root: Path, budget: dict[str, object]) -> JobDraft:
     """Plan a list for a priced model, a memory an ask; nothing is sent."""
     judge = {"model": "openai:gpt-5-nano", "pack_size": 1}
     settings = settings_at("openai", HOST, judge=judge, budget=budget)
-    keyed = settings.openai.model_copy(update={"api_key": SecretStr("sk-test-000000")})
-    async with Pipeline.open(root, settings.model_copy(update={"openai": keyed})) as pipeline:
+    keyed = replace(settings.openai, api_key=Secret("sk-test-000000"))
+    async with Pipeline.open(root, replace(settings, openai=keyed)) as pipeline:
         await pipeline.index()
         return draft_job(pipeline.parts, ASKED, scope=Scope(), limits=WIDE)
 

@@ -7,7 +7,6 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from tests.offline.lists import QUESTIONS
 from tests.pipeline.conftest import shop
@@ -21,7 +20,7 @@ from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.question_list import fetch_list_memories, prepare_questions
 from xscore.platform.errors import SharedUnavailable
 from xscore.records import Scope, SilentObserver
-from xscore.settings import JudgeSettings, OpenAISettings, Settings
+from xscore.settings import JudgeSettings, OpenAISettings, Secret, Settings
 from xscore.settings.model import SharedSettings
 
 __all__ = ["shop"]
@@ -53,8 +52,8 @@ async def actor(
     """An actor, and a question for it; one memory a call."""
     settings = Settings(
         judge=JudgeSettings(model=f"openai:{JUDGE}", probe=False, pack_size=1, concurrency=2),
-        openai=OpenAISettings(base_url=VENDOR, api_key=SecretStr("sk-test-0123456789abcdef")),
-        shared=SharedSettings(url=SecretStr(redis.url), max_usd_day=None if cap is None else Decimal(cap)),
+        openai=OpenAISettings(base_url=VENDOR, api_key=Secret("sk-test-0123456789abcdef")),
+        shared=SharedSettings(url=Secret(redis.url), max_usd_day=None if cap is None else Decimal(cap)),
     )
     async with Pipeline.open(root, settings) as pipeline:
         parts = pipeline.parts

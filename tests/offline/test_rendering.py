@@ -38,7 +38,7 @@ from xscore.prompts.judge import turn_block
 from xscore.records import Request, Scope, Turn
 from xscore.records.batch import BatchLimits, Question, QuestionList
 from xscore.scorer.model_judge import ModelJudge
-from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, Settings
+from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, Secret, Settings, validate_group
 from xscore.settings.model import BatchSettings
 from xscore.store.store import Store, load_pack_slots
 
@@ -69,9 +69,9 @@ class Scene(Struct):
 async def scene_of(root: Path, vendor: str, **judge: object) -> Scene:
     """Plan a job in this repository, and keep what the live judge would send."""
     asked = QuestionList((*questions(3).all, Question(id="odd", task=HOSTILE, errors=HOSTILE * 3)), "digest")
-    key = KEYS[vendor](api_key="sk-test-0000000000")
-    given = JudgeSettings.model_validate({"model": MODELS[vendor], "probe": False, **judge})
-    async with Pipeline.open(root, Settings(judge=given, **{vendor: key})) as pipeline:
+    key = KEYS[vendor](api_key=Secret("sk-test-0000000000"))
+    given = validate_group(JudgeSettings, {"model": MODELS[vendor], "probe": False, **judge})
+    async with Pipeline.open(root, replace(Settings(judge=given), **{vendor: key})) as pipeline:
         await pipeline.index()
         parts = pipeline.parts
         seat = batch_judge_factory(parts)

@@ -19,7 +19,7 @@ from tests.servers.openai_server import OpenAIServer
 from xscore.extensions.batch.workers import divided
 from xscore.platform.errors import UsageError
 from xscore.platform.processes import is_alive
-from xscore.settings import JudgeSettings, Settings
+from xscore.settings import JudgeSettings, Settings, validate_group
 
 __all__ = ["server", "shop"]
 PATIENCE_S = 60.0
@@ -161,7 +161,9 @@ def test_a_shared_server_rates_all_of_them() -> None:
     """With a shared server the limits a minute hold as they are; calls in flight are still divided."""
     from xscore.settings.model import SharedSettings
 
-    settings = Settings(judge=JudgeSettings(rpm=10), shared=SharedSettings.model_validate({"url": "redis://localhost"}))
+    settings = Settings(
+        judge=JudgeSettings(rpm=10), shared=validate_group(SharedSettings, {"url": "redis://localhost"})
+    )
     assert [(one.judge.rpm, one.judge.concurrency) for one in divided(settings, concurrency=4, count=2)] == [
         (10, 2)
     ] * 2

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from tests.servers.loopback import LoopbackServer
 from xscore.cache.judgments import Judgments
 from xscore.cache.keys import turn_key
@@ -40,7 +42,7 @@ def true_score(memory: ShownMemory, question: str) -> int:
 
 def with_questions(settings: Settings, most: int = 4) -> Settings:
     """Let so many questions share a prompt."""
-    return settings.model_copy(update={"batch": BatchSettings(questions_a_call=most)})
+    return replace(settings, batch=BatchSettings(questions_a_call=most))
 
 
 async def asked(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import MakeRepo
 from tests.servers.openai_server import OpenAIServer
-from xscore.settings import BudgetSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings
+from xscore.settings import BudgetSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings, validate_group
 
 FILES = {
     "shop/cart.py": '''"""The cart."""
@@ -70,7 +70,7 @@ def server() -> Iterator[OpenAIServer]:
 def settings_for(server: OpenAIServer, *, max_usd: str = "1", **judge: object) -> Settings:
     """Settings that judge and answer at the loopback host, known already, with prefix caching in steps of 128."""
     return Settings(
-        judge=JudgeSettings.model_validate({"model": "openai:judge-2", "probe": False, **judge}),
+        judge=validate_group(JudgeSettings, {"model": "openai:judge-2", "probe": False, **judge}),
         primary=PrimarySettings(model="openai:strong-1"),
         openai=OpenAISettings(base_url=server.url),
         budget=BudgetSettings(max_usd=Decimal(max_usd)),

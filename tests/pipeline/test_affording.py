@@ -6,12 +6,12 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
+from msgspec.structs import replace
 
 from tests.servers.billing import JUDGE, VENDOR, BillingServer, vendor
 from xscore import Pipeline, Settings, Turn
 from xscore.records import Answer, SilentObserver
-from xscore.settings import BudgetSettings, JudgeSettings, OpenAISettings, PrimarySettings
+from xscore.settings import BudgetSettings, JudgeSettings, OpenAISettings, PrimarySettings, Secret, validate_group
 
 TURN = Turn(task="the discount is taken twice")
 UNPRICED = "unheard-of-1"
@@ -45,9 +45,9 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[BillingServer]:
 def settings(*, cap: str | None, judge: str = JUDGE, answerer: str = JUDGE, most: int = 800) -> Settings:
     """Judge and answer at the vendor, under a cap on a turn."""
     return Settings(
-        judge=JudgeSettings.model_validate({"model": f"openai:{judge}", "probe": False, "pack_size": 1}),
+        judge=validate_group(JudgeSettings, {"model": f"openai:{judge}", "probe": False, "pack_size": 1}),
         primary=PrimarySettings(model=f"openai:{answerer}", max_output_tokens=most),
-        openai=OpenAISettings(base_url=VENDOR, api_key=SecretStr("sk-test-0123456789abcdef")),
+        openai=OpenAISettings(base_url=VENDOR, api_key=Secret("sk-test-0123456789abcdef")),
         budget=BudgetSettings(max_usd=None if cap is None else Decimal(cap)),
     )
 
@@ -75,7 +75,7 @@ async def test_without_a_cap_or_a_call_no_price_is_missed(shop: Path, host: Bill
     listener = Listener(host)
     chosen = settings(cap=None, judge=UNPRICED)
     await ask(shop, chosen, listener, answer=False)
-    capped = chosen.model_copy(update={"budget": BudgetSettings(max_usd=Decimal(1))})
+    capped = replace(chosen, budget=BudgetSettings(max_usd=Decimal(1)))
     await ask(shop, capped, listener, answer=False)
     assert listener.about("price") == []
 

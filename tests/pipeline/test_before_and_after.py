@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from pydantic import SecretStr
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
@@ -12,7 +11,7 @@ from tests.servers.scoring import table
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import NothingMatched, StoreDamaged, UsageError
 from xscore.records import Estimate, Scope, SilentObserver, Turn
-from xscore.settings import JudgeSettings, OpenAISettings, PrimarySettings, Settings
+from xscore.settings import JudgeSettings, OpenAISettings, PrimarySettings, Secret, Settings
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 
@@ -45,7 +44,7 @@ async def test_the_answering_call_is_estimated_and_confirmed_whoever_judges(shop
     settings = Settings(
         judge=JudgeSettings(model="lexical"),
         primary=PrimarySettings(model="openai:strong-1"),
-        openai=OpenAISettings(base_url="http://192.0.2.1/v1", api_key=SecretStr("k")),
+        openai=OpenAISettings(base_url="http://192.0.2.1/v1", api_key=Secret("k")),
     )
     async with Pipeline.open(shop, settings, observer=Declines()) as pipeline:
         estimate = await pipeline.estimate(TASK)

@@ -25,7 +25,7 @@ from xscore.records import (
     Unjudged,
     UnjudgedCause,
 )
-from xscore.settings import BoostSettings
+from xscore.settings import BoostSettings, validate_group
 
 NOW = 1_000_000_000.0
 TURN = Turn(task="fix it")
@@ -217,7 +217,7 @@ def test_properties(scores: list[float], links: list[tuple[int, int]], seed: int
 def test_each_setting_is_at_work(change: dict[str, float], amount: float) -> None:
     """What a setting names changes by it: one candidate that is called, calls, is recent and in the current file."""
     test_only = {"test_link": 0.0} if "test_link" not in change else {}
-    settings = BoostSettings.model_validate(test_only | change)
+    settings = validate_group(BoostSettings, test_only | change)
     turn = Turn(task="t", file="b/x.py", changed=(ChangedFile("b/x.py", 7.0),))
     links = [calls("a", "b"), calls("b", "a"), Edge("t", "b", Relation.TESTS)]
     outcomes = [outcome("a", 0.9), outcome("t", 0.8, kind=Kind.TEST), outcome("b", 0.6)]

@@ -34,7 +34,7 @@ def flock(make_repo: MakeRepo) -> Path:
 
 def within(settings: Settings, deadline_s: float | None) -> Settings:
     """The same settings with a deadline."""
-    return settings.model_copy(update={"budget": settings.budget.model_copy(update={"deadline_s": deadline_s})})
+    return replace(settings, budget=replace(settings.budget, deadline_s=deadline_s))
 
 
 async def ask(root: Path, settings: Settings, *, answer: bool = False, task: str = TASK.task) -> Answer:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
@@ -13,7 +12,7 @@ from tests.servers.lesser_server import LesserServer, texts
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
 from xscore.records import DoctorFinding
-from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings
+from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, PrimarySettings, Secret, Settings
 
 KEY = "sk-test-abcdefghijklmnop-1234"
 OF_THE_REPOSITORY = "discount(sum(lines))"
@@ -29,7 +28,7 @@ async def lines(shop: Path, settings: Settings, *, probe: bool = False) -> dict[
 
 def remote(**judge: Any) -> Settings:
     """Settings of the vendor's own host; nothing is sent to it."""
-    return Settings(judge=JudgeSettings(**judge), openai=OpenAISettings(api_key=SecretStr(KEY)))
+    return Settings(judge=JudgeSettings(**judge), openai=OpenAISettings(api_key=Secret(KEY)))
 
 
 async def test_every_aspect_of_a_model_has_its_line(shop: Path) -> None:
@@ -57,7 +56,7 @@ async def test_no_key_is_ever_shown_whole(shop: Path) -> None:
 @pytest.mark.parametrize("key", ["k3y!", "k3y!-234567"])
 async def test_of_a_short_key_nothing_is_shown(shop: Path, key: str) -> None:
     """The last four characters of a key of eleven are a third of it, and of one of four all."""
-    settings = Settings(openai=OpenAISettings(api_key=SecretStr(key)))
+    settings = Settings(openai=OpenAISettings(api_key=Secret(key)))
     found = await lines(shop, settings)
     assert found["judge key"].ok and "OPENAI_API_KEY" in found["judge key"].detail
     assert not any(key[-4:] in f"{finding.detail} {finding.hint}" for finding in found.values())
@@ -66,7 +65,7 @@ async def test_of_a_short_key_nothing_is_shown(shop: Path, key: str) -> None:
 async def test_the_anthropic_dialect_has_the_same_lines(shop: Path) -> None:
     """A judge of the other vendor is shown with its own key and host."""
     settings = Settings(
-        judge=JudgeSettings(model="anthropic:claude-haiku-4-5"), anthropic=AnthropicSettings(api_key=SecretStr(KEY))
+        judge=JudgeSettings(model="anthropic:claude-haiku-4-5"), anthropic=AnthropicSettings(api_key=Secret(KEY))
     )
     found = await lines(shop, settings)
     assert found["judge"].detail.endswith("at api.anthropic.com")

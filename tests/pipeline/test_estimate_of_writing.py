@@ -3,15 +3,14 @@
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from xscore import Pipeline, Settings, Turn
-from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings
+from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, Secret
 
 TURN = Turn(task="the discount is taken twice")
 PLAIN = {"anthropic:claude-haiku-4-5": (1.0, 5.0), "openai:gpt-4.1": (2.0, 8.0)}
 """Dollars a million tokens, in and out, as the vendors' lists have them."""
-KEY = SecretStr("sk-test-0123456789abcdef")
+KEY = Secret("sk-test-0123456789abcdef")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
@@ -39,7 +40,7 @@ async def test_a_ledger_that_finds_no_room_costs_no_answer(shop: Path, server: O
     """The same when the row of the answering call is what finds no room, whether or not dollars are capped."""
     settings = settings_for(server)
     if not is_capped:
-        settings = settings.model_copy(update={"budget": settings.budget.model_copy(update={"max_usd": None})})
+        settings = replace(settings, budget=replace(settings.budget, max_usd=None))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def fill_up(prompt: str) -> str:

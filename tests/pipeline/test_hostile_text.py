@@ -4,7 +4,6 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from pydantic import SecretStr
 
 from tests.servers import table
 from tests.servers.flooding import (
@@ -20,7 +19,15 @@ from tests.servers.loopback import LoopbackServer
 from xscore.pipeline.build import Pipeline
 from xscore.records import Answer, Turn
 from xscore.records.reports import SilentObserver
-from xscore.settings import AnthropicSettings, BudgetSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings
+from xscore.settings import (
+    AnthropicSettings,
+    BudgetSettings,
+    JudgeSettings,
+    OpenAISettings,
+    PrimarySettings,
+    Secret,
+    Settings,
+)
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 KEY = "sk-test-0123456789abcdefghij"
@@ -46,8 +53,8 @@ def settings_for(dialect: str, server: LoopbackServer) -> Settings:
     return Settings(
         judge=JudgeSettings(model=f"{dialect}:judge-2", probe=False, attempts=1),
         primary=PrimarySettings(model=f"{dialect}:strong-1"),
-        openai=OpenAISettings(base_url=server.url, api_key=SecretStr(KEY)) if dialect == "openai" else OpenAISettings(),
-        anthropic=AnthropicSettings(base_url=server.url, api_key=SecretStr(KEY))
+        openai=OpenAISettings(base_url=server.url, api_key=Secret(KEY)) if dialect == "openai" else OpenAISettings(),
+        anthropic=AnthropicSettings(base_url=server.url, api_key=Secret(KEY))
         if dialect == "anthropic"
         else AnthropicSettings(),
         budget=BudgetSettings(max_usd=Decimal(1)),

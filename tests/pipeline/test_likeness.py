@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.embedding_server import EmbeddingServer
@@ -26,7 +27,7 @@ def embedding_server() -> Iterator[EmbeddingServer]:
 
 def with_embedder(settings: Settings, model: str, base_url: str = "") -> Settings:
     """Give the settings an embedder."""
-    return settings.model_copy(update={"embedding": EmbeddingSettings(model=model, base_url=base_url)})
+    return replace(settings, embedding=EmbeddingSettings(model=model, base_url=base_url))
 
 
 async def judged(shop: Path, settings: Settings, server: EmbeddingServer) -> set[str]:
@@ -44,7 +45,7 @@ async def test_with_any_embedder_the_whole_pool_is_judged(shop: Path, embedding_
     without = await judged(shop, plain, embedding_server)
     assert embedding_server.embedded == []
     other = with_embedder(settings_for(embedding_server), "openai:vectors-1")
-    other = other.model_copy(update={"judge": other.judge.model_copy(update={"model": "openai:judge-3"})})
+    other = replace(other, judge=replace(other.judge, model="openai:judge-3"))
     assert await judged(shop, other, embedding_server) == without
     assert len(embedding_server.embedded) > len(without)
 
@@ -53,8 +54,8 @@ async def test_vectors_are_made_once_and_again_only_for_what_changed(
     shop: Path, embedding_server: EmbeddingServer
 ) -> None:
     """The second turn embeds its task alone; an edited function is embedded anew."""
-    settings = with_embedder(settings_for(embedding_server), "openai:vectors-1").model_copy(
-        update={"judge": JudgeSettings(model="lexical")}
+    settings = replace(
+        with_embedder(settings_for(embedding_server), "openai:vectors-1"), judge=JudgeSettings(model="lexical")
     )
     async with Pipeline.open(shop, settings) as pipeline:
         await pipeline.context(TASK)
@@ -76,7 +77,7 @@ async def test_a_host_that_fails_costs_the_likeness_and_no_more(
     """The turn goes on by words alone, and says so."""
     embedding_server.statuses = [400] * 9
     settings = with_embedder(settings_for(embedding_server), "openai:vectors-1")
-    settings = settings.model_copy(update={"judge": settings.judge.model_copy(update={"model": judge})})
+    settings = replace(settings, judge=replace(settings.judge, model=judge))
     async with Pipeline.open(shop, settings) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
     assert answer.coverage.judged == answer.coverage.candidates
@@ -90,7 +91,7 @@ async def test_a_host_that_says_nothing_costs_some_seconds_and_no_more(
     monkeypatch.setattr("xscore.extensions.vectors.turn_likeness.PATIENCE_S", 0.2)
     embedding_server.silent_s = 3.0
     settings = with_embedder(settings_for(embedding_server), "openai:vectors-1")
-    settings = settings.model_copy(update={"judge": settings.judge.model_copy(update={"model": "lexical"})})
+    settings = replace(settings, judge=replace(settings.judge, model="lexical"))
     async with Pipeline.open(shop, settings) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
     assert answer.coverage.judged == answer.coverage.candidates
@@ -122,7 +123,7 @@ async def test_the_index_embeds_all_and_a_host_that_fails_is_told(
         def note(self, message: str) -> None:
             told.append(message)
 
-    lexical = settings_for(embedding_server).model_copy(update={"judge": JudgeSettings(model="lexical")})
+    lexical = replace(settings_for(embedding_server), judge=JudgeSettings(model="lexical"))
     settings = with_embedder(lexical, "openai:vectors-1")
     embedding_server.statuses = [400]
     async with Pipeline.open(shop, settings, observer=Listener()) as pipeline:
@@ -137,7 +138,7 @@ async def test_the_index_embeds_all_and_a_host_that_fails_is_told(
 
 async def test_without_an_embedder_nothing_changes(shop: Path, embedding_server: EmbeddingServer) -> None:
     """`terms` is the default: no call, no other scores, no other judge."""
-    lexical = settings_for(embedding_server).model_copy(update={"judge": JudgeSettings(model="lexical")})
+    lexical = replace(settings_for(embedding_server), judge=JudgeSettings(model="lexical"))
     async with Pipeline.open(shop, lexical) as pipeline:
         plain = await pipeline.ask(TASK, answer=False)
         named = pipeline.parts.judge.identity.model

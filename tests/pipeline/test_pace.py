@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
 from tests.pipeline.conftest import settings_for
@@ -81,7 +82,7 @@ def _pool(pipeline: Pipeline, turn: Turn) -> Pool:
 async def test_a_turn_about_to_take_long_says_so(meadow: Path, server: OpenAIServer) -> None:
     """At a slow limit the first turn says minutes and what binds before it judges; a quick one says nothing."""
     settings = settings_for(server, tpm=30_000)
-    hurried = settings.model_copy(update={"budget": settings.budget.model_copy(update={"deadline_s": 1.0})})
+    hurried = replace(settings, budget=replace(settings.budget, deadline_s=1.0))
     async with Pipeline.open(meadow, hurried, observer=(slow := Hears())) as pipeline:
         await pipeline.ask(TASK, answer=False)
     async with Pipeline.open(meadow, settings_for(server), observer=(quick := Hears())) as pipeline:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from pydantic import SecretStr
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
@@ -23,6 +22,7 @@ from xscore.settings import (
     JudgeSettings,
     OpenAISettings,
     PrimarySettings,
+    Secret,
     Settings,
 )
 from xscore.store.turns import latest_judge
@@ -30,7 +30,7 @@ from xscore.store.turns import latest_judge
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 OTHER = Turn(task="Where does the cart ask for its sum?")
 SCORES = {"shop/prices.py::total": 95, "shop/prices.py::discount": 80}
-KEY = SecretStr("sk-0123456789")
+KEY = Secret("sk-0123456789")
 
 
 class Asks(SilentObserver):
@@ -64,7 +64,7 @@ def no_socket(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def replaying(settings: Settings) -> Settings:
     """The same settings, sending nothing."""
-    return settings.model_copy(update={"judge": settings.judge.model_copy(update={"replay": True})})
+    return replace(settings, judge=replace(settings.judge, replay=True))
 
 
 def chosen(answer: Answer) -> list[tuple[str, float, str]]:

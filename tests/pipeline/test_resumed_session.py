@@ -121,8 +121,8 @@ async def test_the_branch_decides_the_session(shop: Path, server: OpenAIServer) 
 async def test_the_answerer_is_shown_the_latest_exchanges(shop: Path, server: OpenAIServer, exchanges: int) -> None:
     """B01: as many exchanges of the session as are set, the latest of them, and what came before in short."""
     settings = settings_for(server)
-    part = settings.session.model_copy(update={"exchanges": exchanges})
-    settings = settings.model_copy(update={"session": part})
+    part = replace(settings.session, exchanges=exchanges)
+    settings = replace(settings, session=part)
     for number in range(4):
         server.answer = f"Reply number {number}."
         await asked(shop, settings, f"Question number {number}?")
@@ -141,7 +141,7 @@ async def test_tone_is_yours_or_that_of_the_checkpoint(shop: Path, server: OpenA
     async with Pipeline.open(shop, settings) as pipeline:
         (thread,) = pipeline.store.connection.execute("SELECT thread FROM session").fetchone()
         save_checkpoint(pipeline.store.connection, "polite", thread=thread, persona="formal", now=1.0)
-    concise = settings.model_copy(update={"session": settings.session.model_copy(update={"persona": "concise"})})
+    concise = replace(settings, session=replace(settings.session, persona="concise"))
     for chosen, checkpoint, tone in (
         (settings, "", None),
         (settings, "polite", "formal"),

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from xscore.pipeline.prepare import TASK_CEILINGS, classify_task, plan_turn
 from xscore.records import Layer, TaskType, Turn
-from xscore.settings import BundleSettings, RoutingSettings
+from xscore.settings import BundleSettings, RoutingSettings, validate_group
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,6 @@ def test_ceilings_of_the_user_are_never_raised() -> None:
 def test_ceilings_never_sum_to_more_than_the_bundle(shares: tuple[float, float, float, float], kind: TaskType) -> None:
     """H17: whatever the settings say, the ceilings of a plan are shares of one bundle."""
     names = ("session", "project", "user", "governance")
-    bundle = BundleSettings(ceilings=dict(zip(names, shares, strict=True)))
+    bundle = validate_group(BundleSettings, {"ceilings": dict(zip(names, shares, strict=True))})
     made = plan_turn(Turn(task="x"), routing=RoutingSettings(task_type=kind.value), bundle=bundle)
     assert sum(made.ceilings.values()) <= 1 + 1e-9

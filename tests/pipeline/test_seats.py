@@ -1,14 +1,13 @@
 """Who judges and who answers, from settings alone: nothing is opened or sent."""
 
 import pytest
-from pydantic import SecretStr
 
 from xscore.pipeline.factories import choose_answerer, choose_judge
 from xscore.platform.errors import NoUsableModel
-from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings
+from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, PrimarySettings, Secret, Settings
 
-OPENAI = OpenAISettings(api_key=SecretStr("sk-o"))
-ANTHROPIC = AnthropicSettings(api_key=SecretStr("sk-a"))
+OPENAI = OpenAISettings(api_key=Secret("sk-o"))
+ANTHROPIC = AnthropicSettings(api_key=Secret("sk-a"))
 
 
 @pytest.mark.parametrize(

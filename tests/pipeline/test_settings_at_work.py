@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
@@ -70,11 +71,9 @@ async def test_tests_are_shown_as_cards_or_whole(shop: Path, server: OpenAIServe
 async def test_the_answering_call_is_as_set(shop: Path, server: OpenAIServer) -> None:
     """`primary.max_output_tokens` and `primary.reasoning` reach the host, `bundle.max_tokens` bounds the context."""
     settings = settings_for(server)
-    primary = settings.primary.model_copy(update={"max_output_tokens": 321, "reasoning": "high"})
-    bundle = settings.bundle.model_copy(update={"max_tokens": 60})
-    chosen = settings.model_copy(
-        update={"primary": primary, "bundle": bundle, "selection": SelectionSettings(threshold=0.0, top_k=12)}
-    )
+    primary = replace(settings.primary, max_output_tokens=321, reasoning="high")
+    bundle = replace(settings.bundle, max_tokens=60)
+    chosen = replace(settings, primary=primary, bundle=bundle, selection=SelectionSettings(threshold=0.0, top_k=12))
     async with Pipeline.open(shop, chosen) as pipeline:
         answer = await pipeline.ask(TASK)
     sent = next(body for body in server.counts.bodies if body["model"] == "strong-1")

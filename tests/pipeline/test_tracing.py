@@ -22,7 +22,7 @@ from xscore.extensions.telemetry.spans import ProviderTracer
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import ProviderError
 from xscore.records import Scope, Turn
-from xscore.settings import Settings
+from xscore.settings import JudgeSettings, PrimarySettings, Settings
 
 TASK = Turn(task="The discount of total is taken twice; take it once.")
 LIVE = ["xscore index", "xscore pool", "xscore cache", "xscore judge", "xscore select", "xscore primary"]
@@ -147,8 +147,10 @@ async def test_a_script_is_not_named_by_its_path(shop: Path, tmp_path: Path, tak
     """The model of a scripted judge is a file; its path is in no span."""
     script = tmp_path / "secret-plan.json"
     script.write_text('{"default": 0.9}')
-    chosen = {"judge": {"model": f"scripted:{script}", "probe": False}, "primary": {"model": f"scripted:{script}"}}
-    async with Pipeline.open(shop, Settings.model_validate(chosen), listener=trace_listener(taken.traces)) as pipeline:
+    judge, primary = JudgeSettings(model=f"scripted:{script}", probe=False), PrimarySettings(model=f"scripted:{script}")
+    async with Pipeline.open(
+        shop, Settings(judge=judge, primary=primary), listener=trace_listener(taken.traces)
+    ) as pipeline:
         await pipeline.ask(TASK)
     assert told(taken.named("xscore ask"))["xscore.judge"] == "scripted:script"
     assert "chat script" in {span.name for span in taken.spans}

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.collector import Collector
@@ -26,7 +27,7 @@ TASK = Turn(task="The platypus discount of total is taken twice; take it once.")
 
 def traced(server: OpenAIServer) -> Settings:
     """Settings that send spans."""
-    return settings_for(server, pack_size=2).model_copy(update={"telemetry": TelemetrySettings(otel=True)})
+    return replace(settings_for(server, pack_size=2), telemetry=TelemetrySettings(otel=True))
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.faults import Fault
@@ -25,7 +26,7 @@ REASON = "regular customers care for zebra-coloured commits"
 def with_user(server: OpenAIServer, folder: Path, **judge: object) -> Settings:
     """Settings whose user store lies in a folder of the test's own."""
     settings = settings_for(server, max_usd="1", **judge)
-    return settings.model_copy(update={"store": settings.store.model_copy(update={"user_data_dir": folder})})
+    return replace(settings, store=replace(settings.store, user_data_dir=folder))
 
 
 @pytest.fixture
@@ -122,7 +123,7 @@ async def test_a_user_store_that_is_broken_does_not_stop_a_turn(
     assert answer.coverage.unjudged == 0
     assert any("user layer took no part" in warning for warning in answer.warnings)
     assert "not read" in render_routing(answer)
-    strict = settings.model_copy(update={"routing": settings.routing.model_copy(update={"strict": True})})
+    strict = replace(settings, routing=replace(settings.routing, strict=True))
     async with Pipeline.open(shop, strict) as pipeline:
         with pytest.raises(StoreError, match="user layer"):
             await pipeline.ask(TASK, answer=False)
@@ -147,7 +148,7 @@ async def test_a_deadline_is_told_as_one_with_a_user_layer_too(
     """Both judges are stopped; what waited in line is unjudged for the deadline, not for an interrupt."""
     server.latency_s = 0.4
     settings = with_user(server, user_dir, pack_size=1, concurrency=1)
-    settings = settings.model_copy(update={"budget": settings.budget.model_copy(update={"deadline_s": 2.5})})
+    settings = replace(settings, budget=replace(settings.budget, deadline_s=2.5))
     async with Pipeline.open(shop, settings) as pipeline:
         answer = await pipeline.ask(TASK, answer=False)
     assert set(answer.unjudged.by_cause) == {"deadline"}

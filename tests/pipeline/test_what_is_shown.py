@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
 from xscore.pipeline.build import Pipeline
@@ -59,7 +61,7 @@ async def test_the_session_is_told_and_may_be_cited(shop: Path, server: OpenAISe
     server.answer = answer
     settings = settings_for(server)
     session = SessionSettings(persona="formal", exchanges=2)
-    settings = settings.model_copy(update={"session": session})
+    settings = replace(settings, session=session)
     async with Pipeline.open(shop, settings, clock=lambda: NOW) as pipeline:
         answers = [await pipeline.ask(Turn(task=f"Take discount {n} once.")) for n in range(5)]
     assert any("was not shown" in said for said in answers[0].warnings)
@@ -67,7 +69,7 @@ async def test_the_session_is_told_and_may_be_cited(shop: Path, server: OpenAISe
     assert [len(re.findall("<exchange id", prompt)) for prompt in prompts] == [0, 1, 2, 2, 2]
     assert ["<session_summary>" in prompt for prompt in prompts] == [False, False, False, True, True]
     assert sum("Keep a formal, impersonal tone" in system for system in systems(server)) == 5
-    silent = settings.model_copy(update={"session": SessionSettings(exchanges=0)})
+    silent = replace(settings, session=SessionSettings(exchanges=0))
     async with Pipeline.open(shop, silent, clock=lambda: NOW) as pipeline:
         await pipeline.ask(Turn(task="Take discount 9 once."))
     assert "<exchange id" not in prompts[-1]

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
@@ -137,7 +138,7 @@ async def test_a_missing_extra_is_said_before_anything_is_sent(
 ) -> None:
     """With the setting and without the packages, opening says what to install."""
     monkeypatch.setattr("xscore.extensions.telemetry.spans.EXPORTER", "opentelemetry.exporter.not_there.at_all")
-    settings = settings_for(server).model_copy(update={"telemetry": TelemetrySettings(otel=True)})
+    settings = replace(settings_for(server), telemetry=TelemetrySettings(otel=True))
     with pytest.raises(UsageError, match="not installed") as caught:
         async with Pipeline.open(shop, settings):
             pass

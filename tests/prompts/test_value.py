@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.prompts.bundle_memories import NOW, memory
 from xscore.prompts.bundle_parts import memory_value
 from xscore.records import Layer
-from xscore.settings import BundleSettings
+from xscore.settings import BundleSettings, validate_group
 
 SETTINGS = BundleSettings()
 shares = st.floats(0, 1)
@@ -30,7 +30,7 @@ def test_the_score_is_the_formula(
 ) -> None:
     """H15, K11: w_rel·rel + w_rec·exp(−λ·days) + w_auth·layer + w_conf·confidence + w_imp·importance, to 1e-9."""
     names = ("w_rel", "w_rec", "w_auth", "w_conf", "w_imp")
-    settings = BundleSettings.model_validate(dict(zip(names, weights, strict=True)) | {"decay_per_day": decay})
+    settings = validate_group(BundleSettings, dict(zip(names, weights, strict=True)) | {"decay_per_day": decay})
     at = NOW - days * 86_400
     known = memory("f", "x", layer=layer, updated_at=at, confidence=confidence, importance=importance)
     w_rel, w_rec, w_auth, w_conf, w_imp = weights

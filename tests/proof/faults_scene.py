@@ -22,7 +22,7 @@ from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import XscoreError
 from xscore.providers.scripted import ShownMemory
 from xscore.records import Answer, Turn
-from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings
+from xscore.settings import AnthropicSettings, JudgeSettings, OpenAISettings, PrimarySettings, Settings, validate_group
 
 TASK = Turn(task="The tide tables are an hour off after the change of clocks; mend them.")
 PACK_SIZE = 4
@@ -102,10 +102,10 @@ def settings_at(dialect: str, url: str, *, key: str = "", answer_s: float = 20.0
         **judge,
     }
     return Settings(
-        judge=JudgeSettings.model_validate(asked),
+        judge=validate_group(JudgeSettings, asked),
         primary=PrimarySettings(model=f"{dialect}:{ANSWERER}", timeout_s=answer_s),
-        openai=OpenAISettings.model_validate(where if dialect == "openai" else {}),
-        anthropic=AnthropicSettings.model_validate(where if dialect == "anthropic" else {}),
+        openai=validate_group(OpenAISettings, where if dialect == "openai" else {}),
+        anthropic=validate_group(AnthropicSettings, where if dialect == "anthropic" else {}),
     )
 
 

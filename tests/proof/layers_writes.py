@@ -17,7 +17,7 @@ from xscore.platform import database
 from xscore.platform.hashing import digest
 from xscore.platform.paths import find_root
 from xscore.records import Kind, Layer, MemoryDetails, MemoryScope, MemorySource, Snapshot, Statement
-from xscore.settings import MemorySettings
+from xscore.settings import MemorySettings, validate_group
 from xscore.store import failures, memory_writer
 from xscore.store.citations import parse_citation
 from xscore.store.events import write_memory as put
@@ -25,7 +25,7 @@ from xscore.store.evidence import refresh_evidence
 from xscore.store.remembering import MemoryChange, remember, update_memory
 from xscore.store.store import Store
 
-RULES = MemorySettings.model_validate({"promote_projects": 1, "max_rows": {"governance": 4, "project": 12}})
+RULES = validate_group(MemorySettings, {"promote_projects": 1, "max_rows": {"governance": 4, "project": 12}})
 """One project is enough to promote, so that both stores are written at once; caps that are reached."""
 
 

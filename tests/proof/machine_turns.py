@@ -33,6 +33,7 @@ from xscore.settings import (
     SelectionSettings,
     Settings,
     StoreSettings,
+    validate_group,
 )
 
 PRICE_USD = Decimal("0.01")
@@ -106,7 +107,7 @@ class Place(Struct, frozen=True):
             "attempts": 1,
         }
         return Settings(
-            judge=JudgeSettings.model_validate(judge),
+            judge=validate_group(JudgeSettings, judge),
             primary=PrimarySettings(model="openai:strong-1", timeout_s=5 * patience_s),
             openai=OpenAISettings(base_url=self.url),
             budget=BudgetSettings(max_usd=Decimal(ask.cap), deadline_s=ask.deadline_s),

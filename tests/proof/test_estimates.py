@@ -22,7 +22,7 @@ from xscore.pipeline.build import Pipeline
 from xscore.platform.money import dollars_of_picodollars
 from xscore.providers.scripted import ShownMemory
 from xscore.records import Answer, Expected, JudgeEstimate, Turn
-from xscore.settings import BudgetSettings, JudgeSettings, OpenAISettings, Settings, StoreSettings
+from xscore.settings import BudgetSettings, JudgeSettings, OpenAISettings, Settings, StoreSettings, validate_group
 
 pytestmark = [pytest.mark.verify, pytest.mark.timeout(600)]
 
@@ -100,7 +100,7 @@ def settings_for(place: Path, environ: Mapping[str, str]) -> Settings:
     """Settings as a user has them who set a key and no cap that binds."""
     return Settings(
         judge=JudgeSettings(model=f"openai:{JUDGE}"),
-        openai=OpenAISettings.model_validate({"base_url": VENDOR, "api_key": environ["OPENAI_API_KEY"]}),
+        openai=validate_group(OpenAISettings, {"base_url": VENDOR, "api_key": environ["OPENAI_API_KEY"]}),
         budget=BudgetSettings(max_usd=Decimal(100)),
         store=StoreSettings(user_data_dir=place / "user"),
     )

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
-from pydantic import SecretStr
 
 from tests.servers import AnthropicServer, LoopbackServer, OpenAIServer
 from xscore.providers.anthropic import connect as connect_claude
 from xscore.providers.openai import connect
 from xscore.providers.wire import WireProvider
 from xscore.records import Request, Stage
-from xscore.settings import AnthropicSettings, OpenAISettings, Settings
+from xscore.settings import AnthropicSettings, OpenAISettings, Secret, Settings
 
 MakeRequest = Callable[..., Request]
 Connected = Callable[..., AbstractAsyncContextManager[WireProvider]]
@@ -64,7 +63,7 @@ def judging() -> MakeRequest:
 def connected() -> Connected:
     """Connect to a base URL and close the connection afterwards."""
     return closing(
-        lambda url, key: connect("judge-2", Settings(openai=OpenAISettings(base_url=url, api_key=SecretStr(key))))
+        lambda url, key: connect("judge-2", Settings(openai=OpenAISettings(base_url=url, api_key=Secret(key))))
     )
 
 
@@ -80,7 +79,7 @@ def claude() -> Connected:
     """Connect to a base URL in the Anthropic dialect and close the connection afterwards."""
     return closing(
         lambda url, key: connect_claude(
-            "claude-haiku-5-5", Settings(anthropic=AnthropicSettings(base_url=url, api_key=SecretStr(key)))
+            "claude-haiku-5-5", Settings(anthropic=AnthropicSettings(base_url=url, api_key=Secret(key)))
         )
     )
 

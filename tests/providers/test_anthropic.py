@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from pydantic import SecretStr
 
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers import AnthropicServer, Fault
@@ -17,7 +16,7 @@ from xscore.platform.errors import AuthenticationFailed, CallTimedOut, RequestRe
 from xscore.providers.anthropic import LONGEST_UNSTREAMED_TOKENS, connect
 from xscore.providers.provider import Adaptable
 from xscore.records import Capability, RateLimits, ReplyForm, Request
-from xscore.settings import AnthropicSettings, Settings
+from xscore.settings import AnthropicSettings, Secret, Settings
 
 HAIKU = "claude-haiku-5-5"
 
@@ -204,7 +203,7 @@ async def test_what_is_known_of_a_host_is_where_it_starts(
         assert await provider.context_tokens(HAIKU) is None
     assert "output_config" not in claude_server.counts.bodies[0]
     assert learned == replace(known, reports_cached_tokens=True, limits=RateLimits(50))
-    assert connect(HAIKU, Settings(anthropic=AnthropicSettings(api_key=SecretStr("k")))).is_vendors_own
+    assert connect(HAIKU, Settings(anthropic=AnthropicSettings(api_key=Secret("k")))).is_vendors_own
 
 
 async def test_a_base_url_with_the_version_in_it_is_told_apart(

@@ -7,7 +7,6 @@ from typing import IO
 
 import pytest
 from msgspec import Struct
-from pydantic import SecretStr
 
 from tests.providers.conftest import MakeRequest
 from tests.servers import AnthropicBatchServer, AnthropicServer, Fault, OpenAIBatchServer, OpenAIServer, Step, Trouble
@@ -28,7 +27,7 @@ from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.providers.wire import WireProvider
 from xscore.records import Finish
 from xscore.records.batch import BatchResult, BatchState, RequestOutcome, VendorBatch
-from xscore.settings import AnthropicSettings, OpenAISettings, Settings
+from xscore.settings import AnthropicSettings, OpenAISettings, Secret, Settings
 
 KEY = "sk-loopback-0123456789"
 MARK = "xs_0011223344556677_1"
@@ -39,8 +38,8 @@ Server = OpenAIBatchServer | AnthropicBatchServer
 def settings(url: str, *, key: str = KEY) -> Settings:
     """Return settings in which both dialects lead to this address."""
     return Settings(
-        openai=OpenAISettings(base_url=url, api_key=SecretStr(key)),
-        anthropic=AnthropicSettings(base_url=url, api_key=SecretStr(key)),
+        openai=OpenAISettings(base_url=url, api_key=Secret(key)),
+        anthropic=AnthropicSettings(base_url=url, api_key=Secret(key)),
     )
 
 

@@ -5,14 +5,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from pydantic import SecretStr
 
 from tests.servers.embedding_server import DIMS, EmbeddingServer, letters
 from xscore.extensions.vectors.endpoint import EndpointEmbedder, connect
 from xscore.platform.errors import AuthenticationFailed, Overloaded, QuotaExhausted, RateLimited, UnreadableResponse
 from xscore.providers.attempts import Metered, Retrying
 from xscore.records import CallRecord, Stage
-from xscore.settings import EmbeddingSettings, OpenAISettings, Settings
+from xscore.settings import EmbeddingSettings, OpenAISettings, Secret, Settings
 
 TEXTS = ["read the file", "write the file", ""]
 
@@ -28,7 +27,7 @@ def settings_of(server: EmbeddingServer, key: str = "") -> Settings:
     """Name the server as the host of embeddings alone."""
     return Settings(
         embedding=EmbeddingSettings(model="openai:vectors-1", base_url=server.url),
-        openai=OpenAISettings(api_key=SecretStr(key)),
+        openai=OpenAISettings(api_key=Secret(key)),
     )
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-from pydantic import SecretStr
 
 from tests.scorer.bench import TURN, Bench, Code, settle
 from tests.scorer.shapes import real_code
@@ -13,7 +12,7 @@ from xscore.providers.openai import connect
 from xscore.providers.provider import Provider
 from xscore.records import Judgment, Turn
 from xscore.scorer.drafts import JudgeModel
-from xscore.settings import OpenAISettings, Settings
+from xscore.settings import OpenAISettings, Secret, Settings
 
 MODEL = "gpt-4.1-mini"
 SPOILT = (*IN_THE_TEXT, Fault.REFUSAL, Fault.TRUNCATION)
@@ -35,7 +34,7 @@ def code() -> Code:
 
 def provider(server: OpenAIServer) -> Provider:
     """The OpenAI dialect, pointed at the server."""
-    openai = OpenAISettings(base_url=server.url, api_key=SecretStr("k"))
+    openai = OpenAISettings(base_url=server.url, api_key=Secret("k"))
     return connect(MODEL, Settings(openai=openai))
 
 

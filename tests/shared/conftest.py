@@ -5,12 +5,12 @@ from contextlib import AsyncExitStack
 from secrets import token_hex
 
 import pytest
-from pydantic import SecretStr
 
 from tests.shared.servers_of_tests import KINDS, ServerOfTests
 from xscore.extensions.shared.connect import server_factory
 from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.server import SharedServer
+from xscore.settings import Secret
 from xscore.settings.model import SharedSettings
 
 
@@ -31,7 +31,7 @@ def tenant() -> str:
 @pytest.fixture
 def shared(running: ServerOfTests, tenant: str) -> SharedSettings:
     """Settings that name the server and the tenant."""
-    return SharedSettings(url=SecretStr(running.url), tenant=tenant, timeout_s=30)
+    return SharedSettings(url=Secret(running.url), tenant=tenant, timeout_s=30)
 
 
 @pytest.fixture

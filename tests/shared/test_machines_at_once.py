@@ -13,6 +13,7 @@ import pytest
 from tests.servers.openai_server import OpenAIServer
 from tests.shared.server_programs import until
 from tests.shared.servers_of_tests import ServerOfTests
+from xscore.settings import validate_group
 from xscore.settings.model import SharedSettings
 
 MACHINES = 4
@@ -45,7 +46,7 @@ class Machine:
             "OPENAI_BASE_URL": provider.url,
             "OPENAI_API_KEY": "none",
             "XSCORE_JUDGE_PROBE": "false",
-            "XSCORE_SHARED_URL": shared.url.get_secret_value(),
+            "XSCORE_SHARED_URL": shared.url.reveal(),
             "XSCORE_SHARED_TENANT": shared.tenant,
             **more,
         }
@@ -163,7 +164,7 @@ def test_what_a_killed_machine_was_paying_for_is_taken_over(
 @pytest.mark.verify
 def test_a_server_that_is_away_costs_a_warning(machines: Start, provider: OpenAIServer) -> None:
     """The run goes on with the local store, says so once, and its receipt remembers it."""
-    nobody = SharedSettings.model_validate({"url": "redis://user:hunter2@127.0.0.1:1/0", "timeout_s": 0.2})
+    nobody = validate_group(SharedSettings, {"url": "redis://user:hunter2@127.0.0.1:1/0", "timeout_s": 0.2})
     (machine,) = machines(1, functions=50, shared=nobody, XSCORE_SHARED_TIMEOUT_S="0.2")
     said, errors = machine.ended()
     assert machine.process.returncode == 0, errors
@@ -175,7 +176,7 @@ def test_a_server_that_is_away_costs_a_warning(machines: Start, provider: OpenAI
 
 def test_a_required_server_that_is_away_ends_the_command(machines: Start, provider: OpenAIServer) -> None:
     """Exit 6 before anything is paid for, with what to do."""
-    nobody = SharedSettings.model_validate({"url": "redis://:hunter2@127.0.0.1:1/0"})
+    nobody = validate_group(SharedSettings, {"url": "redis://:hunter2@127.0.0.1:1/0"})
     more = {"XSCORE_SHARED_TIMEOUT_S": "0.2", "XSCORE_SHARED_REQUIRE": "true"}
     (machine,) = machines(1, functions=50, shared=nobody, **more)
     said, errors = machine.ended()

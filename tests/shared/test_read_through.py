@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from msgspec import Struct, field
-from pydantic import SecretStr
 
 from tests.shared.conftest import NewLink
 from tests.shared.server_programs import free_port
@@ -25,6 +24,7 @@ from xscore.extensions.shared.server import SharedServer
 from xscore.platform.database import connect
 from xscore.platform.errors import SharedUnavailable
 from xscore.records import ClaimState, JudgeIdentity, Judgment
+from xscore.settings import Secret
 from xscore.settings.model import SharedSettings
 
 JUDGE = JudgeIdentity("openai", "host", "m", "", "1", "memory_first", True)
@@ -217,11 +217,11 @@ async def no_server(request: pytest.FixtureRequest) -> AsyncIterator[SharedSetti
 
     port = free_port()
     if request.param == "down":
-        yield SharedSettings(url=SecretStr(NOBODY.format(port=port)))
+        yield SharedSettings(url=Secret(NOBODY.format(port=port)))
         return
     serving = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = serving.sockets[0].getsockname()[1]
-    yield SharedSettings(url=SecretStr(NOBODY.format(port=port)))
+    yield SharedSettings(url=Secret(NOBODY.format(port=port)))
     serving.close()
     for writer in opened:
         writer.transport.abort()

@@ -14,6 +14,7 @@ from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.server import SharedServer
 from xscore.platform.errors import SharedUnavailable
 from xscore.records import JudgeIdentity, Judgment
+from xscore.settings import validate_group
 from xscore.settings.model import SharedSettings
 
 JUDGE = JudgeIdentity("openai", "host", "m", "", "1", "memory_first", True)
@@ -76,7 +77,7 @@ async def test_an_address_that_nobody_listens_at_reads_well() -> None:
     """The driver's own words end where ours go on."""
     said: list[str] = []
     link = ServerLink(
-        server_factory(SharedSettings.model_validate({"url": "redis://127.0.0.1:1/0"})),
+        server_factory(validate_group(SharedSettings, {"url": "redis://127.0.0.1:1/0"})),
         require=False,
         timeout_s=0.2,
         note=said.append,

@@ -14,6 +14,7 @@ from xscore.extensions.shared.server import SharedServer
 from xscore.platform.errors import SharedUnavailable
 from xscore.providers.rate_limits import BURST_SHARE, UNSENT_SHARE, LocalRates, RateShare
 from xscore.records import RateLimits
+from xscore.settings import validate_group
 from xscore.settings.model import SharedSettings
 
 CALL = RateShare(1, 100, 80, 20)
@@ -124,7 +125,7 @@ async def test_no_limit_asks_nobody(shared: SharedSettings) -> None:
 
 async def test_without_the_server_this_process_keeps_to_the_limits() -> None:
     """They are then its own; where the server is required, nothing is sent."""
-    nobody = SharedSettings.model_validate({"url": "redis://127.0.0.1:1/0"})
+    nobody = validate_group(SharedSettings, {"url": "redis://127.0.0.1:1/0"})
     link = ServerLink(server_factory(nobody), require=False, timeout_s=0.1)
     rates = SharedRates(LocalRates(rpm=60), link, bucket="h")
     for _ in range(3):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 
 from xscore.extensions.shared.connect import server_factory
 from xscore.extensions.shared.server import SharedServer
@@ -162,7 +163,7 @@ HOSTILE = ["default", "default:judged", "a}:{b", "a%", "*", "A", "a", "x'; --", 
 async def test_tenants_see_nothing_of_each_other(shared: SharedSettings, tenant: str) -> None:
     """Judgments, claims, buckets and dollars of one tenant are nothing to another, however they are named."""
     for name in HOSTILE:
-        mine = server_factory(shared.model_copy(update={"tenant": f"{tenant}{name}"}))()
+        mine = server_factory(replace(shared, tenant=f"{tenant}{name}"))()
         try:
             assert await claim(mine, "one", [FIRST.content_hash], ["c"]) == [ClaimResult(ClaimState.OURS, {})] * 2
             await mine.keep(TURN, [FIRST])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import redis.asyncio as redis
+from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
 from tests.pipeline.conftest import FILES, settings_for
@@ -21,7 +22,7 @@ from xscore.platform.errors import SharedUnavailable, UsageError
 from xscore.providers.rate_limits import bucket_name
 from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.records import Judgment, Turn
-from xscore.settings import Settings, load_settings
+from xscore.settings import Settings, load_settings, validate_group
 from xscore.settings.model import SharedSettings
 
 TURN = Turn(task="where is the discount taken?")
@@ -34,7 +35,7 @@ ACL = next(
 
 def settings(url: str, **more: object) -> SharedSettings:
     """Settings with this URL."""
-    return SharedSettings.model_validate({"url": url, **more})
+    return validate_group(SharedSettings, {"url": url, **more})
 
 
 @pytest.mark.parametrize(
@@ -86,8 +87,8 @@ async def test_options_that_a_driver_does_not_take_are_refused(url: str) -> None
 
 async def test_options_that_clash_with_ours_are_ours(shared: SharedSettings) -> None:
     """What we rely on, such as the encoding, is so whatever the URL says."""
-    options = "client_encoding=latin1" if shared.url.get_secret_value().startswith("p") else "decode_responses=1"
-    server = server_factory(settings(f"{shared.url.get_secret_value()}?{options}"))()
+    options = "client_encoding=latin1" if shared.url.reveal().startswith("p") else "decode_responses=1"
+    server = server_factory(settings(f"{shared.url.reveal()}?{options}"))()
     judgment = Judgment("a", 0.5, "größer – 見")
     await server.keep((shared.tenant, "j", 0), [judgment])
     (found,) = await server.claim((shared.tenant, "j", 0), [["a"]], at_most=1, runner="one", lease_s=30)
@@ -99,10 +100,10 @@ def test_a_missing_extra_says_what_to_install() -> None:
     """Before anything is sent."""
     hidden = "import sys; sys.modules['redis'] = None\n"
     imports = (
-        "from xscore.settings.model import SharedSettings\n"
+        "from xscore.settings import validate_group\nfrom xscore.settings.model import SharedSettings\n"
         "from xscore.extensions.shared.connect import server_factory\n"
     )
-    program = f"{hidden}{imports}server_factory(SharedSettings.model_validate({{'url': 'redis://h'}}))"
+    program = f"{hidden}{imports}server_factory(validate_group(SharedSettings, {{'url': 'redis://h'}}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stderr.rstrip().endswith("UsageError: shared.url needs the extra `redis`")
 
@@ -125,7 +126,7 @@ def test_config_show_has_no_password() -> None:
 
 def with_server(server: OpenAIServer, shared: SharedSettings) -> Settings:
     """Settings that judge at the loopback host and share."""
-    return settings_for(server).model_copy(update={"shared": shared})
+    return replace(settings_for(server), shared=shared)
 
 
 async def test_a_cached_turn_opens_no_server(make_repo: MakeRepo) -> None:
@@ -167,8 +168,8 @@ async def test_limits_are_those_of_the_model_at_work(
     limits = {"requests": 60.0}
     with OpenAIServer() as host:
         wanted = with_server(host, shared)
-        judge = wanted.judge.model_copy(update={"rpm": 60})
-        async with Pipeline.open(root, wanted.model_copy(update={"judge": judge})) as pipeline:
+        judge = replace(wanted.judge, rpm=60)
+        async with Pipeline.open(root, replace(wanted, judge=judge)) as pipeline:
             await pipeline.ask(TURN, answer=False)
         provider = connect_provider(ModelSpec("openai", "judge-2"), wanted)
         assert host.counts.requests
@@ -188,7 +189,7 @@ async def test_the_doctor_says_whether_it_answers(shared: SharedSettings, runnin
     assert not away.ok and away.hint and "hunter2" not in away.detail
     running.hang()
     try:
-        (hung,) = await checks.check_shared_server(Settings(shared=shared.model_copy(update={"timeout_s": 0.3})))
+        (hung,) = await checks.check_shared_server(Settings(shared=replace(shared, timeout_s=0.3)))
     finally:
         running.go_on()
     assert not hung.ok and "0.3 s" in hung.detail

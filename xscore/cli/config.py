@@ -76,15 +76,14 @@ def effective_settings(loaded: "LoadedSettings") -> list[EffectiveSetting]:
     for name, origin in loaded.origins.items():
         section, field = name.split(".", 1)
         value = getattr(getattr(loaded.settings, section), field)
-        if name == "shared.url" and value.get_secret_value():
-            value = load("xscore.extensions.shared.server:displayed_url")(value.get_secret_value())
+        if name == "shared.url" and value.reveal():
+            value = load("xscore.extensions.shared.server:displayed_url")(value.reveal())
         found.append(EffectiveSetting(name, format_setting(value), origin))
     return found
 
 
 def format_setting(value: object) -> str:
     """Write a value as it would be typed; empty for what is unset."""
-    secret = getattr(value, "get_secret_value", None)
     match value:
         case None:
             return ""
@@ -96,7 +95,7 @@ def format_setting(value: object) -> str:
             return ", ".join(f"{key}={part:g}" for key, part in value.items())
         case float():
             return f"{value:.4g}"
-    return mask_key(secret()) if secret is not None else str(value)
+    return mask_key(value.reveal()) if hasattr(value, "reveal") else str(value)
 
 
 def mask_key(key: str) -> str:

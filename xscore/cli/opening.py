@@ -36,7 +36,7 @@ def read_settings(flags: Flags, *, start: Path = Path()) -> "LoadedSettings":
         environ=os.environ,
         flags=flags.overrides,
     )
-    if flags.given.get("require_shared") and not found.settings.shared.url.get_secret_value():
+    if flags.given.get("require_shared") and not found.settings.shared.url.reveal():
         raise UsageError("--require-shared: no shared server is set", hint="Set shared.url (XSCORE_SHARED_URL).")
     return found
 

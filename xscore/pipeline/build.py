@@ -12,6 +12,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Self
 
+from msgspec.structs import replace
+
 from xscore.costs import ledger
 from xscore.extension import implementations
 from xscore.indexer.index import index_repository
@@ -194,7 +196,7 @@ def _assemble_parts(
     listener: TurnListener | None = None,
 ) -> PipelineParts:
     def again(**changed: SettingsGroup) -> PipelineParts:
-        return _assemble_parts(store, given.model_copy(update=changed), loaded, observer, clock, listener=listener)
+        return _assemble_parts(store, replace(given, **changed), loaded, observer, clock, listener=listener)
 
     settings, remarks = _effective_settings(given, store)
     judge_spec, said = factories.choose_judge(settings)
@@ -217,8 +219,8 @@ def _assemble_parts(
         listener=listener,
         judged_by=None
         if _names_judge(given, loaded)
-        else lambda spec: again(judge=given.judge.model_copy(update={"model": spec})),
-        capped_at=lambda max_usd: again(budget=given.budget.model_copy(update={"max_usd": max_usd})),
+        else lambda spec: again(judge=replace(given.judge, model=spec, is_named=True)),
+        capped_at=lambda max_usd: again(budget=replace(given.budget, max_usd=max_usd)),
     )
 
 
@@ -233,7 +235,7 @@ def _names_judge(settings: Settings, loaded: LoadedSettings | None) -> bool:
     """Whether whoever calls us named the judge: by a flag, or in settings that it made itself."""
     if loaded is not None:
         return loaded.origins["judge.model"] == "flag"
-    return "model" in settings.judge.model_fields_set
+    return factories.is_model_named(settings.judge)
 
 
 def _update_index(store: Store, settings: Settings, observer: Observer, *, now: float) -> IndexReport:

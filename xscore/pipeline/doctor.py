@@ -81,7 +81,7 @@ def key_finding(model: CheckedModel, settings: Settings) -> DoctorFinding | None
     account = account_of(model.provider, settings)
     if account is None:
         return None
-    secret = account.api_key.get_secret_value()
+    secret = account.api_key.reveal()
     if secret:
         end = f"…{secret[-KEY_END:]}" if len(secret) >= SHORTEST_KEY_SHOWN else "one too short to show the end of,"
         return model.line("key", f"{end} from {account.api_key_env}, sent to {model.host}")

@@ -17,7 +17,6 @@ from decimal import Decimal
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import SecretStr
 
 from xscore.cache.keys import judge_key
 from xscore.extension import implementations
@@ -31,7 +30,7 @@ from xscore.providers.spec import LEXICAL, ModelSpec, connect_provider, parse_mo
 from xscore.records import Estimate, JudgeEstimate, JudgeIdentity, PrimaryEstimate, Turn, Usage
 from xscore.scorer.judge import Judge
 from xscore.scorer.lexical import LEXICAL_IDENTITY, LexicalJudge
-from xscore.settings import JudgeSettings, PrimarySettings, Settings
+from xscore.settings import JudgeSettings, PrimarySettings, Secret, Settings
 from xscore.settings.model import OTHER_JUDGES, OTHER_PRIMARIES
 from xscore.store.evidence import stale_memory_ids
 from xscore.store.store import Store
@@ -108,7 +107,7 @@ def choose_judge(settings: Settings) -> tuple[ModelSpec, tuple[str, ...]]:
     judge = settings.judge
     if parse_model_spec(judge.model).provider == LEXICAL:
         return parse_model_spec(judge.model), ()
-    found = _first_with_a_key(judge.model, None if _is_named(judge) else OTHER_JUDGES, settings)
+    found = _first_with_a_key(judge.model, None if is_model_named(judge) else OTHER_JUDGES, settings)
     if found is None:
         return ModelSpec(LEXICAL, ""), ("no model judged: there is no key, so the lexical judge scored",)
     return found, ()
@@ -124,7 +123,7 @@ def choose_answerer(settings: Settings) -> AnswererFactory | None:
         return None
     if parse_model_spec(primary.model).provider == LEXICAL:
         raise NoUsableModel("the lexical judge cannot answer", hint="Name a model: --model provider:model.")
-    spec = _first_with_a_key(primary.model, None if _is_named(primary) else OTHER_PRIMARIES, settings)
+    spec = _first_with_a_key(primary.model, None if is_model_named(primary) else OTHER_PRIMARIES, settings)
     return None if spec is None else AnswererFactory(spec.provider, spec.model, connect_provider(spec, settings).host)
 
 
@@ -134,25 +133,25 @@ def replay_settings(settings: Settings, *, newest: str) -> tuple[Settings, tuple
     newest: the model that judged last (`provider:model`), which stands in where none is named and no key tells.
     """
     judge, said = settings.judge, REPLAY_NOTE
-    if not _is_named(judge):
+    if not is_model_named(judge):
         keyed = _first_with_a_key(judge.model, OTHER_JUDGES, settings)
-        judge = judge.model_copy(update={"model": str(keyed or newest or judge.model)})
+        judge = replace(judge, model=str(keyed or newest or judge.model))
         if keyed is None:
             why = "which judged here last" if newest else "the default"
             said += f"; no judge is named and no key tells, so it is {judge.model}, {why}"
     embedding = settings.embedding
     if embedding.model.strip().startswith("openai:"):
-        embedding = embedding.model_copy(update={"model": "terms"})
+        embedding = replace(embedding, model="terms")
     keyless = {
-        name: part.model_copy(update={"api_key": SecretStr(DUMMY_KEY)})
+        name: replace(part, api_key=Secret(DUMMY_KEY))
         for name, part in (("openai", settings.openai), ("anthropic", settings.anthropic))
     }
-    return settings.model_copy(update={"judge": judge, "embedding": embedding, **keyless}), (said,)
+    return replace(settings, judge=judge, embedding=embedding, **keyless), (said,)
 
 
-def _is_named(part: JudgeSettings | PrimarySettings) -> bool:
+def is_model_named(part: JudgeSettings | PrimarySettings) -> bool:
     """Whether the user named the model, be it the default."""
-    return "model" in part.model_fields_set
+    return part.is_named or part.model != type(part)().model
 
 
 def _first_with_a_key(named: str, others: Sequence[str] | None, settings: Settings) -> ModelSpec | None:

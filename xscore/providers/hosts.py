@@ -14,9 +14,8 @@ from ipaddress import ip_address
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from pydantic import SecretStr
-
 from xscore.platform.errors import AuthenticationFailed, UsageError
+from xscore.settings import Secret
 
 NO_HOST = "-"
 """Host of a provider whose text leaves no process."""
@@ -86,7 +85,7 @@ class KeySettings(Protocol):
     """The part of the settings that holds a dialect's key."""
 
     @property
-    def api_key(self) -> SecretStr:
+    def api_key(self) -> Secret:
         """Empty: there is none."""
 
     @property
@@ -99,7 +98,7 @@ def usable_key(settings: KeySettings, *, host: str, model: str) -> str:
 
     Raises AuthenticationFailed where a remote host would get no key, UsageError for a key that cannot be one.
     """
-    key = settings.api_key.get_secret_value()
+    key = settings.api_key.reveal()
     if not key and not is_loopback(host):
         raise AuthenticationFailed(
             f"there is no key for {host}, asked to serve `{model}`",

@@ -1,6 +1,13 @@
 """The settings of the house, read once at the door and handed down."""
 
-from xscore.settings.load import LoadedSettings, environment_variable, load_settings, repository_may_set, setting_names
+from xscore.settings.load import (
+    LoadedSettings,
+    environment_variable,
+    load_settings,
+    repository_may_set,
+    setting_names,
+    validate_group,
+)
 from xscore.settings.model import (
     AnthropicSettings,
     BoostSettings,
@@ -14,6 +21,7 @@ from xscore.settings.model import (
     OpenAISettings,
     PrimarySettings,
     RoutingSettings,
+    Secret,
     SelectionSettings,
     SessionSettings,
     Settings,
@@ -35,6 +43,7 @@ __all__ = [
     "OpenAISettings",
     "PrimarySettings",
     "RoutingSettings",
+    "Secret",
     "SelectionSettings",
     "SessionSettings",
     "Settings",
@@ -44,4 +53,5 @@ __all__ = [
     "load_settings",
     "repository_may_set",
     "setting_names",
+    "validate_group",
 ]

@@ -1,27 +1,38 @@
 """Layer the settings: defaults < user file < repository file < environment < flags.
 
 A repository's file (`.xscore.toml`, or `[tool.xscore]` in `pyproject.toml`) comes with a clone, so it may set only
-what is marked `REPO`: globs, thresholds, quotas, boosts. Hosts, models, keys, budgets and limits are the user's alone;
-found in a repository's file they are ignored and reported. A misspelt name is an error everywhere.
-
-Settings reach the other rooms by hand only, and this room reads no environment but the one it is given. (What a
-terminal says of itself, `cli.terminal`, and what git needs to run, `git`, are no settings.)
+what the model marks `RepoMay`: globs, thresholds, quotas, boosts. Hosts, models, keys, budgets and limits are the
+user's alone; in a repository's file they are ignored and reported. A misspelt name is an error everywhere. This room
+reads no environment but the one it is given.
 """
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from functools import cache
 from pathlib import Path
-from typing import get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
-from msgspec import Struct
-from pydantic import SecretStr, ValidationError
+from msgspec import Struct, convert
+from msgspec.structs import replace
 
 from xscore.platform.errors import UsageError
-from xscore.settings.model import Settings, SettingsGroup
+from xscore.settings.model import MOST_USD, Settings, SettingsGroup
 
 VENDORS = ("openai", "anthropic")
 """Sections whose key comes from the environment alone."""
 KEYS = frozenset(f"{vendor}.api_key" for vendor in VENDORS)
+ENVIRONMENT = "environment"
+VARIABLES = {
+    "openai.api_key": "OPENAI_API_KEY",
+    "openai.base_url": "OPENAI_BASE_URL",
+    "anthropic.api_key": "ANTHROPIC_API_KEY",
+    "anthropic.base_url": "ANTHROPIC_BASE_URL",
+    "store.trust": "XSCORE_TRUST_STORE",
+}
+SWITCHES = {"yes": True, "on": True, "no": False, "off": False}
+G = TypeVar("G", bound=SettingsGroup)
 
 
 class LoadedSettings(Struct, frozen=True):
@@ -33,6 +44,43 @@ class LoadedSettings(Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
+class SettingField(Struct, frozen=True):
+    """What a setting accepts and who may set it."""
+
+    group: type[SettingsGroup]
+    kind: Any
+    """Its type, without the marks."""
+    default: object
+    repository_may: bool | str
+    """Whether a repository's file may set it; `off`: only to false."""
+
+
+@cache
+def setting_names() -> dict[str, SettingField]:
+    """Every setting by `section.name`, in the order of the reference."""
+    found = {}
+    for section, group in get_type_hints(Settings).items():
+        defaults = group()
+        for name, hint in get_type_hints(group, include_extras=True).items():
+            metas = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+            extra = {key: value for meta in metas if meta.extra for key, value in meta.extra.items()}
+            if not extra.get("fixed"):
+                default = getattr(defaults, name)
+                found[f"{section}.{name}"] = SettingField(group, hint, default, extra.get("repo", False))
+    return found
+
+
+def repository_may_set(name: str, value: object = None) -> bool:
+    """Whether a repository's own file may set this name (some it may only set to a certain value)."""
+    allowed = setting_names()[name].repository_may
+    return value is False if allowed == "off" else bool(allowed)
+
+
+def environment_variable(name: str) -> str:
+    """Name the environment variable that sets `section.name`."""
+    return VARIABLES.get(name, "XSCORE_" + name.replace(".", "_").upper())
+
+
 def load_settings(
     *,
     repo_root: Path | None,
@@ -42,154 +90,130 @@ def load_settings(
 ) -> LoadedSettings:
     """Merge all sources, lowest first.
 
-    flags: `section.name` -> value; None values are flags not given.
+    flags: `section.name` -> value; a value of None is a flag not given.
     Raises UsageError for an unreadable file, an unknown name or a value out of range; the message names the source.
     """
-    values: dict[str, object] = {}
-    origins: dict[str, str] = {}
+    given: dict[str, dict[str, object]] = {}
+    origins = dict.fromkeys(setting_names(), "default")
     warnings: list[str] = []
-    for source, found in _sources(repo_root, user_file, environ, flags or {}, warnings):
-        _check_names(found, source)
-        for name, value in found.items():
-            values[name] = value
-            origins[name] = source if source != "environment" else f"environment {environment_variable(name)}"
-    settings = _validate(values, origins)
-    for vendor in VENDORS:
-        part = getattr(settings, vendor)
-        key = environ.get(part.api_key_env, "")
-        if key:
-            with_key = part.model_copy(update={"api_key": SecretStr(key)})
-            settings = settings.model_copy(update={vendor: with_key})
-            origins[f"{vendor}.api_key"] = f"environment {part.api_key_env}"
-    return LoadedSettings(settings, {name: origins.get(name, "default") for name in setting_names()}, tuple(warnings))
+    for source, values in _sources(repo_root, user_file, environ, flags or {}):
+        for name, value in values.items():
+            _check_name(name, source)
+            if source in (".xscore.toml", "pyproject.toml") and not repository_may_set(name, value):
+                warnings.append(
+                    f"{source} sets {name}, which only you may set (user file, environment or flag); ignored"
+                )
+                continue
+            section, _, field = name.partition(".")
+            given.setdefault(section, {})[field] = value
+            origins[name] = f"environment {environment_variable(name)}" if source == ENVIRONMENT else source
+    groups = {section: _validate(section, values, origins) for section, values in given.items()}
+    return LoadedSettings(replace(Settings(), **groups), origins, tuple(warnings))
 
 
-def setting_names() -> dict[str, tuple[type[SettingsGroup], str]]:
-    """Every setting: `section.name` -> (part, field name), in the order of the reference."""
-    names: dict[str, tuple[type[SettingsGroup], str]] = {}
-    for section, info in Settings.model_fields.items():
-        part = info.annotation
-        assert isinstance(part, type) and issubclass(part, SettingsGroup)
-        for field in part.model_fields:
-            names[f"{section}.{field}"] = (part, field)
-    return names
+def validate_group(group: type[G], values: Mapping[str, object]) -> G:
+    """Check values from outside and build the group; a table is laid over its default.
+
+    Raises ValueError with the field's path (`$.name`) and never the value of a secret.
+    """
+    defaults = group()
+    merged = dict(values)
+    for name, value in values.items():
+        default = getattr(defaults, name, None)
+        if isinstance(default, dict) and isinstance(value, dict):
+            merged[name] = {**default, **value}
+    if "model" in values and hasattr(defaults, "is_named"):
+        merged["is_named"] = True
+    found = convert(merged, group, strict=False, dec_hook=_from_outside)
+    for name in values:
+        amount = getattr(found, name)
+        if isinstance(amount, Decimal) and not (amount.is_finite() and 0 <= amount <= MOST_USD):
+            raise ValueError(f"Expected dollars from 0 to {MOST_USD:,} - at `$.{name}`")
+    return found
 
 
-def repository_may_set(name: str, value: object = None) -> bool:
-    """Whether a repository's own file may set this name, to this value where some are for it and others not."""
-    part, field = setting_names()[name]
-    extra = part.model_fields[field].json_schema_extra
-    allowed = extra.get("repo") if isinstance(extra, dict) else None
-    return value is False if allowed == "off" else bool(allowed)
+def _from_outside(kind: type, value: object) -> object:
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, str):
+        raise TypeError(f"Expected `str`, got `{type(value).__name__}`")
+    return kind(value)
+
+
+def _validate(section: str, values: Mapping[str, object], origins: Mapping[str, str]) -> object:
+    try:
+        return validate_group(type(getattr(Settings(), section)), values)
+    except ValueError as error:
+        message, _, path = str(error).partition(" - at ")
+        field = re.search(r"\$\.(\w+)", path)
+        name = f"{section}.{field[1]}" if field else section
+        raise UsageError(
+            f"{origins.get(name, 'settings')}: {name}: {message}",
+            hint="Correct or remove it; `xscore config show` then shows what is in force.",
+        ) from error
 
 
 def _sources(
-    repo_root: Path | None,
-    user_file: Path | None,
-    environ: Mapping[str, str],
-    flags: Mapping[str, object],
-    warnings: list[str],
-) -> list[tuple[str, dict[str, object]]]:
-    found: list[tuple[str, dict[str, object]]] = []
+    repo_root: Path | None, user_file: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]
+) -> Iterator[tuple[str, dict[str, object]]]:
     if user_file is not None and user_file.is_file():
-        found.append((str(user_file), _flatten(_read_toml(user_file), str(user_file))))
-    if repo_root is not None:
-        found.extend(_repo_sources(repo_root, warnings))
-    found.append(("environment", _from_environment(environ)))
-    found.append(("flag", {name: value for name, value in flags.items() if value is not None}))
-    return found
+        yield str(user_file), _flatten(_read_toml(user_file), str(user_file))
+    for path in (repo_root / ".xscore.toml", repo_root / "pyproject.toml") if repo_root is not None else ():
+        name = path.name
+        if path.is_file() and not path.is_symlink():
+            data = _read_toml(path) if name == ".xscore.toml" else _tool_table(path)
+            yield name, _flatten(data, name)
+    found = {}
+    for name, field in setting_names().items():
+        text = environ.get(environment_variable(name), "")
+        if text:
+            found[name] = _from_text(text, field.default)
+    yield ENVIRONMENT, found
+    yield "flag", {name: value for name, value in flags.items() if value is not None}
 
 
-def _repo_sources(root: Path, warnings: list[str]) -> list[tuple[str, dict[str, object]]]:
-    found = []
-    for name, table in ((".xscore.toml", ()), ("pyproject.toml", ("tool", "xscore"))):
-        path = root / name
-        if not path.is_file() or path.is_symlink():
-            continue
-        data: object = _read_toml(path, tolerant=name == "pyproject.toml")
-        for key in table:
-            data = data.get(key, {}) if isinstance(data, dict) else {}
-        values = _flatten(data, name)
-        _check_names(values, name)
-        for refused in [key for key, value in values.items() if not repository_may_set(key, value)]:
-            del values[refused]
-            warnings.append(f"{name} sets {refused}, which only you may set (user file, environment or flag); ignored")
-        found.append((name, values))
-    return found
+def _tool_table(path: Path) -> object:
+    """Read `[tool.xscore]`; a pyproject.toml that cannot be read is another tool's business."""
+    try:
+        tool = _read_toml(path).get("tool", {}) if b"xscore" in path.read_bytes() else {}
+    except (OSError, UsageError):
+        return {}
+    return tool.get("xscore", {}) if isinstance(tool, dict) else {}
 
 
-def _read_toml(path: Path, *, tolerant: bool = False) -> dict[str, object]:
+def _read_toml(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:  # of bytes, of TOML, of its numbers, of its nesting
-        if tolerant:
-            return {}
-        raise UsageError(f"{path} cannot be read: {error}", hint="Mend the file, or move it away.") from error
+        raise UsageError(f"{path} cannot be read: {error}", hint="Correct the file, or move it away.") from error
 
 
 def _flatten(data: object, source: str) -> dict[str, object]:
-    if not isinstance(data, dict):
-        raise UsageError(f"{source}: settings are tables, such as [judge]", hint="Write [section], then name = value.")
     flat: dict[str, object] = {}
-    for section, values in data.items():
+    for section, values in data.items() if isinstance(data, dict) else [("", data)]:
         if not isinstance(values, dict):
-            raise UsageError(
-                f"{source}: `{section}` stands outside a table", hint="Write it as [section] name = value."
-            )
+            raise UsageError(f"{source}: `{section}` is outside a table", hint="Write it as [section] name = value.")
         flat.update({f"{section}.{name}": value for name, value in values.items()})
     return flat
 
 
-def environment_variable(name: str) -> str:
-    """Name the environment variable that sets `section.name`."""
-    special = {
-        "openai.base_url": "OPENAI_BASE_URL",
-        "anthropic.base_url": "ANTHROPIC_BASE_URL",
-        "store.trust": "XSCORE_TRUST_STORE",
-    }
-    return special.get(name, "XSCORE_" + name.replace(".", "_").upper())
+def _from_text(text: str, default: object) -> object:
+    """Read a list as `a,b` and a table as `name=value,…`; the validator reads everything else."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if isinstance(default, tuple):
+        return parts
+    if isinstance(default, dict):
+        return dict(part.partition("=")[::2] for part in parts)
+    return SWITCHES.get(text.lower(), text.lower()) if isinstance(default, bool) else text
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, object]:
-    return {
-        name: _from_text(environ[environment_variable(name)], part.model_fields[field].annotation)
-        for name, (part, field) in setting_names().items()
-        if name not in KEYS and environ.get(environment_variable(name), "") != ""
-    }
-
-
-def _from_text(text: str, kind: object) -> object:
-    """Read a list as `a,b` and a table as `name=value,…`; anything else is for the validator to read."""
-    if get_origin(kind) is tuple:
-        return [part.strip() for part in text.split(",") if part.strip()]
-    if get_origin(kind) is dict:
-        return dict(part.strip().partition("=")[::2] for part in text.split(",") if part.strip())
-    return text
-
-
-def _check_names(values: Mapping[str, object], source: str) -> None:
+def _check_name(name: str, source: str) -> None:
     names = setting_names()
-    for name in values:
-        if name not in names or name in KEYS:
-            section = name.partition(".")[0]
-            known = [each.partition(".")[2] for each in names if each.startswith(f"{section}.")]
-            hint = f"[{section}] has {', '.join(known)}." if known else f"Sections: {', '.join(Settings.model_fields)}."
-            if name in KEYS:
-                hint = f"Keys are read from the environment only; name the variable in {name}_env."
-            raise UsageError(f"{source}: there is no setting `{name}`", hint=hint)
-
-
-def _validate(values: Mapping[str, object], origins: Mapping[str, str]) -> Settings:
-    nested: dict[str, dict[str, object]] = {}
-    for name, value in values.items():
-        section, field = name.split(".", 1)
-        nested.setdefault(section, {})[field] = value
-    try:
-        return Settings.model_validate(nested)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"][:2])
-        raise UsageError(
-            f"{origins.get(name, 'settings')}: {name}: {first['msg']}",
-            hint="Mend it or take it out; `xscore config show` then shows what is in force.",
-        ) from error
+    if name in names and (name not in KEYS or source == ENVIRONMENT):
+        return
+    section = name.partition(".")[0]
+    known = [each.partition(".")[2] for each in names if each.startswith(f"{section}.")]
+    hint = f"[{section}] has {', '.join(known)}." if known else f"Sections: {', '.join(Settings.__struct_fields__)}."
+    if name in KEYS:
+        hint = f"Keys are read from the environment only; set {environment_variable(name)}."
+    raise UsageError(f"{source}: there is no setting `{name}`", hint=hint)

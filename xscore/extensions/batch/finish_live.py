@@ -50,6 +50,7 @@ def settings_of_job(job: BatchJob, settings: Settings) -> Settings:
     recipe = job.recipe
     changed: dict[str, object] = {
         "model": job.judge_spec,
+        "is_named": True,
         "context": recipe.context,
         "tests": recipe.tests,
         "reasons": "relevant" if recipe.reasons_from > 0 else "all",
@@ -58,7 +59,7 @@ def settings_of_job(job: BatchJob, settings: Settings) -> Settings:
     }
     if not recipe.packs.is_plain and settings.judge.pack_size == 1:
         changed["pack_size"] = None
-    return settings.model_copy(update={"judge": settings.judge.model_copy(update=changed)})
+    return replace(settings, judge=replace(settings.judge, **changed))
 
 
 def prepare_job_questions(parts: PipelineParts, job: BatchJob) -> Iterator[PreparedQuestion]:

@@ -218,7 +218,7 @@ def check_ray_usable(parts: PipelineParts) -> None:
     """Raise UsageError where actors cannot judge lists of this repository."""
     if find_spec("ray") is None:
         raise UsageError("--engine ray needs the extra `ray`", hint="pip install 'xscore[ray]'")
-    if not parts.settings.shared.url.get_secret_value():
+    if not parts.settings.shared.url.reveal():
         raise UsageError(
             "--engine ray needs a shared server, through which its actors know what is judged and paid for",
             hint="Set shared.url (XSCORE_SHARED_URL); or leave --engine out: --workers N is for this machine alone.",

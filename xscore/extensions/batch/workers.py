@@ -83,20 +83,20 @@ def divided(settings: Settings, *, concurrency: int, count: int) -> list[Setting
     if count < 1:
         raise UsageError(f"--workers {count} is no number of processes", hint="Give 1 or more.")
     judge = settings.judge
-    is_shared = bool(settings.shared.url.get_secret_value())
+    is_shared = bool(settings.shared.url.reveal())
     limits = {"concurrency": concurrency} | ({} if is_shared else {"rpm": judge.rpm, "tpm": judge.tpm})
     least = min(count, *(limit for limit in limits.values() if limit is not None))
     return [
-        settings.model_copy(
-            update={
-                "judge": judge.model_copy(
-                    update={
-                        name: limit // least + (number < limit % least)
-                        for name, limit in limits.items()
-                        if limit is not None
-                    }
-                )
-            }
+        replace(
+            settings,
+            judge=replace(
+                judge,
+                **{
+                    name: limit // least + (number < limit % least)
+                    for name, limit in limits.items()
+                    if limit is not None
+                },
+            ),
         )
         for number in range(least)
     ]

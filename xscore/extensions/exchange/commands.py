@@ -69,7 +69,7 @@ def print_new_key(flags: Flags) -> None:
 def configured_exchange_key(flags: Flags) -> ExchangeKey | None:
     """Return the key of the file or of the environment; None: there is none. Raises UsageError."""
     cache = read_settings(flags).settings.cache
-    return exchange_key(cache.key.get_secret_value(), cache.key_file)
+    return exchange_key(cache.key.reveal(), cache.key_file)
 
 
 @click.command()

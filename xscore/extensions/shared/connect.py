@@ -40,7 +40,7 @@ def server_factory(settings: SharedSettings) -> Callable[[], SharedServer]:
 
     Raises UsageError for a URL that names none, and where the extra that speaks to it is not installed.
     """
-    url, tenant = settings.url.get_secret_value(), settings.tenant
+    url, tenant = settings.url.reveal(), settings.tenant
     scheme = parse_server_url(url).scheme
     extra = "redis" if scheme in REDIS else "postgres"
     if find_spec(_DRIVERS[extra]) is None:
@@ -64,7 +64,7 @@ ASPECT = "shared server"
 async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
     """Return one finding where a server is named, none where nothing is shared."""
     settings = all_settings.shared
-    if not settings.url.get_secret_value():
+    if not settings.url.reveal():
         return []
     try:
         server = server_factory(settings)()
@@ -126,7 +126,7 @@ async def open_shared_resources(
     note: tells the user when the server goes away, and when it is back. clock: Unix seconds.
     Raises UsageError for a URL that names no server, where its extra is missing, and where one is required of none.
     """
-    if not settings.url.get_secret_value():
+    if not settings.url.reveal():
         if settings.require:
             raise UsageError("a shared server is required, and none is set", hint="Set shared.url (XSCORE_SHARED_URL).")
         yield SharedResources(judgments, budget)
