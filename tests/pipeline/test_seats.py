@@ -41,7 +41,7 @@ def test_a_named_model_is_had_or_refused() -> None:
 
 def test_the_default_named_in_words_is_named() -> None:
     """Whoever writes the default out gets it or an error, never another judge."""
-    settings = Settings(judge=JudgeSettings(model="openai:gpt-6-luna"), anthropic=ANTHROPIC)
+    settings = Settings(judge=JudgeSettings(model="openai:gpt-6-luna", is_named=True), anthropic=ANTHROPIC)
     with pytest.raises(NoUsableModel):
         choose_judge(settings)
 
