@@ -14,6 +14,8 @@ import pytest
 from tests.proof.conftest import Spawn
 from tests.servers.openai_server import OpenAIServer
 
+pytestmark = pytest.mark.verify
+
 TASK = "Why does a prompt repeat its default twice?"
 FLAGS = ("--pack-size", "8", "--concurrency", "4", "--no-answer", "--json")
 Process = subprocess.Popen[str]
@@ -76,7 +78,6 @@ def test_the_same_task_at_once_is_paid_once(indexed: Path, server: OpenAIServer,
     assert rows(indexed, "claim") == rows(indexed, "runner") == 0
 
 
-@pytest.mark.verify
 @pytest.mark.timeout(180)
 def test_different_tasks_at_once_do_not_meet(indexed: Path, server: OpenAIServer, spawn: Spawn) -> None:
     """Each task is judged whole by its own process."""
@@ -104,7 +105,6 @@ def test_one_that_is_killed_is_taken_over(indexed: Path, server: OpenAIServer, s
     assert rows(indexed, "claim") == rows(indexed, "runner") == 0
 
 
-@pytest.mark.verify
 @pytest.mark.timeout(180)
 def test_one_that_is_interrupted_holds_nothing_back(indexed: Path, server: OpenAIServer, spawn: Spawn) -> None:
     """Ctrl-C in one of two: what it has in flight is kept, the rest is the other's, and nothing is paid twice."""

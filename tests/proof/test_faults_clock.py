@@ -19,6 +19,8 @@ from xscore.costs.caps import Caps
 from xscore.costs.reservation import turn_budget
 from xscore.platform.errors import BudgetExhausted
 
+pytestmark = pytest.mark.verify
+
 DAY_S = 86_400
 JUMPS = f"0,{DAY_S},-{DAY_S},3600,-7200,1,-1"
 FLAGS = ("--pack-size", "3", "--concurrency", "2", "--json")
@@ -83,7 +85,6 @@ def test_who_died_under_a_wrong_clock_holds_nobody_up(root: Path, offset_s: int)
         assert sum(host.counts.judgments.values()) - MEMORIES <= IN_FLIGHT
 
 
-@pytest.mark.verify
 def test_two_whose_clocks_differ_by_a_day(root: Path) -> None:
     """Both finish with every score; what each pays is bounded, although neither believes the other's signs of life."""
     with host_of_dialect("openai", latency_s=0.05) as host:

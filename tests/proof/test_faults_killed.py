@@ -16,6 +16,8 @@ from xscore.pipeline.build import Pipeline
 from xscore.records import Turn
 from xscore.settings import Settings
 
+pytestmark = pytest.mark.verify
+
 CONCURRENCY, PACK = 4, 3
 IN_FLIGHT = CONCURRENCY * PACK
 MEMORIES = 90

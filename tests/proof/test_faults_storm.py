@@ -11,6 +11,8 @@ from tests.proof.faults_scene import DIALECTS, ask, harbours, host_of_dialect, p
 from tests.proof.faults_table import STORMS
 from tests.servers import Fault, LoopbackServer
 
+pytestmark = pytest.mark.verify
+
 ALWAYS = 10_000
 PACKS = 72
 AFTER = 20

@@ -13,6 +13,8 @@ import pytest
 from tests.proof.conftest import Spawn
 from tests.servers.openai_server import OpenAIServer
 
+pytestmark = pytest.mark.verify
+
 TASK = "Why does a prompt repeat its default twice?"
 CONCURRENCY = 4
 PACK = 8
@@ -46,7 +48,6 @@ def unpaid(root: Path) -> int:
     return max(0, int(judged - asked))
 
 
-@pytest.mark.verify
 @pytest.mark.timeout(600)
 def test_sigkill_at_twenty_random_points_loses_no_judgment(
     click_tree: Path, server: OpenAIServer, spawn: Spawn

@@ -22,6 +22,8 @@ from xscore.records import Kind, Layer, Turn
 from xscore.settings import IndexSettings, JudgeSettings, PrimarySettings, Settings, StoreSettings
 from xscore.store.store import Store
 
+pytestmark = pytest.mark.verify
+
 NOW = 1_700_000_000.0
 ROUNDS = 6
 SHARED = "Both of them say this one"
