@@ -50,7 +50,7 @@ _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(["tests.proof.layers_writes", "numpy"])
 
 
-class World(Struct):
+class World(Struct, dict=True):
     """The folder with both stores, and what the cited file says."""
 
     folder: Path

@@ -122,6 +122,7 @@ async def test_a_host_where_nothing_can_be_judged(root: Path, dialect: str, faul
         await pays_only_for(ended.lost, root, host, settings_at(dialect, host.url))
 
 
+@pytest.mark.verify
 @EACH_DIALECT
 @pytest.mark.parametrize("fault", [Fault.SILENCE, Fault.DRIP], ids=named)
 async def test_a_deadline_is_kept_to_half_a_second(root: Path, dialect: str, fault: Fault) -> None:

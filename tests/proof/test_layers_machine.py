@@ -173,12 +173,13 @@ def run(*, examples: int, steps: int) -> None:
     )
 
 
+@pytest.mark.verify
 def test_a_short_life_of_the_layers() -> None:
     """Some hundred sayings, erasures, turns and cuts: nobody lost who was not erased, nobody left who was."""
     run(examples=8, steps=20)
 
 
-@pytest.mark.verify
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("examples", [60])
 def test_a_long_life_of_the_layers(examples: int) -> None:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from msgspec.structs import replace
 
 from tests.proof import machine_checks as checks
 from tests.proof.machine_judge import TrueJudge
@@ -115,7 +116,7 @@ class Machine(RuleBasedStateMachine):
     def ask_in_haste(self, ask: Ask, seconds: float) -> None:
         """Take a turn that has a deadline; what is in flight then may be paid and lost."""
         self.judge.latency_s = LATENCY_S
-        hasty = Ask(**{**vars(ask), "deadline_s": seconds})
+        hasty = replace(ask, deadline_s=seconds)
         self._turn(hasty, may_lose=ask.concurrency * LARGEST_PACK)
 
     @rule(ask=ASKS, after=st.integers(1, 4))
@@ -261,12 +262,13 @@ def run(judge: TrueJudge, *, examples: int, steps: int) -> None:
     )
 
 
+@pytest.mark.verify
 def test_a_short_life(judge: TrueJudge) -> None:
     """Some dozens of edits, turns, kills and damages leave every judgment true, and paid once."""
     run(judge, examples=5, steps=8)
 
 
-@pytest.mark.verify
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 def test_a_long_life(judge: TrueJudge) -> None:
     """So do hundreds."""
