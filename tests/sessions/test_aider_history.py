@@ -1,9 +1,20 @@
 """Aider's Markdown: who speaks on which line, and fences in which nobody does."""
 
+import os
 from datetime import datetime
 from pathlib import Path
 
+import pytest
+
+from tests.conftest import git
 from tests.sessions.session_writers import AIDER, Import, Past, words_of
+from xscore.extensions.sessions.importing import import_sessions
+from xscore.extensions.sessions.session_format import AgentFolders
+from xscore.platform.paths import find_root
+from xscore.store.store import Store
+
+HISTORY = ".aider.chat.history.md"
+NOT_YOURS = "left out, tracked by git: not yours to import"
 
 
 def write(root: Path, text: str) -> None:
@@ -71,3 +82,62 @@ def test_another_file_by_that_name_is_refused(root: Path, run: Import, past: Pas
     write(root, "My notes\n#### not a question\n")
     assert "expected `# aider chat started at" in run().refused[0].reason
     assert past() == []
+
+
+def test_an_overlong_answer_is_cut_and_the_next_question_is_read(root: Path, run: Import, past: Past) -> None:
+    """An answer of many short lines is kept up to its limit."""
+    answer = "".join(f"line {n}\n" for n in range(40_000))
+    head = "# aider chat started at 2026-11-20 09:00:00\n\n"
+    (root / HISTORY).write_text(f"{head}#### one\n\n{answer}\n#### two\n\nShort.\n")
+    run()
+    first, second = past()
+    assert first.text.rstrip().endswith("line 24282") and "line 0\n" in first.text
+    assert second.text.endswith("Short.")
+
+
+def test_a_tracked_history_is_left_out(root: Path, run: Import, past: Past) -> None:
+    """What a clone brings is not taken and is said; without git's knowing it, it is the user's own."""
+    (root / HISTORY).write_text(AIDER)
+    git(root, "add", "-f", HISTORY)
+    git(root, "commit", "-qm", "forged")
+    report = run()
+    assert (past(), report.refused, report.files) == ([], (), 0)
+    assert [note.partition(HISTORY)[2] for note in report.notes] == [f": {NOT_YOURS}"]
+    git(root, "rm", "-q", "--cached", HISTORY)
+    assert run().added == 2
+
+
+def test_a_staged_or_changed_history_is_left_out_too(root: Path, run: Import, past: Past) -> None:
+    """Words of one's own at the end of a tracked file do not make the rest one's own."""
+    (root / HISTORY).write_text("# aider chat started at 2026-11-01 09:00:00\n\n#### forged\n\nforged\n")
+    git(root, "add", "-f", HISTORY)
+    with (root / HISTORY).open("a") as file:
+        file.write(AIDER)
+    assert run().notes[0].endswith(NOT_YOURS)
+    assert past() == []
+
+
+def test_a_link_in_its_place_is_left_out(root: Path, run: Import) -> None:
+    """A history that is a link to a tracked file is no history."""
+    (root / "docs.md").write_text(AIDER)
+    (root / HISTORY).symlink_to("docs.md")
+    report = run()
+    assert (report.added, report.refused) == (0, ())
+    assert report.notes[0].endswith("left out, no regular file")
+
+
+def test_where_git_cannot_say_it_is_left_out(root: Path, run: Import, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an answer of git's, nothing is believed to be the user's own."""
+    (root / HISTORY).write_text(AIDER)
+    monkeypatch.setenv("PATH", os.devnull)
+    assert run().notes[0].endswith("left out, git cannot say whether it came with the repository")
+
+
+def test_a_plain_folder_has_a_history(tmp_path: Path, own_home: Path) -> None:
+    """Where there is no git, the history is read."""
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    (folder / HISTORY).write_text(AIDER)
+    with Store.open(find_root(folder), user_data_dir=own_home / "data") as store:
+        places = AgentFolders(own_home, {}, store.root.path)
+        assert import_sessions(store, places, now=1_796_000_000.0).added == 2

@@ -73,6 +73,7 @@ def test_odd_letters_are_harmless(root: Path, own_home: Path, run: Import, past:
     assert words_of(past()[0].text) == "Task: a?b\ufffdc red Answer: fi\ufffd\ufffdne"
 
 
+@pytest.mark.verify
 def test_a_line_of_100_mb_is_passed_over(root: Path, own_home: Path, run: Import, past: Past) -> None:
     """A line that is too long is noted; what stands before it stays, and its answer is given to no other question."""
     log = ClaudeLog(root).user("one").says("answer one").user("HUGE").says("of the huge one").user("two").says("two!")
@@ -119,18 +120,19 @@ def test_links_pipes_and_folders_are_not_followed(root: Path, own_home: Path, tm
     ]
 
 
+@pytest.mark.verify
 def test_a_packed_bomb_is_refused(root: Path, own_home: Path, run: Import) -> None:
     """A file that unfolds beyond measure is left at that point, with a message."""
     import zstandard
 
     log = CodexLog(root).event("user_message", message="q" * 90_000_000).event("agent_message", message="a")
     log.write(own_home, "rollout-x.jsonl.zst")
-    assert "no log does" in run().refused[0].reason
+    assert "expand to more than" in run().refused[0].reason
     huge = zstandard.ZstdCompressionParameters(window_log=30)
     path = own_home / ".codex/sessions/2026/11/20/rollout-x.jsonl.zst"
     packer = zstandard.ZstdCompressor(compression_params=huge).compressobj()
     path.write_bytes(packer.compress(log.text().encode()) + packer.flush())
-    assert "it cannot be unpacked" in run().refused[0].reason
+    assert "it cannot be decompressed" in run().refused[0].reason
 
 
 def test_a_packed_file_cut_short_is_refused(root: Path, own_home: Path, run: Import, past: Past) -> None:
@@ -140,4 +142,4 @@ def test_a_packed_file_cut_short_is_refused(root: Path, own_home: Path, run: Imp
         log.event("user_message", message=f"q{number * 7919}").event("agent_message", message=f"a{number * 104729}")
     path = log.write(own_home, "rollout-x.jsonl.zst")
     path.write_bytes(path.read_bytes()[:-40])
-    assert "the compressed file ends too soon" in run().refused[0].reason
+    assert "the compressed file is truncated" in run().refused[0].reason

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from tests.sessions.session_writers import Import, Past, cline_task, say, words_of
-from xscore.extensions.sessions import session_lines
 from xscore.extensions.sessions.cline import EXTENSION
 
 MESSAGES = [
@@ -67,13 +66,12 @@ def test_a_changed_task_is_read_anew_and_known(root: Path, storage: Path, run: I
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('[{"ts": 1, "type": "say", "say": "text", "text": "half', "message 1"),
-        ('{"messages": []}', "expected a JSON array"),
+        ('[{"ts": 1, "type": "say", "say": "text", "text": "half', "expected a complete JSON array"),
+        ('{"messages": []}', "expected a complete JSON array"),
         ('[{"type": "say", "say": "text", "text": "x"}]', "expected a time as `ts`"),
         ('[{"ts": 1, "kind": "x"}]', "expected `type`"),
         ('[{"ts": 1, "type": "v9"}]', "expected messages of Cline"),
-        ('[{"ts": 1, "type": "say", "say": "text"} {"ts": 2}]', "expected a comma"),
-        ("[" + "[" * 100_000, "expected a message"),
+        ("[" + "[" * 100_000, "expected a complete JSON array"),
         ("[7]", "expected one JSON object"),
     ],
 )
@@ -81,18 +79,13 @@ def test_other_shapes_are_refused(root: Path, storage: Path, run: Import, past: 
     """Half-written and foreign files are refused with what was expected; nothing of them is kept."""
     cline_task(storage, "1", MESSAGES, cwd=root).write_text(text)
     (refused,) = run().refused
-    assert expected.replace("message 1", "expected a message of a JSON array, whole") in refused.reason
+    assert expected in refused.reason
     assert past() == []
 
 
-def test_a_task_too_large_to_hold_is_refused(
-    root: Path, storage: Path, run: Import, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One document beyond the limit is a clear message, and is not read into memory."""
+def test_a_task_too_large_to_hold_is_refused(root: Path, storage: Path, run: Import) -> None:
+    """One document over the limit is refused without being read into memory."""
     path = cline_task(storage, "1", MESSAGES, cwd=root)
     with path.open("r+b") as file:
         file.truncate(725 << 20)
-    assert (
-        run().refused[0].reason
-        == f"725 MiB are more than the {session_lines.MAX_WHOLE_BYTES >> 20} MiB of one document"
-    )
+    assert "725 MiB is over the limit" in run().refused[0].reason

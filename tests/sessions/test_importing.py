@@ -10,7 +10,13 @@ import pytest
 
 from tests.conftest import git
 from tests.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, append, words_of
-from xscore.extensions.privacy.erasure import erase_memories
+from xscore.extensions.privacy.erasure import erase_memories, preview_erasure
+from xscore.extensions.sessions.imported_sessions import imported_ids
+from xscore.extensions.sessions.importing import import_sessions
+from xscore.extensions.sessions.session_format import AgentFolders, SessionImportReport
+from xscore.platform.paths import find_root
+from xscore.records import Kind, Memory
+from xscore.store import memory_rows, opening
 from xscore.store.store import Store
 
 NOW = 1_796_000_000.0
@@ -230,3 +236,74 @@ def _crash_in_the_third_batch(store: Store, run: Import) -> None:
         raise sqlite3.OperationalError(f"crash: {error}") from error
     finally:
         store.connection.execute("DROP TRIGGER temp.crash")
+
+
+def imported(root: Path, home: Path, *, lose: str = "") -> tuple[SessionImportReport, dict[str, int]]:
+    """Import; return the report, and what is remembered with its count. lose: then drop the exchange of a session."""
+    with Store.open(find_root(root), user_data_dir=home / "data") as store:
+        report = import_sessions(store, AgentFolders(home, {}, root), now=NOW)
+        found = memory_rows.select_memories(store.connection, "source = 'import'", ())
+        gone = [memory.id for memory in found if lose and memory.particulars.session == lose]
+        store.connection.executemany("DELETE FROM memory WHERE id = ?", [(name,) for name in gone])
+        return report, {memory.id: memory.particulars.occurrences for memory in found}
+
+
+def test_exchanges_and_failures_do_not_double_after_a_rebuild(root: Path, own_home: Path) -> None:
+    """Bookmarks are not salvaged, on purpose: all is read again, known by its id, and a lost exchange comes back."""
+    log = ClaudeLog(root, "one").user("mend it")
+    log.runs("pytest -q", "KeyError: 'x'", failed=True, call="a").runs("pytest -q", "ok", failed=False, call="b")
+    log.says("Mended.").write(own_home)
+    ClaudeLog(root, "two").user("what is a pack?").says("Candidates of one prompt.").write(own_home)
+    first, before = imported(root, own_home, lose="two")
+    assert (first.added, first.failures) == (2, 1)
+    assert opening.rebuild_store(root / ".xscore", user_data_dir=own_home / "data").aside
+    again, after = imported(root, own_home)
+    assert (again.added, again.known, again.unchanged) == (1, 1, 0)
+    assert after == before
+
+
+def told(root: Path, home: Path, session: str, error: str) -> None:
+    """A session in which a command failed and passed later."""
+    log = ClaudeLog(root, session).user(f"mend it in {session}")
+    log.runs("pytest -q", error, failed=True, call=f"{session}-a").runs(
+        "pytest -q", "ok", failed=False, call=f"{session}-b"
+    )
+    log.says(f"Mended in {session}.").write(home)
+
+
+def of_kind(store: Store, kind: Kind) -> list[Memory]:
+    """Memories of a kind."""
+    return memory_rows.select_memories(store.connection, "kind = ?", (kind,))
+
+
+def forget(store: Store, session: str) -> None:
+    """As `sessions forget` of the exchange alone."""
+    (exchange,) = [memory.id for memory in of_kind(store, Kind.EXCHANGE) if memory.particulars.session == session]
+    chosen = imported_ids(store.connection, names=[exchange])
+    assert preview_erasure(store, chosen).ids == erase_memories(store, chosen, now=NOW, forget=True).ids
+
+
+def test_a_failure_met_there_alone_goes_too(root: Path, own_home: Path, store: Store, run: Import) -> None:
+    """Forgetting the one exchange it was read in takes the failure along, and no import brings either back."""
+    told(root, own_home, "one", "KeyError: 'umlaut'")
+    assert run().failures == 1 and len(of_kind(store, Kind.FAILURE)) == 1
+    forget(store, "one")
+    assert of_kind(store, Kind.FAILURE) == [] and of_kind(store, Kind.EXCHANGE) == []
+    store.connection.execute("DELETE FROM session_file")
+    run()
+    assert of_kind(store, Kind.FAILURE) == []
+
+
+def test_a_failure_met_elsewhere_too_counts_less(root: Path, own_home: Path, store: Store, run: Import) -> None:
+    """One of three meetings forgotten leaves two, in the pattern too; with the last one all of it goes."""
+    for session in ("one", "two", "three"):
+        told(root, own_home, session, "KeyError: 'umlaut'")
+    run()
+    assert [memory.particulars.occurrences for memory in of_kind(store, Kind.FAILURE)] == [3]
+    forget(store, "two")
+    (failure,), (pattern,) = of_kind(store, Kind.FAILURE), of_kind(store, Kind.PATTERN)
+    assert (failure.particulars.occurrences, failure.evidence_count, pattern.particulars.occurrences) == (2, 2, 2)
+    forget(store, "one")
+    forget(store, "three")
+    assert of_kind(store, Kind.FAILURE) == of_kind(store, Kind.PATTERN) == []
+    assert json.loads(store.connection.execute("SELECT json_group_array(id) FROM occurrence").fetchone()[0]) == []

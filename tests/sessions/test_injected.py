@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from tests.cpu_time import assert_growth
@@ -72,10 +72,9 @@ def test_of_our_whole_prompt_the_task_alone_stays() -> None:
 
 
 @pytest.mark.parametrize("form", ["xml", "markdown", "json", "memory"])
-@pytest.mark.parametrize("max_tokens", [10_000, 60])
-def test_a_pasted_bundle_goes_in_every_form(form: str, max_tokens: int) -> None:
+def test_a_pasted_bundle_goes_in_every_form(form: str) -> None:
     """What `xscore context` printed and a person pasted is not their words, nor is what it names as left out."""
-    pasted = f"please look\n\n{bundle(form, max_tokens=max_tokens)}\n\nand tell me why"
+    pasted = f"please look\n\n{bundle(form)}\n\nand tell me why"
     left = spoken_text(pasted)
     assert "RECALLED" not in left and "m_" not in left
     assert left.startswith("please look") and left.endswith("and tell me why")
@@ -129,12 +128,14 @@ def test_words_of_people_stay(text: str, left: str) -> None:
     assert spoken_text(text) == left
 
 
+@settings(max_examples=50)
 @given(some.text(alphabet=some.sampled_from('ab \n<>/`[]{}:"#=mx_0'), max_size=300))
 def test_it_is_stable(text: str) -> None:
     """What is left holds nothing more to take out, whatever the text."""
     assert without_recall(without_recall(text)) == without_recall(text)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(
     "unit", ['<memory id="m_1" score="0.5">', "<system-reminder>", "[m_0123456789abcdef0123] ", "```\n", "## \n\n"]
 )

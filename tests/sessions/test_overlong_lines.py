@@ -1,10 +1,10 @@
 """A question too long to read costs itself and nothing else, in every format."""
 
-import sys
 from pathlib import Path
 
-from tests.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, cline_task, say, words_of
-from xscore.extensions.sessions.cline import EXTENSION
+import pytest
+
+from tests.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, words_of
 
 HUGE = "HUGE " + "x" * 9_000_000
 FIRST, THIRD = "Task: first Answer: answer one", "Task: third Answer: answer three"
@@ -24,6 +24,7 @@ def test_claude_code_keeps_what_stands_before(root: Path, own_home: Path, run: I
     assert report.notes[0].endswith(": 1 line of more than 8 MiB left out")
 
 
+@pytest.mark.verify
 def test_what_no_person_said_ends_no_exchange(root: Path, own_home: Path, run: Import, past: Past) -> None:
     """A long line of a sub-agent or of the tool itself takes nothing from the exchange that goes on."""
     log = ClaudeLog(root).user("first").user(HUGE, isSidechain=True)
@@ -32,6 +33,7 @@ def test_what_no_person_said_ends_no_exchange(root: Path, own_home: Path, run: I
     assert texts(past) == [FIRST]
 
 
+@pytest.mark.verify
 def test_codex_keeps_what_stands_before(root: Path, own_home: Path, run: Import, past: Past) -> None:
     """The same by events, with the wire beside them, and by the wire alone."""
     log = CodexLog(root).event("user_message", message="first").event("agent_message", message="answer one")
@@ -45,6 +47,7 @@ def test_codex_keeps_what_stands_before(root: Path, own_home: Path, run: Import,
     assert len(report.notes) == 2
 
 
+@pytest.mark.verify
 def test_long_lines_of_codex_that_nobody_said_end_no_exchange(
     root: Path, own_home: Path, run: Import, past: Past
 ) -> None:
@@ -57,6 +60,7 @@ def test_long_lines_of_codex_that_nobody_said_end_no_exchange(
     assert texts(past) == [FIRST]
 
 
+@pytest.mark.verify
 def test_aider_keeps_what_stands_before(root: Path, run: Import, past: Past) -> None:
     """A question of which one line is too long is left out whole, with its answer."""
     told = f"#### first\n\nanswer one\n\n#### so\n#### {HUGE}\n\nanswer two\n\n#### third\n\nanswer three\n"
@@ -64,17 +68,3 @@ def test_aider_keeps_what_stands_before(root: Path, run: Import, past: Past) -> 
     report = run()
     assert texts(past) == [FIRST, THIRD]
     assert report.notes[0].endswith(": 1 line of more than 8 MiB left out")
-
-
-def test_cline_reads_it_whole(root: Path, own_home: Path, run: Import, past: Past) -> None:
-    """A task is one document with a measure of its own: the long question is taken too, shortened."""
-    base = "Library/Application Support" if sys.platform == "darwin" else ".config"
-    said = [say("task", "first", ts=0), say("text", "answer one", ts=1), say("user_feedback", HUGE, ts=2)]
-    said += [say("text", "answer two", ts=3), say("user_feedback", "third", ts=4), say("text", "answer three", ts=5)]
-    storage = own_home / base / "Code" / EXTENSION
-    storage.mkdir(parents=True)
-    cline_task(storage, "1763632800000", said, cwd=root)
-    run()
-    first, second, third = texts(past)
-    assert (first, third) == (FIRST, THIRD)
-    assert second.startswith("Task: HUGE") and len(second) < 10_000

@@ -1,16 +1,15 @@
-"""Aider: `.aider.chat.history.md` in the root of the repository, Markdown for people.
+"""Aider: `.aider.chat.history.md` in the root of the repository, in Markdown.
 
-`# aider chat started at …` opens a session, `#### ` is what the person said, `> ` what the tool said, all else the
-model. Within a fence all of these are content; only a later session's head ends a fence that was never closed.
-A history that git tracks came with the repository and is no one's own: it is left out.
-Trade-offs: there is one time a session, so its exchanges are a second apart; how a command ended is not told.
+`# aider chat started at …` opens a session, `#### ` is the person, `> ` is the tool, everything else is the model.
+Inside a fence all of these are content; only the head of a later session ends a fence that was never closed. A history
+that git tracks came with the repository, so it is skipped. Trade-offs: the format has one time per session, so its
+exchanges are a second apart; it does not say how a command ended.
 """
 
 import os
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 
 from xscore.extensions.sessions.exchange_builder import ExchangeBuilder
 from xscore.extensions.sessions.session_format import (
@@ -19,6 +18,7 @@ from xscore.extensions.sessions.session_format import (
     ReaderState,
     ReadPosition,
     SessionFile,
+    SessionFormat,
     SessionLine,
     UnreadableSession,
 )
@@ -27,104 +27,84 @@ from xscore.platform.hashing import digest
 
 ORIGIN = "aider"
 FILE = ".aider.chat.history.md"
-MAX_ANSWER_BYTES = 256_000
-_SPEAKING = b"#>`"
-"""What a line begins with that may not be the model's words; lines between are read as one."""
+MAX_ANSWER_CHARS = 256_000
 _HEAD = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*\Z")
+_EXPECTED = "expected `# aider chat started at YYYY-MM-DD HH:MM:SS` first"
 _FENCE = re.compile(r"(`{3,})[^`]*\Z")
 _SPOKEN = re.compile(r"/(?:ask|code|architect|context)\s+(.+)", re.DOTALL)
-"""Commands that say something to the model; all others speak to Aider."""
-_EDITED = "Applied edit to "
+"""Commands that talk to the model; all others talk to Aider."""
+_EDITED = "> Applied edit to "
 
 
-class Aider:
-    """The format."""
-
-    origin = ORIGIN
-
-    def find(self, places: AgentFolders) -> Iterator[SessionFile]:
-        """The one file there is."""
-        root, path = places.root, places.root / FILE
-        if path.is_file() and path in root.iterdir():  # not by another spelling, which git would know it by
-            foreign = _why_not_yours(root)
-            yield SessionFile(path, ORIGIN, certain=True, cwd=str(root), speaking=_SPEAKING, left_out=foreign)
-
-    def cwd_of(self, head: bytes) -> list[str]:
-        """None is recorded."""
-        return []
-
-    def reader(self, file: SessionFile, state: ReaderState) -> "AiderReader":
-        """Begin to read."""
-        return AiderReader(file.cwd, state)
-
-
-def _why_not_yours(root: Path) -> str:
-    """A history that comes with the repository says what its authors want it to say; empty: it does not."""
-    tracked = run_git(root, "ls-files", "-z", "--", FILE)
-    if tracked is None:
-        return "git cannot say whether it came with the repository" if os.path.lexists(root / ".git") else ""
-    return "tracked by git: not yours to import" if tracked else ""
+def find_history(folders: AgentFolders) -> Iterator[SessionFile]:
+    """Yield the one history file."""
+    root, path = folders.root, folders.root / FILE
+    if path.is_file() and path in root.iterdir():  # not under another spelling, which git would not recognise
+        tracked = run_git(root, "ls-files", "-z", "--", FILE)
+        reason = "tracked by git: not yours to import" if tracked else ""
+        if tracked is None and os.path.lexists(root / ".git"):
+            reason = "git cannot say whether it came with the repository"
+        yield SessionFile(path, ORIGIN, is_in_repository=True, cwd=str(root), skip_reason=reason)
 
 
 class AiderReader:
     """Reads the history."""
 
-    def __init__(self, cwd: str, state: ReaderState) -> None:
-        self._talk = ExchangeBuilder(ORIGIN)
-        self._cwd = cwd
+    def __init__(self, file: SessionFile, state: ReaderState) -> None:
+        self._builder = ExchangeBuilder(ORIGIN)
+        self._cwd = file.cwd
         self._session = str(state.get("session") or "")
         self._ordinal = int(str(state.get("ordinal") or 0))
-        self._asking: list[str] = []
-        self._mark: ReadPosition | None = None
-        """Of the first line of what is being asked."""
-        self._is_cut = False
-        """Whether a line of what is being asked is too long to read."""
-        self._answer: list[bytes] = []
-        self._answer_bytes = 0
+        self._question: list[str] = []
+        self._start: ReadPosition | None = None
+        """Where the question that is being read began."""
+        self._is_unreadable = False
+        """Whether a line of that question is too long."""
+        self._answer: list[str] = []
+        self._room = MAX_ANSWER_CHARS
         self._fence = ""
 
-    def take(self, line: SessionLine) -> ImportedExchange | None:
-        """Read a line, or a run of the model's, which are only kept."""
-        if (not line.data or line.data[0] not in _SPEAKING) and self._mark is None and self._session:
-            self._add(line.data)
-            return None
+    def read_line(self, line: SessionLine) -> ImportedExchange | None:
+        """Read one line."""
         text = line.data.decode("utf-8", "replace").removeprefix("\ufeff")
         head = _HEAD.match(text)
         if head and (not self._fence or head[1] > self._session):
-            return self._begin(head[1], line)
-        if self._fence:
-            if text.rstrip() and not text.strip().strip("`") and len(text.strip()) >= len(self._fence):
-                self._fence = ""
-            self._add(line.data)
-            return None
-        if text.startswith("####"):
-            self._hear(text, line)
-            return None
-        ended = self._ask()
-        if text.startswith("> ") or text.rstrip() == ">":
-            self._note(text[2:].strip())
-            return ended
-        opening = _FENCE.match(text)
-        self._fence = opening[1] if opening else ""
+            return self._begin_session(head[1], line)
         if not self._session and text.strip():
-            blank = text[: -len(text.lstrip())].count("\n")
-            raise UnreadableSession(line.number + blank, "expected `# aider chat started at YYYY-MM-DD HH:MM:SS` first")
-        self._add(line.data)
+            raise UnreadableSession(line.number, _EXPECTED)
+        if text.startswith("####") and not self._fence:
+            self._add_question(text, line)
+            return None
+        ended = None
+        if self._fence:
+            mark = text.strip()
+            self._fence = "" if len(mark) >= len(self._fence) and not mark.strip("`") else self._fence
+        else:
+            ended = self._ask()
+            if text.startswith("> ") or text.rstrip() == ">":
+                if text.startswith(_EDITED):
+                    self._builder.add_path(text.removeprefix(_EDITED).strip())
+                return ended
+            opening = _FENCE.match(text)
+            self._fence = opening[1] if opening else ""
+        if self._room > 0:
+            self._answer.append(text)
+            self._room -= len(text) + 1
         return ended
 
-    def rest(self) -> ImportedExchange | None:
+    def finish(self) -> ImportedExchange | None:
         """End the last exchange."""
         return self._ask() or self._close()
 
-    def mark(self) -> ReadPosition | None:
-        """Where the open exchange began, or what is being asked."""
-        return self._mark or self._talk.mark
+    def position(self) -> ReadPosition | None:
+        """Return where the open exchange or question began."""
+        return self._start or self._builder.position
 
     def state(self) -> ReaderState:
-        """Session, and how many questions it had."""
+        """Return the session and the number of its questions."""
         return {"session": self._session, "ordinal": self._ordinal}
 
-    def _begin(self, started: str, line: SessionLine) -> ImportedExchange | None:
+    def _begin_session(self, started: str, line: SessionLine) -> ImportedExchange | None:
         try:
             datetime.fromisoformat(started)
         except ValueError as error:
@@ -134,48 +114,35 @@ class AiderReader:
         self._session, self._ordinal, self._fence = started, 0, ""
         return ended
 
-    def _hear(self, text: str, line: SessionLine) -> None:
-        if not self._session:
-            raise UnreadableSession(line.number, "expected `# aider chat started at YYYY-MM-DD HH:MM:SS` first")
-        if self._mark is None:
-            self._mark = ReadPosition(line.offset, line.number, self.state())
-        self._asking.append(text[4:].strip())
-        self._is_cut = self._is_cut or line.is_cut
+    def _add_question(self, text: str, line: SessionLine) -> None:
+        self._start = self._start or ReadPosition(line.offset, line.number, self.state())
+        self._question.append(text[4:].strip())
+        self._is_unreadable = self._is_unreadable or line.is_truncated
 
     def _ask(self) -> ImportedExchange | None:
-        """Open the exchange that was asked for, now that all its lines are there; return the one before."""
-        if self._mark is None:
+        """Open the exchange whose question is now complete; return the one before."""
+        if self._start is None:
             return None
-        asked, mark = "" if self._is_cut else "\n".join(self._asking).strip(), self._mark
-        self._asking, self._mark, self._is_cut = [], None, False
+        asked, start = "" if self._is_unreadable else "\n".join(self._question).strip(), self._start
+        self._question, self._start, self._is_unreadable = [], None, False
         ended = self._close()
         self._ordinal += 1
-        spoken = _SPOKEN.fullmatch(asked) if asked.startswith("/") else None
-        if asked.startswith("/") and spoken is None:
-            return ended
-        self._talk.ask(
-            spoken[1] if spoken else asked,
-            identity=digest("aider exchange", self._session, str(self._ordinal), asked),
-            session=self._session,
-            at=datetime.fromisoformat(self._session).timestamp() + self._ordinal,
-            cwd=self._cwd,
-            mark=mark,
-        )
+        spoken = _SPOKEN.fullmatch(asked)
+        if spoken or not asked.startswith("/"):
+            self._builder.ask(
+                spoken[1] if spoken else asked,
+                identity=digest("aider exchange", self._session, str(self._ordinal), asked),
+                session=self._session,
+                at=datetime.fromisoformat(self._session).timestamp() + self._ordinal,
+                cwd=self._cwd,
+                start=start,
+            )
         return ended
 
-    def _note(self, told: str) -> None:
-        if told.startswith(_EDITED):
-            self._talk.touch(told.removeprefix(_EDITED))
-
-    def _add(self, data: bytes) -> None:
-        """Keep the model's lines, up to the one that fills the measure."""
-        room = MAX_ANSWER_BYTES - self._answer_bytes
-        if room > 0:
-            end = data.find(b"\n", room - 1) if len(data) >= room else -1
-            self._answer.append(data if end < 0 else data[:end])
-            self._answer_bytes += len(self._answer[-1]) + 1
-
     def _close(self) -> ImportedExchange | None:
-        self._talk.answer(b"\n".join(self._answer).decode("utf-8", "replace"))
-        self._answer, self._answer_bytes = [], 0
-        return self._talk.close()
+        self._builder.answer("\n".join(self._answer))
+        self._answer, self._room = [], MAX_ANSWER_CHARS
+        return self._builder.close()
+
+
+AIDER = SessionFormat(ORIGIN, find_history, AiderReader)

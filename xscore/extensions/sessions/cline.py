@@ -1,9 +1,9 @@
 """Cline: `tasks/<id>/ui_messages.json` in the global storage of an editor's extension, or in `~/.cline/data`.
 
-One JSON array a task, written anew at every step, each message with its time; so a changed file is read anew and its
-exchanges are told by task and time. The folder of a task stands in `state/taskHistory.json`, or in the environment that
-`api_conversation_history.json` records. Trade-offs: a file beyond 32 MiB is refused; a command counts as failed only
-where its output states an exit code; the sessions of Cline's command line from version 4 on are not read.
+One JSON array a task, rewritten at every step, so a changed file is read again and exchanges are identified by task and
+time. The folder of a task is in `state/taskHistory.json`, or in the environment of `api_conversation_history.json`.
+Trade-offs: files over 32 MiB are refused; a command counts as failed only if its output states an exit code; the
+sessions of Cline's command line since version 4 are not read.
 """
 
 import json
@@ -11,7 +11,6 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from xscore.extensions.sessions import session_lines
 from xscore.extensions.sessions.exchange_builder import ExchangeBuilder
@@ -21,10 +20,17 @@ from xscore.extensions.sessions.session_format import (
     ReaderState,
     ReadPosition,
     SessionFile,
+    SessionFormat,
     SessionLine,
     UnreadableSession,
 )
-from xscore.extensions.sessions.session_lines import parse_record, required_text, required_time, text_field
+from xscore.extensions.sessions.session_lines import (
+    parse_object,
+    parse_record,
+    required_text,
+    required_time,
+    text_field,
+)
 
 ORIGIN = "cline"
 FILE = "ui_messages.json"
@@ -36,51 +42,36 @@ _EXIT = re.compile(r"[Ee]xit(?:ed with)? (?:code|status):? (-?\d{1,10})")
 _ASKED = frozenset({"task", "user_feedback"})
 _ANSWERED = frozenset({"text", "completion_result", "plan_mode_respond", "followup"})
 _EDITS = frozenset({"editedExistingFile", "newFileCreated", "fileDeleted"})
+_BEGINNING = ReadPosition(0, 1, {})
 
 
-class Cline:
-    """The format."""
-
-    origin = ORIGIN
-
-    def find(self, places: AgentFolders) -> Iterator[SessionFile]:
-        """Every task of every editor, with the folder it was begun in."""
-        for storage in _storages(places):
-            folders = _history(storage)
-            try:
-                tasks = sorted((storage / "tasks").iterdir())
-            except OSError:
-                continue
-            for task in tasks:
-                if not task.is_symlink() and (task / FILE).is_file():
-                    cwd = folders.get(task.name) or _recorded(task)
-                    yield SessionFile(task / FILE, ORIGIN, whole=True, cwd=cwd)
-
-    def cwd_of(self, head: bytes) -> list[str]:
-        """None is recorded in the messages themselves."""
-        return []
-
-    def reader(self, file: SessionFile, state: ReaderState) -> "ClineReader":
-        """Begin to read."""
-        return ClineReader(file.path.parent.name, file.cwd)
+def find_tasks(folders: AgentFolders) -> Iterator[SessionFile]:
+    """Yield every task of every editor, with the folder it began in."""
+    for storage in _storages(folders):
+        listed = _listed_folders(storage)
+        try:
+            tasks = sorted((storage / "tasks").iterdir())
+        except OSError:
+            continue
+        for task in tasks:
+            if not task.is_symlink() and (task / FILE).is_file():
+                cwd = listed.get(task.name) or _recorded_folder(task)
+                yield SessionFile(task / FILE, ORIGIN, is_json_array=True, cwd=cwd)
 
 
-def _storages(places: AgentFolders) -> Iterator[Path]:
-    """Where extensions keep their files, by platform; `CLINE_DIR` and `CLINE_DATA_DIR` move Cline's own."""
+def _storages(folders: AgentFolders) -> Iterator[Path]:
+    home, environ = folders.home, folders.environ
+    base = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
     if sys.platform == "darwin":
-        base = places.home / "Library/Application Support"
-    else:
-        base = Path(places.environ.get("XDG_CONFIG_HOME") or places.home / ".config")
-    for editor in _EDITORS:
-        yield base / editor / EXTENSION
-    for server in _SERVERS:
-        yield places.home / server / EXTENSION
-    own = places.environ.get("CLINE_DATA_DIR")
-    yield Path(own) if own else Path(places.environ.get("CLINE_DIR") or places.home / ".cline") / "data"
+        base = home / "Library/Application Support"
+    yield from (base / editor / EXTENSION for editor in _EDITORS)
+    yield from (home / server / EXTENSION for server in _SERVERS)
+    own = environ.get("CLINE_DATA_DIR")
+    yield Path(own) if own else Path(environ.get("CLINE_DIR") or home / ".cline") / "data"
 
 
-def _history(storage: Path) -> dict[str, str]:
-    """Task -> folder, as far as the list of tasks tells."""
+def _listed_folders(storage: Path) -> dict[str, str]:
+    """Return the folder of each task, as far as the list of tasks names it."""
     found: dict[str, str] = {}
     try:
         with session_lines.open_session_file(storage / "state/taskHistory.json") as file:
@@ -88,17 +79,14 @@ def _history(storage: Path) -> dict[str, str]:
                 entry = parse_record(line) or {}
                 found[text_field(entry, "id")] = text_field(entry, "cwdOnTaskInitialization")
     except (OSError, UnreadableSession):
-        return found
+        pass
     return found
 
 
-def _recorded(task: Path) -> str:
-    """The folder of the first environment that was sent along."""
+def _recorded_folder(task: Path) -> str:
     found = _FOLDER.search(session_lines.read_head(task / "api_conversation_history.json"))
-    if found is None:
-        return ""
     try:
-        return str(json.loads(b'"' + found[1] + b'"'))
+        return str(json.loads(b'"' + found[1] + b'"')) if found else ""
     except ValueError:
         return ""
 
@@ -106,15 +94,15 @@ def _recorded(task: Path) -> str:
 class ClineReader:
     """Reads one task."""
 
-    def __init__(self, task: str, cwd: str) -> None:
-        self._talk = ExchangeBuilder(ORIGIN)
-        self._task, self._cwd = task, cwd
+    def __init__(self, file: SessionFile, _state: ReaderState) -> None:
+        self._builder = ExchangeBuilder(ORIGIN)
+        self._task, self._cwd = file.path.parent.name, file.cwd
         self._command = ""
-        self._strange = 0
+        self._first_unknown = 0
         self._is_known = False
 
-    def take(self, line: SessionLine) -> ImportedExchange | None:
-        """Read a message."""
+    def read_line(self, line: SessionLine) -> ImportedExchange | None:
+        """Read one message."""
         message = parse_record(line)
         if message is None or message.get("partial") is True:
             return None
@@ -122,67 +110,47 @@ class ClineReader:
         at = required_time(message, "ts", line, "a message")
         text = text_field(message, "text")
         if kind in _ASKED or (kind == "text" and not self._is_known):
-            return self._ask(text, at)
+            self._is_known = True
+            identity = f"{self._task}:{int(at * 1000)}"
+            return self._builder.ask(
+                text, identity=identity, session=self._task, at=at, cwd=self._cwd, start=_BEGINNING
+            )
         if kind in _ANSWERED:
-            self._talk.answer(_worded(text), at=at)
-        elif kind == "tool":
-            self._tool(text)
-        elif kind == "command":
-            self._command = text.removesuffix("REQ_APP").strip()
-            self._talk.run(self._command, self._command)
-        elif kind == "command_output":
-            self._output(text)
-        elif not kind:
-            self._strange = self._strange or line.number
+            said = parse_object(text)  # questions and plans come as an object
+            said_text = text_field(said, "response") or text_field(said, "question")
+            self._builder.answer(said_text or text.removesuffix("HAS_CHANGES"), at=at)
+        else:
+            self._read_tool(kind, text)
+        if not kind:
+            self._first_unknown = self._first_unknown or line.number
         return None
 
-    def rest(self) -> ImportedExchange | None:
-        """End the last exchange; a task of nothing but unknown messages is refused."""
-        if self._strange and not self._is_known:
-            raise UnreadableSession(self._strange, "expected messages of Cline, with `say` or `ask`")
-        return self._talk.close()
+    def finish(self) -> ImportedExchange | None:
+        """End the last exchange; refuse a task of unknown messages only."""
+        if self._first_unknown and not self._is_known:
+            raise UnreadableSession(self._first_unknown, "expected messages of Cline, with `say` or `ask`")
+        return self._builder.close()
 
-    def mark(self) -> ReadPosition | None:
-        """Always the beginning: the array is written anew as a whole."""
-        return ReadPosition(0, 1, {})
+    def position(self) -> ReadPosition | None:
+        """Return the beginning: the array is always read again as a whole."""
+        return _BEGINNING
 
     def state(self) -> ReaderState:
-        """Nothing is carried over."""
+        """Return nothing: no read resumes."""
         return {}
 
-    def _ask(self, text: str, at: float) -> ImportedExchange | None:
-        self._is_known = True
-        return self._talk.ask(
-            text,
-            identity=f"{self._task}:{int(at * 1000)}",
-            session=self._task,
-            at=at,
-            cwd=self._cwd,
-            mark=ReadPosition(0, 1, {}),
-        )
-
-    def _tool(self, text: str) -> None:
-        told = _object(text)
-        if text_field(told, "tool") in _EDITS:
-            self._talk.touch(text_field(told, "path"))
-
-    def _output(self, text: str) -> None:
-        found = _EXIT.search(text[-2000:])
-        if found and self._command:
-            self._talk.end(self._command, failed=int(found[1]) != 0, output=text)
+    def _read_tool(self, kind: str, text: str) -> None:
+        if kind == "tool":
+            tool = parse_object(text)
+            if text_field(tool, "tool") in _EDITS:
+                self._builder.add_path(text_field(tool, "path"))
+        elif kind == "command":
+            self._command = text.removesuffix("REQ_APP").strip()
+            self._builder.command_started(self._command, self._command)
+        elif kind == "command_output":
+            code = _EXIT.search(text[-2000:])
+            if code and self._command:
+                self._builder.command_ended(self._command, failed=int(code[1]) != 0, output=text)
 
 
-def _worded(text: str) -> str:
-    """What the agent said; questions and plans come as an object with the words within."""
-    told = _object(text)
-    return text_field(told, "response") or text_field(told, "question") or text.removesuffix("HAS_CHANGES")
-
-
-def _object(text: str) -> dict[str, Any]:
-    if not text.startswith("{"):
-        return {}
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+CLINE = SessionFormat(ORIGIN, find_tasks, ClineReader)

@@ -1,15 +1,17 @@
-"""What was imported, session by session, and which of it is to be forgotten. It erases nothing itself."""
+"""Look up imported sessions and the memories made from them. It erases nothing."""
 
+import json
 import sqlite3
 from collections.abc import Collection
 
 from msgspec import Struct
 
-_IMPORTED = "source = 'import' AND json_extract(attrs, '$.origin') <> '' AND kind IN ('exchange', 'failure')"
+_ORIGIN, _SESSION = "json_extract(attrs, '$.origin')", "coalesce(json_extract(attrs, '$.session'), '')"
+_IMPORTED = f"source = 'import' AND {_ORIGIN} <> '' AND kind IN ('exchange', 'failure')"
 
 
 class ImportedSession(Struct, frozen=True, kw_only=True):
-    """A session of which exchanges are remembered."""
+    """A session with remembered exchanges."""
 
     origin: str
     session: str
@@ -18,42 +20,33 @@ class ImportedSession(Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     last_at: float
     confidence: float
-    """Of the least certain of its exchanges."""
+    """Lowest of its exchanges."""
     title: str
     """Of its first exchange."""
 
 
 class ImportedSessions(Struct, frozen=True):
-    """All of them, the latest first."""
+    """The imported sessions, latest first."""
 
     sessions: tuple[ImportedSession, ...]
     exchanges: int
     forgotten: int
-    """Ids that no import brings back."""
+    """Erased ids that no import brings back."""
 
 
 def imported_sessions(connection: sqlite3.Connection, *, origins: Collection[str] = ()) -> ImportedSessions:
-    """Return the sessions of which exchanges are remembered, of all agents or of some."""
+    """Return the imported sessions of all agents, or of some."""
     rows = connection.execute(
-        f"SELECT json_extract(attrs, '$.origin'), coalesce(json_extract(attrs, '$.session'), ''), created_at,"
-        f" updated_at, confidence, title FROM memory WHERE {_IMPORTED} AND kind = 'exchange' ORDER BY created_at, id"
+        f"SELECT DISTINCT {_ORIGIN}, {_SESSION}, count(*) OVER one, min(created_at) OVER one, max(updated_at) OVER one,"
+        f" min(confidence) OVER one, first_value(title) OVER (one ORDER BY created_at, id) FROM memory"
+        f" WHERE {_IMPORTED} AND kind = 'exchange' WINDOW one AS (PARTITION BY {_ORIGIN}, {_SESSION})"
+        " ORDER BY 5 DESC, 1, 2"
     ).fetchall()
-    sessions: dict[tuple[str, str], ImportedSession] = {}
-    for origin, session, first, last, confidence, title in rows:
-        known = sessions.get((origin, str(session)))
-        sessions[origin, str(session)] = ImportedSession(
-            origin=origin,
-            session=str(session),
-            exchanges=known.exchanges + 1 if known else 1,
-            first_at=known.first_at if known else first,
-            last_at=max(known.last_at, last) if known else last,
-            confidence=min(known.confidence, confidence) if known else confidence,
-            title=known.title if known else title,
-        )
-    wanted = [one for one in sessions.values() if not origins or one.origin in origins]
-    found = tuple(sorted(wanted, key=lambda one: (-one.last_at, one.origin, one.session)))
+    names = ImportedSession.__struct_fields__
+    found = [ImportedSession(**dict(zip(names, row, strict=True))) for row in rows]
+    chosen = tuple(one for one in found if not origins or one.origin in origins)
     (forgotten,) = connection.execute("SELECT count(*) FROM forgotten").fetchone()
-    return ImportedSessions(found, sum(one.exchanges for one in found), forgotten)
+    return ImportedSessions(chosen, sum(one.exchanges for one in chosen), forgotten)
 
 
 def imported_ids(
@@ -64,27 +57,21 @@ def imported_ids(
     origin: str = "",
     before: float | None = None,
 ) -> list[str]:
-    """Return the ids of what was imported and fits all that is given: exchanges, and failures read from them.
+    """Return the ids of imported memories that match everything given: exchanges, and failures found in them.
 
-    names: of memories or of whole sessions, exact; what was not imported is not among the result.
-    before: Unix seconds.
+    names: ids of memories or names of whole sessions, exact. before: unix seconds.
     """
     rows = connection.execute(
-        f"SELECT id, json_extract(attrs, '$.session'), json_extract(attrs, '$.origin'), updated_at FROM memory"
-        f" WHERE {_IMPORTED} ORDER BY created_at, id"
-    ).fetchall()
-    return [
-        identifier
-        for identifier, its_session, its_origin, at in rows
-        if (not names or identifier in names or its_session in names)
-        and (not session or its_session == session)
-        and (not origin or its_origin == origin)
-        and (before is None or at < before)
-    ]
+        f"SELECT id FROM memory WHERE {_IMPORTED} AND (:names = '[]' OR id IN (SELECT value FROM json_each(:names))"
+        f" OR {_SESSION} IN (SELECT value FROM json_each(:names))) AND :session IN ('', {_SESSION})"
+        f" AND :origin IN ('', {_ORIGIN}) AND (:before IS NULL OR updated_at < :before) ORDER BY created_at, id",
+        {"names": json.dumps(list(names)), "session": session, "origin": origin, "before": before},
+    )
+    return [id_ for (id_,) in rows]
 
 
 def unknown_names(connection: sqlite3.Connection, names: Collection[str]) -> list[str]:
-    """Return those names that neither an imported memory nor a session has."""
-    rows = connection.execute(f"SELECT id, json_extract(attrs, '$.session') FROM memory WHERE {_IMPORTED}").fetchall()
+    """Return the names that belong to no imported memory or session."""
+    rows = connection.execute(f"SELECT id, {_SESSION} FROM memory WHERE {_IMPORTED}").fetchall()
     known = {name for row in rows for name in row}
     return [name for name in dict.fromkeys(names) if name not in known]

@@ -1,17 +1,11 @@
-"""What a past session comes to: exchanges, each with the words of the person and of the agent, and what went wrong.
+"""Records of the session importer: exchanges, session files, what a format reader does, and the import report.
 
-Records only; how a format spells them is each format's business, and how they become memories `remembering`'s.
-
-What a format of past sessions is: it finds its files, and reads one line after another into exchanges.
-
-To add one, write a module with these two classes and name it in `formats.py`. A reader keeps nothing but the exchange
-that is open, and can say at any time from where, and knowing what, another reader could go on. Trade-off: a format sees
-one file at a time, so copies over files are told by the identities it gives, not by looking.
-
-What an import found, took and left, for the command line.
+Parsing belongs to each format; the exchange writer turns exchanges into memories. To add a format, write a module with
+a `find` function and a reader class, and name it in `importing.FORMATS`. Trade-off: a format sees one file at a time,
+so copies across files are recognised by identity alone.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -23,54 +17,54 @@ class FailedCommand(Struct, frozen=True):
 
     command: str
     output: str
-    """The end of what it printed."""
+    """The end of its output."""
     passed_later: bool = False
-    """Whether the very same command succeeded after that, in the same exchange."""
+    """Whether the same command succeeded later in the exchange."""
 
 
 class ImportedExchange(Struct, frozen=True, kw_only=True):
-    """One task of a past session, and what came of it."""
+    """One task of a past session and its answer."""
 
     origin: str
     """Name of the format: `claude-code`, `codex`, `aider`, `cline`."""
     session: str
-    """The agent's own name of the session."""
+    """The agent's name for the session."""
     identity: str
-    """The same wherever the exchange was copied to, and whenever it is read again."""
+    """Stable across copies and repeated reads."""
     asked: str
-    """What the person said; nothing that a tool, an agent or xscore put there."""
+    """What the person typed, without injected text."""
     answered: str
-    """The last words of the agent."""
+    """The agent's last words."""
     at: float
     """Unix seconds of the question."""
     ended_at: float
     """Unix seconds of the last record."""
     cwd: str
-    """Where the agent stood when it was asked."""
+    """The agent's working directory."""
     branch: str = ""
     paths: tuple[str, ...] = ()
-    """Files it changed, as the agent wrote them, in order of the first change."""
+    """Changed files as the agent wrote them, in order of the first change."""
     failures: tuple[FailedCommand, ...] = ()
 
 
 ReaderState = Mapping[str, object]
-"""What a reader must know to go on in the middle of a file; plain JSON."""
+"""What a reader needs to resume in the middle of a file; plain JSON."""
 
 
-class UnreadableSession(Exception):  # not of the XscoreError tree: the report says what it means
-    """A file that is not what its format says; nothing of what was just read is kept."""
+class UnreadableSession(Exception):  # not part of the XscoreError tree: the import report shows it
+    """A file does not follow its format. `line` is 0 when the whole file is meant."""
 
     def __init__(self, line: int, expected: str) -> None:
         super().__init__(f"line {line}: {expected}" if line else expected)
 
 
 class AgentFolders(Struct, frozen=True):
-    """Where agents keep their sessions; read from the environment at the door."""
+    """Where agents keep their sessions."""
 
     home: Path
     environ: Mapping[str, str] = field(default_factory=dict)
     root: Path = Path()
-    """The repository whose sessions are wanted; absolute, symlinks resolved."""
+    """The repository to import for; absolute, symlinks resolved."""
 
 
 class SessionFile(Struct, frozen=True):
@@ -78,89 +72,74 @@ class SessionFile(Struct, frozen=True):
 
     path: Path
     origin: str
-    certain: bool = False
-    """Its very place says that it belongs to the repository; else the folder recorded in it must."""
-    whole: bool = False
-    """It is one JSON array, handed over an element a line, and read anew whenever it changes."""
+    is_in_repository: bool = False
+    """Its location proves that it belongs to the repository; otherwise its recorded folder decides."""
+    is_json_array: bool = False
+    """One JSON array, read again from the start whenever it changes."""
     cwd: str = ""
-    """The folder it was found to speak of, where it is not in every record."""
-    speaking: bytes = b""
-    """What a line begins with that tells something; lines between are handed over as one. Empty: each tells."""
-    left_out: str = ""
-    """Why it is not read although it is there; empty: it is."""
+    """The folder it belongs to, when its records do not name one."""
+    skip_reason: str = ""
+    """Why the file is skipped; empty to read it."""
 
 
 class SessionLine(NamedTuple):
-    """One line of a file, or a run of lines. A named tuple, since a gigabyte has ten million of them."""
+    """One line of a file. A named tuple, because a gigabyte holds ten million of them."""
 
     number: int
     """1-based."""
     offset: int
-    """Byte where it begins, unpacked."""
+    """Byte offset of its start, after decompression."""
     data: bytes
-    """Without its line end."""
-    is_cut: bool = False
-    """It is too long, and this is only its beginning."""
-    is_open: bool = False
-    """It has no line end yet: its agent may be writing it just now."""
+    """Without the line end."""
+    is_truncated: bool = False
+    """Too long: `data` is only its beginning."""
+    is_unterminated: bool = False
+    """It has no line end, so its agent may still be writing it."""
     end: int = 0
-    """Byte where the next one begins; its own beginning while it has no line end."""
-    lines: int = 1
-    """How many lines it is; `data` then holds the line breaks between them."""
+    """Byte offset of the next line; its own start while it is unterminated."""
 
 
 class ReadPosition(Struct, frozen=True):
-    """From where to go on: the beginning of the exchange that is open, or the end of what was read."""
+    """Where to resume: the start of the open exchange, or the end of what was read."""
 
     offset: int
     number: int
-    """Of the line that begins there."""
+    """Line number at that offset."""
     state: ReaderState
 
 
 class SessionReader(Protocol):
-    """Reads one file of past sessions."""
+    """Reads one session file, line by line."""
 
-    def take(self, line: SessionLine) -> ImportedExchange | None:
-        """Read a line; the exchange that it ends, if it ends one. Raises UnreadableSession."""
+    def read_line(self, line: SessionLine) -> ImportedExchange | None:
+        """Read a line and return the exchange it ends, if any. Raises UnreadableSession."""
         ...
 
-    def rest(self) -> ImportedExchange | None:
-        """Return the exchange that is still open at the end, as far as it went. Raises UnreadableSession."""
+    def finish(self) -> ImportedExchange | None:
+        """Return the exchange that is still open at the end of the file. Raises UnreadableSession."""
         ...
 
-    def mark(self) -> ReadPosition | None:
-        """Tell where the open exchange began and what was known there; None: none is open."""
+    def position(self) -> ReadPosition | None:
+        """Return where the open exchange began; None when none is open."""
         ...
 
     def state(self) -> ReaderState:
-        """Tell what is known now."""
+        """Return what another reader needs to resume here."""
         ...
 
 
-class SessionFormat(Protocol):
+class SessionFormat(Struct, frozen=True):
     """A format of past sessions."""
 
-    @property
-    def origin(self) -> str:
-        """Its name, as `--from` takes it."""
-        ...
-
-    def find(self, places: AgentFolders) -> Iterator[SessionFile]:
-        """Find the files of its agent, whichever repository they belong to."""
-        ...
-
-    def cwd_of(self, head: bytes) -> list[str]:
-        """Return the folders that the first 64 KiB of a file record, as far as they can be told."""
-        ...
-
-    def reader(self, file: SessionFile, state: ReaderState) -> SessionReader:
-        """Begin to read, at the start or where a mark was made."""
-        ...
+    origin: str
+    find: Callable[[AgentFolders], Iterator[SessionFile]]
+    """Yields every session file of the agent, for any repository."""
+    reader: Callable[[SessionFile, ReaderState], SessionReader]
+    """Starts reading at the beginning, or with the state of a ReadPosition."""
 
 
 class RefusedFile(Struct, frozen=True):
-    """A file, or the rest of one, of which nothing was taken."""
+    """A file, or the rest of one, that could not be read."""
 
     path: str
     origin: str
@@ -169,29 +148,28 @@ class RefusedFile(Struct, frozen=True):
 
 
 class SessionImportReport(Struct, frozen=True, kw_only=True):
-    """All that came of one import."""
+    """The result of one import."""
 
     dry_run: bool
     files: int
     """Files of this repository."""
     unchanged: int
-    """Of these, known and not looked into."""
+    """Of these, already imported and not opened."""
     bytes_read: int
     exchanges: int
-    """Exchanges read; the sum of the five below."""
+    """Exchanges read; the sum of the next five."""
     added: int
     updated: int
-    """Known, and gone on since."""
+    """Known, and continued since."""
     known: int
-    """Met before, here or in a copy."""
     forgotten: int
-    """Erased by you, and so not taken again."""
+    """Erased by the user, so not imported again."""
     elsewhere: int
-    """Of other repositories or folders, or older than `--since`."""
+    """Of other folders, or older than `--since`."""
     failures: int
     """Failing commands that became failures of the project."""
     links: int
-    """Edges to the code that exchanges name."""
+    """Edges to code that exchanges name."""
     secrets_redacted: int
     by_origin: dict[str, int]
     """Exchanges added or updated."""
