@@ -1,13 +1,12 @@
 """What was exported and imported is not erased at the next consolidation for being old."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from xscore.extensions.exchange.memory_lines import export_lines, import_lines
-from xscore.extensions.exchange.snapshots import snapshot_from_json, snapshot_to_json
+from xscore.extensions.exchange.snapshots import parse_snapshot, snapshot_lines
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.platform.paths import find_root
 from xscore.records import Kind, MemorySource
@@ -41,8 +40,8 @@ def test_what_was_said_long_ago_survives_the_way_to_another_store(stores: tuple[
     if way == "lines":
         import_lines(other, "\n".join(export_lines(one, MemoryFilter())).encode())
     else:
-        body = json.dumps(snapshot_to_json(one.snapshot(), secret=one.secret))
-        other.restore(snapshot_from_json(body, secret=other.secret, now=NOW))
+        text = "".join(snapshot_lines(one.snapshot(), secret=one.secret))
+        other.restore(parse_snapshot(text.encode(), secret=other.secret, now=NOW))
     consolidate(other, MemorySettings(), now=NOW + DAY)
     kept = memory_by_id(other, identifier)
     assert (kept.source, kept.text, kept.updated_at) == (MemorySource.IMPORT, said.text, SAID)

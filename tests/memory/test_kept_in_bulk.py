@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.cpu_time import assert_cheap
 from xscore.extensions.exchange.memory_lines import export_lines, import_lines
-from xscore.extensions.exchange.snapshots import snapshot_from_json, snapshot_to_json
+from xscore.extensions.exchange.snapshots import parse_snapshot, snapshot_lines
 from xscore.platform import database
 from xscore.platform.paths import find_root
 from xscore.records import Kind, Layer, MemoryStatus, Statement, Turn
@@ -91,8 +91,8 @@ def test_all_that_is_kept_is_read_back(said: list[str], links: list[str]) -> Non
             store, text="boom", because=task, resolution=answer, paths=[task, *["p"] * 1_100], seen_at=1.0
         )
         taken = store.snapshot()
-        body = json.dumps(snapshot_to_json(taken, secret=store.secret))
-        assert snapshot_from_json(body, secret=store.secret) == taken
+        text = "".join(snapshot_lines(taken, secret=store.secret))
+        assert parse_snapshot(text.encode(), secret=store.secret) == taken
         other.restore(taken, now=3.0)
         assert other.snapshot() == taken
         lines = list(export_lines(store, MemoryFilter()))

@@ -69,14 +69,14 @@ def test_what_was_forgotten_does_not_come_back(store: Store, other: Store) -> No
 
 
 BAD: list[tuple[bytes, str]] = [
-    (b"{", "line 2: .*JSON"),
+    (b"{", "line 2: Input data was truncated"),
     (b"[]", "line 2: "),
     (b"\xff\xfe", "line 2: "),
     (b"[" * 100_000, "line 2: "),
     (b'{"a":' * 100_000, "line 2: "),
     (b"x" * (MAX_LINE_BYTES + 1), "line 2: .*too many"),
-    (b'{"schema": 2}', "line 2: schema"),
-    (b'{"schema": 1, "id": "m_1"}', "line 2: id"),
+    (b'{"schema": 2}', "line 2: .*schema"),
+    (b'{"schema": 1, "id": "m_1"}', "line 2: .*id`"),
 ]
 
 

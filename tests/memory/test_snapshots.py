@@ -1,14 +1,13 @@
 """Snapshots of a store: out, and back to equality, or as a stranger's."""
 
 import json
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from tests.memory.conftest import function
 from tests.memory.filled import fill
-from xscore.extensions.exchange.snapshots import snapshot_from_json, snapshot_to_json
+from xscore.extensions.exchange.snapshots import parse_snapshot, snapshot_lines
 from xscore.extensions.privacy import erasure
 from xscore.platform import database
 from xscore.platform.errors import UsageError
@@ -35,29 +34,36 @@ def test_a_snapshot_put_into_an_empty_store_gives_that_snapshot(store: Store, ot
     assert other.snapshot() == taken
 
 
+def text_of(store: Store) -> str:
+    """The snapshot file of a store."""
+    return "".join(snapshot_lines(store.snapshot(), secret=store.secret))
+
+
+def altered(text: str, /, **changes: object) -> bytes:
+    """Change the first memory of a snapshot file."""
+    header, first, *rest = text.splitlines()
+    return "\n".join([header, json.dumps({**json.loads(first), **changes}), *rest]).encode()
+
+
 def test_a_stores_own_file_gives_back_the_very_snapshot(store: Store) -> None:
-    """A12: a file with the seal of this store is read as what was taken; one letter altered, it is a stranger's."""
+    """A12: a file with the MAC of this store is restored exactly; with one letter altered it is foreign."""
     fill(store)
-    taken = store.snapshot()
-    body = json.loads(json.dumps(snapshot_to_json(taken, secret=store.secret)))
-    assert snapshot_from_json(json.dumps(body), secret=store.secret) == taken
-    assert snapshot_from_json(json.dumps(body, indent=1, sort_keys=True), secret=store.secret) == taken
-    body["memories"][0]["importance"] = 1.0
+    text = text_of(store)
+    assert parse_snapshot(text.encode(), secret=store.secret) == store.snapshot()
     for secret in (store.secret, b"another's", None):
-        strange = snapshot_from_json(json.dumps(body), secret=secret)
-        assert {kept.memory.source for kept in strange.memories} == {MemorySource.IMPORT}
+        foreign = parse_snapshot(altered(text, importance=1.0), secret=secret)
+        assert {kept.memory.source for kept in foreign.memories} == {MemorySource.IMPORT}
 
 
 def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, other: Store) -> None:
     """Planted: the user's own word, calls of weight 1e6 to code, counts beyond belief; words alone come in."""
     fill(store)
-    body = snapshot_to_json(store.snapshot(), secret=store.secret)
+    header, *lines = map(json.loads, text_of(store).splitlines())
     huge = {"access_count": 2**53, "evidence_count": 2**53, "particulars": {"occurrences": 2**53}}
-    body["memories"] = [{**memory, **huge, "source": "explicit"} for memory in body["memories"]]
-    identifier = body["memories"][0]["id"]
+    identifier = lines[0]["id"]
     planted = [{"source": identifier, "target": function("f").id, "relation": name, "weight": 1e6} for name in Relation]
-    body["edges"] = planted
-    other.restore(snapshot_from_json(json.dumps(body), secret=other.secret, now=NOW))
+    body = [{**header, "edges": planted}, *({**line, **huge, "source": "explicit"} for line in lines)]
+    other.restore(parse_snapshot("\n".join(map(json.dumps, body)).encode(), secret=other.secret, now=NOW))
     found = [kept.memory for kept in other.snapshot().memories]
     assert len(found) == 5
     for memory in found:
@@ -73,9 +79,8 @@ def test_what_was_forgotten_is_not_restored(store: Store) -> None:
     taken = store.snapshot()
     gone = next(edge.source for edge in taken.edges if edge.source.startswith("m_"))
     erasure.erase_memories(store, [gone], now=6.0, forget=True)
-    restored = store.restore(
-        snapshot_from_json(json.dumps(snapshot_to_json(taken, secret=store.secret)), secret=store.secret)
-    )
+    text = "".join(snapshot_lines(taken, secret=store.secret))
+    restored = store.restore(parse_snapshot(text.encode(), secret=store.secret))
     assert restored.forgotten == 1
     assert gone not in store.memories([gone])
     assert not any(gone in (edge.source, edge.target) for edge in store.snapshot().edges)
@@ -103,20 +108,14 @@ def test_what_changed_since_is_as_it_was_and_what_came_since_stays(store: Store)
     assert memory_by_id(store, later.id).status is MemoryStatus.SUPERSEDED
 
 
-def test_no_judgment_is_taken_or_planted(store: Store, other: Store) -> None:
-    """A snapshot knows no judgments; one that brings any is refused by name."""
+def test_no_judgment_is_taken_or_planted(store: Store) -> None:
+    """A snapshot holds no judgments; one that brings any is refused by name."""
     fill(store)
-    body = snapshot_to_json(store.snapshot())
-    assert "judgment" not in json.dumps(body)
+    header, *lines = text_of(store).splitlines()
+    assert "judgment" not in header + "".join(lines)
+    planted = json.dumps({**json.loads(header), "judgments": [{"score": 1}]})
     with pytest.raises(UsageError, match="judgments"):
-        snapshot_from_json(json.dumps({**body, "judgments": [{"score": 1}]}))
-    assert other.connection.execute("SELECT count(*) FROM judgment").fetchone() == (0,)
-
-
-def altered(body: dict[str, Any], **changes: object) -> bytes:
-    """Change the first memory of a snapshot's JSON."""
-    memories = [{**body["memories"][0], **changes}, *body["memories"][1:]]
-    return json.dumps({**body, "memories": memories}).encode()
+        parse_snapshot("\n".join([planted, *lines]).encode())
 
 
 @pytest.mark.parametrize(
@@ -128,9 +127,6 @@ def altered(body: dict[str, Any], **changes: object) -> bytes:
         {"layer": "user"},
         {"id": "m_1"},
         {"path": "../x"},
-        {"path": "/etc/passwd"},
-        {"importance": 1.5},
-        {"created_at": -1.0},
         {"score": 1.0},
         {"content_hash": "x"},
         {"status": "odd"},
@@ -139,17 +135,16 @@ def altered(body: dict[str, Any], **changes: object) -> bytes:
 def test_the_gate_of_a_snapshot(store: Store, changes: dict[str, object]) -> None:
     """What no snapshot of ours says is refused with its place."""
     fill(store)
-    with pytest.raises(UsageError, match=r"no snapshot: memories\.0\."):
-        snapshot_from_json(altered(snapshot_to_json(store.snapshot()), **changes))
+    with pytest.raises(UsageError, match="line 2: "):
+        parse_snapshot(altered(text_of(store), **changes))
 
 
 def test_an_altered_memory_is_refused_and_nothing_is_put_back(store: Store, other: Store) -> None:
     """A text that does not fit its hash, code's id, or an edge of strangers leaves the store as it was."""
     fill(store)
     taken = store.snapshot()
-    body = snapshot_to_json(taken)
     with pytest.raises(UsageError, match="does not fit its hashes"):
-        other.restore(snapshot_from_json(altered(body, text="planted")))
+        other.restore(parse_snapshot(altered(text_of(store), text="planted")))
     with pytest.raises(UsageError, match="belongs to no memory"):
         other.restore(replace(taken, edges=(Edge("m_" + "1" * 20, "f_a.py", Relation.CALLS),)))
     with database.transaction(other.connection):

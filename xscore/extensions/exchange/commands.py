@@ -208,7 +208,9 @@ NOTHING_EXPORTED = 1
 
 
 @click.command()
-@click.option("--snapshot", is_flag=True, help="One object: memories, edges, turns' looks at them, maps of the files.")
+@click.option(
+    "--snapshot", is_flag=True, help="Memories, edges, retrievals and file maps, as JSON lines to restore exactly."
+)
 @click.option("-o", "--output", type=FILE, help="Write to this file, for you alone, rather than to stdout.")
 @options(CHOICE, OUTPUT)
 def export_memories(snapshot: bool, output: Path | None, flags: Flags) -> int:
@@ -242,10 +244,14 @@ def _memories(store: "Store", choice: "MemoryFilter", output: Path | None, flags
 
 
 def _write_snapshot(store: "Store", output: Path | None, terminal: Terminal) -> int:
-    from xscore.extensions.exchange.snapshots import snapshot_to_json
+    from xscore.extensions.exchange.snapshots import snapshot_lines
 
     taken = store.snapshot()
-    _write_object(snapshot_to_json(taken, secret=store.secret), output)
+    lines = snapshot_lines(taken, secret=store.secret)
+    if output is None:
+        terminal.data("".join(lines))
+    else:
+        write_private(output, lines)
     _note_written(len(taken.memories), output, terminal)
     return 0
 
@@ -314,9 +320,9 @@ def import_memories(file: str, snapshot: bool, layer: str | None, flags: Flags) 
 
 
 def _parse_snapshot(store: "Store", data: bytes) -> Snapshot:
-    from xscore.extensions.exchange.snapshots import snapshot_from_json
+    from xscore.extensions.exchange.snapshots import parse_snapshot
 
-    return snapshot_from_json(data, secret=store.secret, now=store.clock())
+    return parse_snapshot(data, secret=store.secret, now=store.clock())
 
 
 def _note_forgotten(count: int, terminal: Terminal) -> None:

@@ -1,31 +1,19 @@
-"""A memory as a file holds it, and the gate through which one comes back.
+"""Memories as JSON lines, out and back in: one memory a line, sorted, so that two exports can be compared with `diff`.
 
-Only what is not from the index is written, without judgments and without what the store counts of its use. What is
-empty is left out, so that lines are short and diffs are small. The gate is strict: a word that is not known, a path
-out of the repository, a number out of its range is refused with its place, never mended. Trade-off: a newer xscore's
-file is refused as well, where it says something that this one does not know.
-
-Memories as JSON lines: one memory a line, sorted, so that two exports can be compared with `diff`.
-
-Superseded and archived ones are in it where the choice says so; judgments, vectors and use counts never. Reading back
-is `memory.copies.importing`. Trade-off: edges are left out, since they are found again from the text.
-
-Read exported memories back: whole or not at all, as quoted data, past what is here already.
-
-What comes in has the source `import`, so that no prompt takes it for the user's own word. What is here stays as it is:
-a memory that the file has otherwise, or a key that it claims too, is named and left. Every line passes the gate of
-`saved_form` before the first is written. Trade-off: the whole file is held in memory, so there is a limit to its size.
+Memories of the index, judgments, vectors and use counts are never written. What comes in is checked line by line before
+the first is stored, gets the source `import`, so that no prompt takes it for the user's word, and changes nothing that
+is here. Trade-offs: unknown fields are refused, so a newer version's file may be too; edges are left out, since they
+are found again from the text; the file is held in memory, so its size is limited.
 """
 
-import json
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Annotated, Any, TypeVar
 
-from msgspec import Struct, field
+import msgspec
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from xscore.platform.errors import UsageError
 from xscore.records import (
@@ -48,65 +36,61 @@ from xscore.store.opening import Databases
 from xscore.store.redaction import is_safe_name
 
 MEMORY_SCHEMA = 1
-MEMORY_ID = r"^m_[0-9a-f]{20}$"
-HASH_PATTERN = r"^[0-9a-f]{32}$"
+MAX_IMPORT_BYTES = 64_000_000
+MAX_LINE_BYTES = 8_000_000
+"""A memory at its limits with every character escaped."""
+MAX_TRUSTED_COUNT = 1_000
+"""Higher counts of a foreign file are cut to this."""
 INDEX_ONLY_KINDS = frozenset(
     {Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK, Kind.DOC, Kind.CONFIG, Kind.TEXT}
 )
-"""Kinds that only the index makes."""
-_OF_FILES_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
+_FILE_LAYERS = frozenset({Layer.GRAPH, Layer.VECTOR})
+_COMPLAINTS_SHOWN = 5
+_CLOCK_SKEW_S = 86_400.0
+Form = TypeVar("Form", bound=Struct)
 
-BoundedText = Annotated[str, Field(max_length=memory_writer.TEXT_CHARS)]
-BoundedLine = Annotated[str, Field(max_length=memory_writer.LINE_CHARS)]
-UnitInterval = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-UnixTime = Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0, le=1 << 53)]
-MAX_TRUSTED_COUNT = 1_000
-"""Of what a file says was met, seen or used; more is not believed of a stranger, and weighs no more."""
-SavedMemoryId = Annotated[str, Field(pattern=MEMORY_ID)]
-BoundedLines = Annotated[tuple[BoundedLine, ...], Field(max_length=memory_writer.MAX_PARTS)]
-
-
-class StrictForm(BaseModel):
-    """Strict, and closed to names that it does not know."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+BoundedText = Annotated[str, Meta(max_length=memory_writer.TEXT_CHARS)]
+BoundedLine = Annotated[str, Meta(max_length=memory_writer.LINE_CHARS)]
+BoundedLines = Annotated[tuple[BoundedLine, ...], Meta(max_length=memory_writer.MAX_PARTS)]
+UnitInterval = Annotated[float, Meta(ge=0, le=1)]
+UnixTime = Annotated[float, Meta(ge=0, le=1e11)]
+Count = Annotated[int, Meta(ge=0, le=1 << 53)]
+HashText = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]
+SavedMemoryId = Annotated[str, Meta(pattern=r"^m_[0-9a-f]{20}$")]
+OptionalMemoryId = Annotated[str, Meta(pattern=r"^(m_[0-9a-f]{20})?$")]
 
 
-class SavedParticulars(StrictForm):
+class SavedParticulars(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What was said beside the text."""
 
     rationale: BoundedText = ""
-    alternatives: Annotated[tuple[BoundedText, ...], Field(max_length=memory_writer.MAX_PARTS)] = ()
+    alternatives: Annotated[tuple[BoundedText, ...], Meta(max_length=memory_writer.MAX_PARTS)] = ()
     links: BoundedLines = ()
     resolution: BoundedText = ""
     occurrences: Count = 0
-    polarity: Annotated[str, Field(pattern="^(|pattern|antipattern)$")] = ""
-    exception_of: Annotated[str, Field(pattern=f"{MEMORY_ID}|^$")] = ""
+    polarity: Annotated[str, Meta(pattern="^(|pattern|antipattern)$")] = ""
+    exception_of: OptionalMemoryId = ""
     origin: BoundedLine = ""
     session: BoundedLine = ""
     paths: BoundedLines = ()
 
 
-class SavedCitation(StrictForm):
+class SavedCitation(Struct, frozen=True, forbid_unknown_fields=True):
     """A span of code that the memory rests on."""
 
     path: BoundedLine
     start_line: Count
     end_line: Count
-    span_hash: Annotated[str, Field(pattern=HASH_PATTERN)]
+    span_hash: HashText
     is_changed: bool = False
 
-    @field_validator("path")
-    @classmethod
-    def _inside(cls, path: str) -> str:
-        return checked_path(path)
+    def __post_init__(self) -> None:
+        check_path(self.path)
 
 
-class SavedMemory(StrictForm):
+class SavedMemory(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """One memory of a file."""
 
-    schema_: Annotated[int, Field(alias="schema", ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)] = MEMORY_SCHEMA
     id: SavedMemoryId
     layer: Layer
     kind: Kind
@@ -121,149 +105,123 @@ class SavedMemory(StrictForm):
     confidence: UnitInterval = 1.0
     evidence_count: Count = 1
     source: MemorySource
-    superseded_by: Annotated[str, Field(pattern=f"{MEMORY_ID}|^$")] = ""
+    superseded_by: OptionalMemoryId = ""
     created_at: UnixTime
     updated_at: UnixTime
     particulars: SavedParticulars = SavedParticulars()
-    citations: Annotated[tuple[SavedCitation, ...], Field(max_length=memory_writer.MAX_PARTS)] = ()
+    citations: Annotated[tuple[SavedCitation, ...], Meta(max_length=memory_writer.MAX_PARTS)] = ()
+    schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)] = MEMORY_SCHEMA
 
-    @field_validator("path")
-    @classmethod
-    def _inside(cls, path: str) -> str:
-        return checked_path(path) if path else path
-
-    @field_validator("kind")
-    @classmethod
-    def _not_of_files(cls, kind: Kind) -> Kind:
-        if kind in INDEX_ONLY_KINDS:
-            raise ValueError(f"a {kind} comes from the files of a repository, never from here")
-        return kind
-
-    @field_validator("layer")
-    @classmethod
-    def _layer_of_sayings(cls, layer: Layer) -> Layer:
-        if layer in _OF_FILES_LAYERS:
-            raise ValueError(f"the {layer} layer holds what the files say, never what comes from here")
-        return layer
-
-    @field_validator("source")
-    @classmethod
-    def _not_the_index(cls, source: MemorySource) -> MemorySource:
-        if source is MemorySource.INDEX:
-            raise ValueError("what comes from the index is indexed, never taken from here")
-        return source
-
-    def memory(self, *, allow_pii: bool = False) -> tuple[Memory, int]:
-        """Make the memory through the door, with the id it had; also return how many secrets were taken out."""
-        made, redacted = memory_writer.make_memory(
-            layer=self.layer,
-            kind=self.kind,
-            title=self.title,
-            text=self.text,
-            path=self.path,
-            entity=self.entity,
-            particulars=MemoryDetails(**self.particulars.model_dump()),
-            key=self.key,
-            scope=self.scope,
-            importance=self.importance,
-            confidence=self.confidence,
-            evidence_count=self.evidence_count,
-            source=self.source,
-            status=self.status,
-            created_at=self.created_at,
-            updated_at=self.updated_at,
-            allow_pii=allow_pii,
-        )
-        return replace(made, id=self.id, superseded_by=self.superseded_by, created_at=self.created_at), redacted
+    def __post_init__(self) -> None:
+        if self.path:
+            check_path(self.path)
+        if self.kind in INDEX_ONLY_KINDS:
+            raise ValueError(f"kind: a {self.kind} comes only from the files of a repository")
+        if self.layer in _FILE_LAYERS:
+            raise ValueError(f"layer: the {self.layer} layer holds only what comes from files")
+        if self.source is MemorySource.INDEX:
+            raise ValueError("source: memories of the index cannot be imported")
 
     def cited(self) -> tuple[Citation, ...]:
-        """Return what it cites."""
-        return tuple(Citation(**one.model_dump()) for one in self.citations)
+        """Return its citations as records."""
+        return msgspec.convert(self.citations, tuple[Citation, ...], from_attributes=True)
 
 
-def memory_to_json(memory: Memory, citations: Iterable[Citation] = ()) -> dict[str, Any]:
-    """Return the form of a memory as plain JSON values; what is empty or as usual is left out."""
-    said = memory.particulars
-    values: dict[str, Any] = {
-        name: getattr(memory, name)
-        for name in SavedMemory.model_fields
-        if name not in ("schema_", "particulars", "citations")
-    }
-    usual = {name: field.default for name, field in SavedMemory.model_fields.items()}
-    values = {name: value for name, value in values.items() if value != usual[name]}
-    beside = {name: getattr(said, name) for name in SavedParticulars.model_fields if getattr(said, name)}
-    if beside:
-        values["particulars"] = beside
-    cited = [{name: getattr(one, name) for name in SavedCitation.model_fields} for one in citations]
-    if cited:
-        values["citations"] = cited
-    return {"schema": MEMORY_SCHEMA, **values}
+def memory_to_json(
+    memory: Memory, citations: Iterable[Citation] = (), form: type[SavedMemory] = SavedMemory, **more: object
+) -> dict[str, Any]:
+    """Return a memory as plain JSON values without defaults. more: further fields of the form."""
+    names = [name for name in form.__struct_fields__ if hasattr(memory, name)]
+    values = {name: getattr(memory, name) for name in names} | {"citations": tuple(citations)} | more
+    saved = msgspec.convert(values, form, from_attributes=True)
+    return {"schema": MEMORY_SCHEMA, **msgspec.to_builtins(saved)}
 
 
-def checked_path(path: str) -> str:
-    """Check a path as one relative to a repository's root, with no secret in its name. Raises ValueError."""
+def json_line(saved: Mapping[str, Any]) -> str:
+    """Return one exported object as its line, without the line end."""
+    return msgspec.json.encode(saved).decode()
+
+
+def check_path(path: str) -> None:
+    """Check that a path is inside a repository and holds no secret. Raises ValueError."""
     parts = path.split("/")
     if not path or path.startswith("/") or "\\" in path or any(part in ("", ".", "..") for part in parts):
-        raise ValueError(f"{path[:80]!r} is no path inside a repository")
+        raise ValueError(f"path: {path[:80]!r} is not inside a repository")
     if re.search(r"[\x00-\x1f\x7f]", path) or not is_safe_name(path):
-        raise ValueError("a path that may not be named")
-    return path
-
-
-def validation_message(error: ValidationError) -> str:
-    """Say what a form complains of, shortly and without quoting its values."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{place}: {message}" if place else message
-
-
-def export_lines(store: Databases, choice: MemoryFilter) -> Iterator[str]:
-    """Yield the chosen memories that are not from the index, each as a line of JSON without its line end."""
-    return map(json_line, exported_memories(store, choice))
-
-
-def json_line(saved_form: dict[str, Any]) -> str:
-    """Write one of `exported` as its line."""
-    return json.dumps(saved_form, ensure_ascii=False)
+        raise ValueError("path: it holds a control character or a secret")
 
 
 def exported_memories(store: Databases, choice: MemoryFilter) -> Iterator[dict[str, Any]]:
-    """Yield the chosen memories that are not from the index, sorted, each as the object that its line holds."""
+    """Yield the chosen memories that are not from the index, sorted, as plain JSON values."""
     found = [memory for memory in filter_memories(store, choice) if memory.source != "index"]
     cited = citations_of(store.connection, [memory.id for memory in found])
     for memory in sorted(found, key=lambda memory: (memory.layer, memory.kind, memory.key, memory.id)):
         yield memory_to_json(memory, cited.get(memory.id, ()))
 
 
-MAX_IMPORT_BYTES = 64_000_000
-MAX_LINE_BYTES = 8_000_000
-"""Of a memory at its limits (`memory.limits`), with every character escaped."""
-_COMPLAINTS_SHOWN = 5
-_FUTURE_S = 86_400.0
-"""Clocks differ; nothing was said tomorrow."""
+def export_lines(store: Databases, choice: MemoryFilter) -> Iterator[str]:
+    """Yield the chosen memories as lines, without line ends."""
+    return map(json_line, exported_memories(store, choice))
+
+
+def read_lines(
+    lines: Iterable[tuple[int, bytes]], form: type[Form], check: Callable[[Form, int], None], *, hint: str
+) -> list[Form]:
+    """Read numbered lines, or raise UsageError naming the first that do not fit. check: raises ValueError."""
+    decoder = msgspec.json.Decoder(form)
+    found, complaints = list[Form](), list[str]()
+    for number, line in lines:
+        try:
+            if len(line) > MAX_LINE_BYTES:
+                raise ValueError(f"{len(line):,} bytes are too many for a memory")
+            one = decoder.decode(line)
+            check(one, number)
+            found.append(one)
+        except (ValueError, RecursionError) as error:
+            complaints.append(f"line {number}: {without_values(error)}")
+    if complaints:
+        more = f"; and {len(complaints) - _COMPLAINTS_SHOWN} more" if len(complaints) > _COMPLAINTS_SHOWN else ""
+        shown = "; ".join(complaints[:_COMPLAINTS_SHOWN])
+        raise UsageError(f"nothing was imported: {shown}{more}", hint=hint)
+    return found
+
+
+def without_values(error: Exception) -> str:
+    """Return a decoder's message without the values it quotes, which may be secrets."""
+    return re.sub(r"(Invalid enum value) .*?( - at `\$|$)", r"\1\2", str(error), flags=re.DOTALL)[:400]
 
 
 def import_lines(store: Databases, data: bytes, *, users: bool = False, now: float | None = None) -> MemoryImport:
-    """Take over memories from the lines that `export_lines` wrote. now: Unix seconds.
+    """Import exported lines. now: unix seconds.
 
-    users: also what is of the user layer, which holds in every repository; else it is refused, and counted.
-    Raises UsageError, and changes nothing, where a line is not such a memory: each is named with its number.
+    users: also memories of the user layer, which hold in every repository; otherwise they are refused and counted.
+    Raises UsageError, and changes nothing, if any line is not a valid memory.
     """
     moment = store.moment(now)
-    lines = _read(data, now=moment)
-    told = _ImportCounts(refused=0 if users else sum(line.layer is Layer.USER for _, line in lines))
-    wanted = [line for _, line in lines if users or line.layer is not Layer.USER]
-    if not wanted:
-        return told.imported()
+    if len(data) > MAX_IMPORT_BYTES:
+        hint = f"At most {MAX_IMPORT_BYTES:,}: split it by lines."
+        raise UsageError(f"{len(data):,} bytes are too many for one import", hint=hint)
+    numbered = ((number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip())
+    lines = read_lines(
+        numbered,
+        SavedMemory,
+        _MemoryCheck(moment + _CLOCK_SKEW_S),
+        hint="Import what `xscore memory export` wrote, or mend these lines.",
+    )
+    if not lines:
+        raise UsageError("the file holds no line to import", hint="`xscore memory export` makes one.")
+    wanted = [line for line in lines if users or line.layer is not Layer.USER]
+    counts = _ImportCounts(refused=len(lines) - len(wanted))
     layers = {line.layer for line in wanted}
-    homes = {layer: store.home_of(layer) for layer in layers}
-    with store.transaction(layers):
-        for line in wanted:
-            _import_memory(homes, line, told, now=moment, allow_pii=store.settings.allow_pii)
-        if layers != {Layer.USER}:
-            link_mentions(store.connection, told.added)
-    return told.imported()
+    if wanted:
+        homes = {layer: store.home_of(layer) for layer in layers}
+        with store.transaction(layers):
+            for line in wanted:
+                _import_memory(homes[line.layer], line, counts, now=moment, allow_pii=store.settings.allow_pii)
+            if layers != {Layer.USER}:
+                link_mentions(store.connection, counts.added)
+    kept = tuple(dict.fromkeys(counts.kept))
+    return msgspec.convert({**msgspec.structs.asdict(counts), "kept": kept}, MemoryImport)
 
 
 class _ImportCounts(Struct):
@@ -274,119 +232,79 @@ class _ImportCounts(Struct):
     refused: int = 0
     redacted: int = 0
 
-    def imported(self) -> MemoryImport:
-        return MemoryImport(
-            added=tuple(self.added),
-            known=self.known,
-            kept=tuple(dict.fromkeys(self.kept)),
-            forgotten=self.forgotten,
-            refused=self.refused,
-            redacted=self.redacted,
-        )
 
+class _MemoryCheck(Struct):
+    """Refuses what no single line shows: times in the future, ids and keys that occur twice."""
 
-def _read(data: bytes, *, now: float) -> list[tuple[int, SavedMemory]]:
-    """Read all lines, or say which of them are no memories."""
-    if len(data) > MAX_IMPORT_BYTES:
-        raise UsageError(
-            f"{len(data):,} bytes are too many for one import", hint=f"At most {MAX_IMPORT_BYTES:,}: split it by lines."
-        )
-    found: list[tuple[int, SavedMemory]] = []
-    wrong: list[str] = []
-    seen: dict[object, int] = {}
-    for number, line in enumerate(data.split(b"\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            memory = _parsed(line)
-            _check(memory, seen, number, now=now)
-        except ValidationError as error:
-            wrong.append(f"line {number}: {validation_message(error)}")
-        except ValueError as error:
-            wrong.append(f"line {number}: {error}")
-        else:
-            found.append((number, memory))
-    if wrong:
-        more = f"; and {len(wrong) - _COMPLAINTS_SHOWN} more" if len(wrong) > _COMPLAINTS_SHOWN else ""
-        raise UsageError(
-            f"nothing was imported: {'; '.join(wrong[:_COMPLAINTS_SHOWN])}{more}",
-            hint="Import what `xscore memory export` wrote, or mend these lines.",
-        )
-    if not found:
-        raise UsageError("there is nothing to import: the file holds no line", hint="`xscore memory export` makes one.")
-    return found
+    latest: float
+    seen: dict[object, int] = field(default_factory=dict)
 
-
-def _parsed(line: bytes) -> SavedMemory:
-    if len(line) > MAX_LINE_BYTES:
-        raise ValueError(f"{len(line):,} bytes are too many for a memory")
-    return SavedMemory.model_validate_json(line)
-
-
-def _check(memory: SavedMemory, seen: dict[object, int], number: int, *, now: float) -> None:
-    """Refuse what no single line shows. Raises ValueError."""
-    if max(memory.created_at, memory.updated_at) > now + _FUTURE_S:
-        raise ValueError("it was said in the future")
-    if memory.layer is Layer.USER and memory.citations:
-        raise ValueError("a memory of the user layer cannot cite a repository's code")
-    names: list[object] = [memory.id]
-    if memory.key and memory.status is MemoryStatus.ACTIVE:
-        names.append((memory.layer, memory.scope, memory.key))
-    for name in names:
-        if name in seen:
-            what = "id" if name == memory.id else "key"
-            raise ValueError(f"it has the {what} of line {seen[name]}")
-        seen[name] = number
+    def __call__(self, memory: SavedMemory, number: int) -> None:
+        if max(memory.created_at, memory.updated_at) > self.latest:
+            raise ValueError("its time is in the future")
+        if memory.layer is Layer.USER and memory.citations:
+            raise ValueError("a memory of the user layer cannot cite a repository's code")
+        names: dict[object, str] = {memory.id: "id"}
+        if memory.key and memory.status is MemoryStatus.ACTIVE:
+            names[(memory.layer, memory.scope, memory.key)] = "key"
+        for name, what in names.items():
+            if name in self.seen:
+                raise ValueError(f"it has the {what} of line {self.seen[name]}")
+            self.seen[name] = number
 
 
 def _import_memory(
-    homes: Mapping[Layer, sqlite3.Connection], line: SavedMemory, told: _ImportCounts, *, now: float, allow_pii: bool
+    connection: sqlite3.Connection, line: SavedMemory, counts: _ImportCounts, *, now: float, allow_pii: bool
 ) -> None:
-    connection = homes[line.layer]
     if connection.execute("SELECT 1 FROM forgotten WHERE memory_id = ?", (line.id,)).fetchone():
-        told.forgotten += 1
+        counts.forgotten += 1
         return
-    made, redacted = line.memory(allow_pii=allow_pii)
-    memory = _as_imported(made, now=now)
+    names = ("layer", "kind", "title", "text", "path", "entity", "key", "scope", "importance", "confidence", "status")
+    made, redacted = memory_writer.make_memory(
+        **{name: getattr(line, name) for name in names},
+        particulars=msgspec.convert(line.particulars, MemoryDetails, from_attributes=True),
+        evidence_count=line.evidence_count,
+        source=line.source,
+        created_at=line.created_at,
+        updated_at=line.updated_at,
+        allow_pii=allow_pii,
+    )
+    made = replace(made, id=line.id, superseded_by=line.superseded_by, created_at=line.created_at)
+    memory = replace(as_imported(made), accessed_at=now)
     there = _conflicting(connection, memory)
-    if there:
-        if any(_says_the_same(other, memory) for other in there):
-            told.known += 1
-        else:
-            told.kept.extend(other.id for other in there)
-        return
-    write_memory(connection, memory, before=None, now=now, link=False)
-    if line.citations:
-        evidence.attach_citations(connection, memory.id, line.cited())
-    told.added.append(memory.id)
-    told.redacted += redacted
+    if any(_says_the_same(other, memory) for other in there):
+        counts.known += 1
+    elif there:
+        counts.kept.extend(other.id for other in there)
+    else:
+        write_memory(connection, memory, before=None, now=now, link=False)
+        if line.citations:
+            evidence.attach_citations(connection, memory.id, line.cited())
+        counts.added.append(memory.id)
+        counts.redacted += redacted
 
 
-def _as_imported(memory: Memory, *, now: float) -> Memory:
-    """Return what is believed of a line: its words, as someone's, seen now, so that its age begins anew."""
-    said = memory.particulars
+def as_imported(memory: Memory) -> Memory:
+    """Return what is believed of a foreign memory: its words, with the source `import` and bounded counts."""
+    particulars = memory.particulars
     return replace(
         memory,
         source=MemorySource.IMPORT,
+        access_count=min(memory.access_count, MAX_TRUSTED_COUNT),
         evidence_count=min(memory.evidence_count, MAX_TRUSTED_COUNT),
-        particulars=replace(said, occurrences=min(said.occurrences, MAX_TRUSTED_COUNT)),
-        accessed_at=now,
+        particulars=replace(particulars, occurrences=min(particulars.occurrences, MAX_TRUSTED_COUNT)),
     )
 
 
 def _conflicting(connection: sqlite3.Connection, memory: Memory) -> list[Memory]:
-    """Find what has its id, its words, or its key where both are live."""
+    """Find memories with its id, its words, or its key where both are live."""
     found = memory_rows.select_memories(connection, "id = ?", (memory.id,))
-    found += [
-        other
-        for other in memories_starting_with(connection, memory.layer, memory.kind, memory.text)
-        if _says_the_same(other, memory)
-    ]
+    same_start = memories_starting_with(connection, memory.layer, memory.kind, memory.text)
+    found += [other for other in same_start if _says_the_same(other, memory)]
     if memory.key and memory.status in LIVE_STATUSES:
-        claimed = (memory.layer, memory.scope, memory.key)
         for status in LIVE_STATUSES:
             where = f"layer = ? AND scope = ? AND key = ? AND key <> '' AND status = '{status}'"
-            found += memory_rows.select_memories(connection, where, claimed)
+            found += memory_rows.select_memories(connection, where, (memory.layer, memory.scope, memory.key))
     return found
 
 

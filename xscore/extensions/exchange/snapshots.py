@@ -1,42 +1,35 @@
-"""Take what was said, learned and looked up as one value, and put it back (A12).
+"""Snapshots of a repository's store: its memories with citations, edges, use, retrievals and file maps, out and back.
 
-In a snapshot are the memories of a repository's store that are not from the index, with their citations and edges, the
-turns' looks at the memories, and what the index held. Not in it are judgments, which nobody may plant, and the user's
-own store, which is no repository's. Putting back adds and changes, and erases nothing; a snapshot put into an empty
-store gives that very snapshot again. Trade-off: the index itself is not put back but made anew from the files; of
-another time's, only the map stays.
-
-A snapshot as JSON, and the gate through which one comes back.
-
-Beside what `saved_form` writes of a memory, it holds the hashes, the thread and the counts of use, so that it is put
-back to equality where the file bears the seal of this very store. Any other is a stranger's: what it holds is quoted
-(source `import`), ties code to nothing, and its counts are bounded. The gate takes nothing that it does not know.
-Trade-off: a snapshot is one object, read whole; and one taken of another store comes back as a stranger's.
+A snapshot is JSON lines: a header with everything but the memories, then a memory a line, as `memory export` writes it
+plus hashes, thread and use counts. A file with this store's MAC is restored exactly; any other is foreign: its memories
+get the source `import`, its counts are bounded, and it ties nothing to code. Judgments and the user's own store are
+never in it. Trade-off: restoring adds and changes but erases nothing; the index is made again from the files.
 """
 
 import hmac
 import json
 import sqlite3
+from collections.abc import Iterator
 from hashlib import sha256
-from typing import Annotated, Any
+from typing import Annotated
 
-from msgspec import Struct, field
-from msgspec.structs import asdict, replace
-from pydantic import Field, ValidationError, field_validator
+import msgspec
+from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from xscore.extensions.exchange.memory_lines import (
-    HASH_PATTERN,
-    MAX_TRUSTED_COUNT,
     MEMORY_SCHEMA,
     BoundedLine,
     BoundedText,
     Count,
+    HashText,
     SavedMemory,
-    StrictForm,
     UnixTime,
-    checked_path,
+    as_imported,
+    check_path,
     memory_to_json,
-    validation_message,
+    read_lines,
+    without_values,
 )
 from xscore.extensions.exchange.repository_map import make_repository_map, repository_maps, save_repository_map
 from xscore.platform import database
@@ -49,7 +42,6 @@ from xscore.records import (
     Layer,
     MappedFile,
     Memory,
-    MemoryDetails,
     MemorySource,
     MemoryStatus,
     Relation,
@@ -59,12 +51,14 @@ from xscore.records import (
     Snapshot,
     SnapshotRestored,
 )
-from xscore.records import Memory as MemoryRecord
 from xscore.store import evidence, memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event, needs_linking, write_memory
 from xscore.store.mention_links import link_mentions
 from xscore.store.opening import Databases
 
+MAX_SNAPSHOT_BYTES = 256_000_000
+_FOREIGN_RELATIONS = frozenset({Relation.REFERENCES, Relation.BELONGS_TO})
+"""Allowed in a foreign snapshot; calls, imports and tests are for the index to find."""
 _OWN = "source <> 'index'"
 _EDGES = f"""
     SELECT source, target, relation, weight FROM edge
@@ -72,8 +66,82 @@ _EDGES = f"""
     ORDER BY 1, 3, 2
 """
 _RETRIEVED = "SELECT at, subject, payload FROM event WHERE name = ? AND payload <> '{}' ORDER BY at, subject, id"
-_TIE = "INSERT INTO edge (source, target, relation, weight) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _USE = "UPDATE memory SET importance = ?, created_at = ?, accessed_at = ?, access_count = ? WHERE id = ?"
+_HINT = "`xscore memory export --snapshot` makes one; handwritten lines can be imported: `xscore memory import`."
+_EdgeEnd = Annotated[str, Meta(pattern=r"^(m_[0-9a-f]{20}|f_[^\x00-\x1f]{1,4000})$")]
+_TurnId = Annotated[str, Meta(pattern=r"^t_[0-9a-zA-Z_-]{1,64}$")]
+_RetrievedId = Annotated[str, Meta(pattern=r"^m_[0-9a-zA-Z_]{1,64}$")]
+
+
+class SnapshotMemory(SavedMemory, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """A memory line of a snapshot."""
+
+    content_hash: HashText
+    text_hash: HashText
+    card: BoundedText = ""
+    start_line: Count = 0
+    end_line: Count = 0
+    language: BoundedLine = ""
+    accessed_at: UnixTime = 0.0
+    access_count: Count = 0
+    thread: BoundedLine = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.layer is Layer.USER:
+            raise ValueError("layer: memories of the user layer are in no snapshot")
+
+    def kept(self) -> KeptMemory:
+        """Return the record, with the hashes as stated."""
+        return KeptMemory(msgspec.convert(self, Memory, from_attributes=True), self.thread, self.cited())
+
+
+class SavedEdge(Struct, frozen=True, forbid_unknown_fields=True):
+    """An edge that touches a memory of the snapshot."""
+
+    source: _EdgeEnd
+    target: _EdgeEnd
+    relation: Relation
+    weight: Annotated[float, Meta(ge=0, le=1e6)] = 1.0
+
+
+class SavedRetrieval(Struct, frozen=True, forbid_unknown_fields=True):
+    """The memories that a turn used."""
+
+    at: UnixTime
+    turn: _TurnId
+    memories: Annotated[tuple[_RetrievedId, ...], Meta(max_length=100_000)] = ()
+
+
+class SavedFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of a map."""
+
+    path: BoundedLine
+    file_hash: BoundedLine
+    language: BoundedLine = ""
+    memories: Count = 0
+
+    def __post_init__(self) -> None:
+        check_path(self.path)
+
+
+class SavedMap(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the index held."""
+
+    indexed_at: UnixTime = 0.0
+    files: tuple[SavedFile, ...] = ()
+    edges: dict[Relation, Count] = field(default_factory=dict)
+
+
+class SnapshotHeader(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The first line of a snapshot."""
+
+    schema: Annotated[int, Meta(ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)] = MEMORY_SCHEMA
+    kind: Annotated[str, Meta(pattern="^snapshot$")]
+    mac: Annotated[str, Meta(pattern="^([0-9a-f]{64}|)$")] = ""
+    edges: tuple[SavedEdge, ...] = ()
+    retrievals: tuple[SavedRetrieval, ...] = ()
+    repository_maps: tuple[SavedMap, ...] = ()
 
 
 def take_snapshot(store: Databases) -> Snapshot:
@@ -91,21 +159,90 @@ def take_snapshot(store: Databases) -> Snapshot:
         )
 
 
-def restore_snapshot(store: Databases, snapshot: Snapshot, *, now: float | None = None) -> SnapshotRestored:
-    """Put a snapshot back: all of it, or nothing. now: Unix seconds, of the events that tell of it.
+def snapshot_lines(snapshot: Snapshot, *, secret: bytes | None = None) -> Iterator[str]:
+    """Yield a snapshot as lines with their line ends. secret: of the store, so that it recognises its own file."""
+    body = [
+        msgspec.json.encode(memory_to_json(one.memory, one.citations, SnapshotMemory, thread=one.thread)) + b"\n"
+        for one in snapshot.memories
+    ]
+    maps = [
+        {"indexed_at": one.indexed_at, "files": one.files, "edges": dict(one.edges)} for one in snapshot.repository_maps
+    ]
+    header = SnapshotHeader(
+        kind="snapshot",
+        edges=msgspec.convert(snapshot.edges, tuple[SavedEdge, ...], from_attributes=True),
+        retrievals=msgspec.convert(snapshot.retrievals, tuple[SavedRetrieval, ...], from_attributes=True),
+        repository_maps=msgspec.convert(maps, tuple[SavedMap, ...], from_attributes=True),
+    )
+    if secret is not None:
+        header = replace(header, mac=_mac(header, b"".join(body), secret))
+    yield msgspec.json.encode(header).decode() + "\n"
+    yield from (line.decode() for line in body)
 
-    Everything passes the door again. Raises UsageError for a memory whose hashes do not fit its text, that claims to
-    come from the index or has the id of one that does, and for edges and looks that belong to none. What was
-    erased to be forgotten is left out, and counted.
+
+def parse_snapshot(data: bytes, *, secret: bytes | None = None, now: float = 0.0) -> Snapshot:
+    """Read a snapshot file. Raises UsageError naming what does not fit.
+
+    secret: of the store to restore into. A file without its MAC is foreign; its memories count as seen at `now` (unix
+    seconds), so that their age begins again.
     """
-    connection, moment = store.connection, store.moment(now)
-    put = _Restore(connection, moment, store.settings.allow_pii)
+    if len(data) > MAX_SNAPSHOT_BYTES:
+        raise UsageError(f"{len(data):,} bytes are too many for a snapshot", hint=f"At most {MAX_SNAPSHOT_BYTES:,}.")
+    first, _, body = data.partition(b"\n")
+    try:
+        header = msgspec.json.decode(first, type=SnapshotHeader)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"this is not a snapshot: line 1: {without_values(error)}", hint=_HINT) from error
+    numbered = ((number, line) for number, line in enumerate(body.split(b"\n"), 2) if line.strip())
+    found = Snapshot(
+        memories=tuple(one.kept() for one in read_lines(numbered, SnapshotMemory, lambda *_: None, hint=_HINT)),
+        edges=msgspec.convert(header.edges, tuple[Edge, ...], from_attributes=True),
+        retrievals=tuple(
+            RetrievalTrace(retrieval_id(one.at, one.turn, one.memories), one.at, one.turn, one.memories)
+            for one in header.retrievals
+        ),
+        repository_maps=tuple(map(_map_of, header.repository_maps)),
+    )
+    if secret is not None and hmac.compare_digest(_mac(header, body, secret), header.mac):
+        return found
+    memories = [replace(one, memory=as_imported(one.memory)) for one in found.memories]
+    return replace(
+        found,
+        memories=tuple(
+            replace(one, memory=replace(one.memory, accessed_at=max(one.memory.accessed_at, now))) for one in memories
+        ),
+        edges=tuple(replace(edge, weight=1.0) for edge in found.edges if edge.relation in _FOREIGN_RELATIONS),
+    )
+
+
+def _mac(header: SnapshotHeader, body: bytes, secret: bytes) -> str:
+    signed = msgspec.json.encode(replace(header, mac=""))
+    return hmac.new(secret, b"snapshot\0" + signed + b"\n" + body, sha256).hexdigest()
+
+
+def _map_of(saved: SavedMap) -> RepositoryMap:
+    files = msgspec.convert(saved.files, list[MappedFile], from_attributes=True)
+    return make_repository_map(saved.indexed_at, files, sorted((str(name), n) for name, n in saved.edges.items()))
+
+
+def restore_snapshot(store: Databases, snapshot: Snapshot, *, now: float | None = None) -> SnapshotRestored:
+    """Restore a snapshot, all or nothing. now: unix seconds of the events.
+
+    Raises UsageError for a memory whose hashes do not fit its text, that claims to come from the index or has the id of
+    one that does, and for edges that touch no memory of the snapshot. Erased memories that must stay forgotten are left
+    out and counted.
+    """
+    connection = store.connection
+    run = _Restore(connection, store.moment(now), store.settings.allow_pii)
     with database.transaction(connection):
         snapshot, forgotten = _without_forgotten(connection, snapshot)
+        memories = [kept.memory for kept in snapshot.memories]
         for kept in sorted(snapshot.memories, key=lambda kept: kept.memory.status is MemoryStatus.ACTIVE):
-            put.memory(kept)
-        link_mentions(connection, put.named)
-        _settle(connection, snapshot)
+            run.restore_memory(kept)
+        link_mentions(connection, run.to_link)
+        connection.executemany(
+            _USE, [(one.importance, one.created_at, one.accessed_at, one.access_count, one.id) for one in memories]
+        )
         edges = _restore_edges(connection, snapshot)
         known = {trace.id for trace in _retrievals(connection)}
         fresh = [trace for trace in snapshot.retrievals if trace.id not in known]
@@ -114,19 +251,19 @@ def restore_snapshot(store: Databases, snapshot: Snapshot, *, now: float | None 
             emit_event(connection, EventName.RETRIEVED, at=trace.at, subject=trace.turn, payload=payload)
         maps = sum(save_repository_map(connection, one) for one in snapshot.repository_maps)
     return SnapshotRestored(
-        added=put.added,
-        changed=put.changed,
-        unchanged=put.unchanged,
+        added=run.added,
+        changed=run.changed,
+        unchanged=run.unchanged,
         edges=edges,
         retrievals=len(fresh),
         repository_maps=maps,
-        redacted=put.redacted,
+        redacted=run.redacted,
         forgotten=forgotten,
     )
 
 
 def retrieval_id(at: float, turn: str, memories: tuple[str, ...]) -> RetrievalId:
-    """Name a turn's look at the memories."""
+    """Name the memories that a turn used."""
     return RetrievalId("r_" + digest("retrieval", repr(at), turn, *memories)[:20])
 
 
@@ -138,97 +275,68 @@ class _Restore(Struct):
     changed: int = 0
     unchanged: int = 0
     redacted: int = 0
-    named: list[str] = field(default_factory=list)
-    """Ids of those to be tied to what they name."""
+    to_link: list[str] = field(default_factory=list)
 
-    def memory(self, kept: KeptMemory) -> None:
-        """Put one memory back, where it is not as it is to be."""
-        memory, redacted = _remade(kept.memory, allow_pii=self.allow_pii)
+    def restore_memory(self, kept: KeptMemory) -> None:
+        """Write one memory where it differs from what is stored."""
+        memory, redacted = _checked(kept.memory, allow_pii=self.allow_pii)
         self.redacted += redacted
-        before = self._there(memory.id)
-        thread = self._thread(memory.id)
+        found = memory_rows.select_memories(self.connection, "id = ?", (memory.id,))
+        before = found[0] if found else None
+        if before and before.source is MemorySource.INDEX:
+            raise UsageError(f"nothing was restored: {memory.id} is the id of code that is indexed here", hint=_HINT)
+        threads = self.connection.execute("SELECT thread FROM memory WHERE id = ?", (memory.id,)).fetchall()
         cited = evidence.citations_of(self.connection, [memory.id]).get(memory.id, ())
-        if before == memory and thread == kept.thread and cited == kept.citations:
+        if before == memory and threads == [(kept.thread,)] and cited == kept.citations:
             self.unchanged += 1
             return
         write_memory(self.connection, memory, before=before, now=self.now, thread=kept.thread, link=False)
         if needs_linking(memory, before):
-            self.named.append(memory.id)
+            self.to_link.append(memory.id)
         evidence.attach_citations(self.connection, memory.id, kept.citations)
         self.added += before is None
         self.changed += before is not None
 
-    def _there(self, identifier: str) -> Memory | None:
-        found = memory_rows.select_memories(self.connection, "id = ?", (identifier,))
-        if found and found[0].source is MemorySource.INDEX:
-            raise UsageError(
-                f"nothing was restored: {identifier} is the id of code that is indexed here",
-                hint="The snapshot was altered, or is of another kind of store.",
-            )
-        return found[0] if found else None
 
-    def _thread(self, identifier: str) -> str | None:
-        row = self.connection.execute("SELECT thread FROM memory WHERE id = ?", (identifier,)).fetchone()
-        return None if row is None else str(row[0])
-
-
-def _remade(memory: Memory, *, allow_pii: bool) -> tuple[Memory, int]:
-    """Make the memory anew of its parts, redacted and hashed. Raises UsageError for one that was altered."""
-    refused = "Take the snapshot anew; what was written by hand can be imported: `xscore memory import`."
+def _checked(memory: Memory, *, allow_pii: bool) -> tuple[Memory, int]:
+    """Make the memory again from its parts, redacted and hashed. Raises UsageError for one that was altered."""
     if memory.source is MemorySource.INDEX:
-        raise UsageError(f"nothing was restored: {memory.id} claims to come from the index", hint=refused)
+        raise UsageError(f"nothing was restored: {memory.id} claims to come from the index", hint=_HINT)
     if memory_writer.with_status(memory, memory.status) != memory:
-        raise UsageError(f"nothing was restored: the text of {memory.id} does not fit its hashes", hint=refused)
+        raise UsageError(f"nothing was restored: the text of {memory.id} does not fit its hashes", hint=_HINT)
     names = ("layer", "kind", "title", "text", "path", "entity", "card", "start_line", "end_line", "language", "facts")
     more = ("particulars", "key", "scope", "importance", "confidence", "evidence_count", "source", "status")
-    own_words = memory.kind is Kind.EXCHANGE and memory.source is MemorySource.EXPLICIT  # as `memory.turns` keeps them
+    is_own_exchange = memory.kind is Kind.EXCHANGE and memory.source is MemorySource.EXPLICIT  # stored with its PII
     made, redacted = memory_writer.make_memory(
         **{name: getattr(memory, name) for name in (*names, *more)},
         updated_at=memory.updated_at,
-        allow_pii=allow_pii or own_words,
+        allow_pii=allow_pii or is_own_exchange,
     )
     own = ("id", "superseded_by", "created_at", "accessed_at", "access_count")
     return replace(made, **{name: getattr(memory, name) for name in own}), redacted
 
 
 def _without_forgotten(connection: sqlite3.Connection, snapshot: Snapshot) -> tuple[Snapshot, int]:
-    """Leave out memories that were erased to be forgotten, with their edges; also return how many."""
+    """Leave out memories that must stay forgotten, with their edges; also return their number."""
     names = {name for (name,) in connection.execute("SELECT memory_id FROM forgotten").fetchall()}
-    gone = names & {kept.memory.id for kept in snapshot.memories}
-    if not gone:
-        return snapshot, 0
-    memories = tuple(kept for kept in snapshot.memories if kept.memory.id not in gone)
-    edges = tuple(edge for edge in snapshot.edges if edge.source not in gone and edge.target not in gone)
+    memories = tuple(kept for kept in snapshot.memories if kept.memory.id not in names)
+    gone = {kept.memory.id for kept in snapshot.memories} & names
+    edges = tuple(edge for edge in snapshot.edges if gone.isdisjoint((edge.source, edge.target)))
     return replace(snapshot, memories=memories, edges=edges), len(gone)
 
 
-def _settle(connection: sqlite3.Connection, snapshot: Snapshot) -> None:
-    """Set what the door keeps of a memory that was there, and counts anew of one that was not."""
-    connection.executemany(
-        _USE,
-        [
-            (one.importance, one.created_at, one.accessed_at, one.access_count, one.id)
-            for one in (kept.memory for kept in snapshot.memories)
-        ],
-    )
-
-
 def _restore_edges(connection: sqlite3.Connection, snapshot: Snapshot) -> int:
-    """Put the edges back; each has to touch a memory of the snapshot."""
     ids = {kept.memory.id for kept in snapshot.memories}
-    astray = [edge for edge in snapshot.edges if edge.source not in ids and edge.target not in ids]
-    if astray:
-        raise UsageError(
-            f"nothing was restored: the edge {astray[0].source} → {astray[0].target} belongs to no memory of it",
-            hint="The snapshot was altered; take it anew.",
-        )
+    for edge in snapshot.edges:
+        if ids.isdisjoint((edge.source, edge.target)):
+            ends = f"{edge.source} → {edge.target}"
+            raise UsageError(f"nothing was restored: the edge {ends} belongs to no memory of it", hint=_HINT)
     before = connection.total_changes
-    connection.executemany(_TIE, [_row(edge) for edge in snapshot.edges])
+    connection.executemany(
+        "INSERT INTO edge (source, target, relation, weight) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        [(edge.source, edge.target, edge.relation, edge.weight) for edge in snapshot.edges],
+    )
     return connection.total_changes - before
-
-
-def _row(edge: Edge) -> tuple[str, str, str, float]:
-    return edge.source, edge.target, edge.relation, edge.weight
 
 
 def _retrievals(connection: sqlite3.Connection) -> tuple[RetrievalTrace, ...]:
@@ -238,170 +346,3 @@ def _retrievals(connection: sqlite3.Connection) -> tuple[RetrievalTrace, ...]:
             memories = tuple(map(str, json.loads(payload)["memories"]))
         found.append(RetrievalTrace(retrieval_id(at, turn, memories), at, turn, memories))
     return tuple(sorted(found, key=lambda trace: (trace.at, trace.turn, trace.id)))
-
-
-MAX_SNAPSHOT_BYTES = 256_000_000
-_FOREIGN_RELATIONS = frozenset({Relation.REFERENCES, Relation.BELONGS_TO})
-"""What a stranger's memory may be to another; calls, imports and tests are for the index to find."""
-_END = r"^(m_[0-9a-f]{20}|f_[^\x00-\x1f]{1,4000})$"
-
-
-class _Memory(SavedMemory):
-    content_hash: Annotated[str, Field(pattern=HASH_PATTERN)]
-    text_hash: Annotated[str, Field(pattern=HASH_PATTERN)]
-    card: BoundedText = ""
-    start_line: Count = 0
-    end_line: Count = 0
-    language: BoundedLine = ""
-    accessed_at: UnixTime = 0.0
-    access_count: Count = 0
-    thread: BoundedLine = ""
-
-    @field_validator("layer")
-    @classmethod
-    def _of_the_repository(cls, layer: Layer) -> Layer:
-        if layer is Layer.USER:
-            raise ValueError("what is the user's own is in no snapshot of a repository")
-        return layer
-
-    def kept(self) -> KeptMemory:
-        """Return the record, hashes as they are stated."""
-        beside = ("schema_", "particulars", "citations", "thread")
-        values = {name: getattr(self, name) for name in type(self).model_fields if name not in beside}
-        said = MemoryDetails(**self.particulars.model_dump())
-        return KeptMemory(MemoryRecord(**values, particulars=said), self.thread, self.cited())
-
-
-class _Edge(StrictForm):
-    source: Annotated[str, Field(pattern=_END)]
-    target: Annotated[str, Field(pattern=_END)]
-    relation: Relation
-    weight: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 1.0
-
-
-class _Retrieval(StrictForm):
-    at: UnixTime
-    turn: Annotated[str, Field(pattern=r"^t_[0-9a-zA-Z_-]{1,64}$")]
-    memories: Annotated[
-        tuple[Annotated[str, Field(pattern=r"^m_[0-9a-zA-Z_]{1,64}$")], ...], Field(max_length=100_000)
-    ] = ()
-
-
-class _File(StrictForm):
-    path: BoundedLine
-    language: BoundedLine = ""
-    file_hash: BoundedLine
-    memories: Count = 0
-
-    @field_validator("path")
-    @classmethod
-    def _inside(cls, path: str) -> str:
-        return checked_path(path)
-
-
-class _Map(StrictForm):
-    indexed_at: UnixTime = 0.0
-    files: tuple[_File, ...] = ()
-    edges: dict[Relation, Count] = Field(default_factory=dict)
-
-
-class _Snapshot(StrictForm):
-    schema_: Annotated[int, Field(alias="schema", ge=MEMORY_SCHEMA, le=MEMORY_SCHEMA)]
-    memories: tuple[_Memory, ...] = ()
-    edges: tuple[_Edge, ...] = ()
-    retrievals: tuple[_Retrieval, ...] = ()
-    repository_maps: tuple[_Map, ...] = ()
-    seal: Annotated[str, Field(pattern="^([0-9a-f]{64}|)$")] = ""
-
-
-def snapshot_to_json(snapshot: Snapshot, *, secret: bytes | None = None) -> dict[str, Any]:
-    """Return a snapshot as plain JSON values; secret: of the store, which will know its own file again."""
-    whole = {
-        "schema": MEMORY_SCHEMA,
-        "memories": [_memory(kept) for kept in snapshot.memories],
-        "edges": [asdict(edge) for edge in snapshot.edges],
-        "retrievals": [{"at": one.at, "turn": one.turn, "memories": list(one.memories)} for one in snapshot.retrievals],
-        "repository_maps": [_map(one) for one in snapshot.repository_maps],
-    }
-    return whole if secret is None else whole | {"seal": _signature(whole, secret)}
-
-
-def snapshot_from_json(data: str | bytes, *, secret: bytes | None = None, now: float = 0.0) -> Snapshot:
-    """Read a snapshot. Raises UsageError for what is none, with the place; nothing of it is mended.
-
-    secret: of the store that it is for; a file without that store's seal is read as a stranger's, whose
-    memories are seen now (Unix seconds), so that their age begins anew.
-    """
-    if len(data) > MAX_SNAPSHOT_BYTES:
-        raise UsageError(f"{len(data):,} bytes are too many for a snapshot", hint=f"At most {MAX_SNAPSHOT_BYTES:,}.")
-    try:
-        form = _Snapshot.model_validate_json(data)
-    except ValidationError as error:
-        raise UsageError(
-            f"this is no snapshot: {validation_message(error)}", hint="`xscore memory export --snapshot` makes one."
-        ) from error
-    found = _snapshot(form)
-    is_own = (
-        secret is not None and bool(form.seal) and hmac.compare_digest(_signature(json.loads(data), secret), form.seal)
-    )
-    return found if is_own else _as_foreign(found, now)
-
-
-def _signature(whole: dict[str, Any], secret: bytes) -> str:
-    said = {name: value for name, value in whole.items() if name != "seal"}
-    return hmac.new(secret, b"snapshot\0" + json.dumps(said, sort_keys=True).encode(), sha256).hexdigest()
-
-
-def _as_foreign(snapshot: Snapshot, now: float) -> Snapshot:
-    """Believe of a snapshot what is believed of imported lines."""
-    return replace(
-        snapshot,
-        memories=tuple(replace(kept, memory=_as_foreign_memory(kept.memory, now)) for kept in snapshot.memories),
-        edges=tuple(replace(edge, weight=1.0) for edge in snapshot.edges if edge.relation in _FOREIGN_RELATIONS),
-    )
-
-
-def _as_foreign_memory(memory: MemoryRecord, now: float) -> MemoryRecord:
-    said = memory.particulars
-    return replace(
-        memory,
-        source=MemorySource.IMPORT,
-        accessed_at=max(memory.accessed_at, now),
-        access_count=min(memory.access_count, MAX_TRUSTED_COUNT),
-        evidence_count=min(memory.evidence_count, MAX_TRUSTED_COUNT),
-        particulars=replace(said, occurrences=min(said.occurrences, MAX_TRUSTED_COUNT)),
-    )
-
-
-def _snapshot(form: _Snapshot) -> Snapshot:
-    return Snapshot(
-        memories=tuple(one.kept() for one in form.memories),
-        edges=tuple(Edge(one.source, one.target, one.relation, one.weight) for one in form.edges),
-        retrievals=tuple(
-            RetrievalTrace(retrieval_id(one.at, one.turn, one.memories), one.at, one.turn, one.memories)
-            for one in form.retrievals
-        ),
-        repository_maps=tuple(_mapped(one) for one in form.repository_maps),
-    )
-
-
-def _memory(kept: KeptMemory) -> dict[str, Any]:
-    own = _Memory.model_fields.keys() - SavedMemory.model_fields.keys() - {"thread"}
-    values = {name: getattr(kept.memory, name) for name in sorted(own)}
-    more = {name: value for name, value in values.items() if value != _Memory.model_fields[name].default}
-    return {**memory_to_json(kept.memory, kept.citations), **more, **({"thread": kept.thread} if kept.thread else {})}
-
-
-def _map(one: RepositoryMap) -> dict[str, Any]:
-    return {
-        "indexed_at": one.indexed_at,
-        "files": [asdict(each) for each in one.files],
-        "edges": dict(one.edges),
-    }
-
-
-def _mapped(one: _Map) -> RepositoryMap:
-    files = [MappedFile(each.path, each.language, each.file_hash, each.memories) for each in one.files]
-    return make_repository_map(
-        one.indexed_at, files, sorted((str(name.value), count) for name, count in one.edges.items())
-    )
