@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgment_store import JudgmentWriter
+from xscore.cache.judgment_store import judgment_writer
 from xscore.cache.judgments import _KNOWN_OF_TURN, Judgments
 from xscore.platform import database
 from xscore.records import JudgeIdentity, Judgment
@@ -85,12 +85,12 @@ def read(path: Path, turns: int) -> None:
 
 async def write_through(path: Path) -> None:
     async with GroupCommit(path) as commits:
-        writer = JudgmentWriter(commits, turn_key="write-through", judge=JUDGE)
+        writer = judgment_writer(commits, turn_key="write-through", judge=JUDGE)
 
         async def work(worker: int) -> None:
             for number in range(50):
                 first = (worker * 50 + number) * PACK
-                await writer.write([Judgment(f"{first + at:032x}", 0.5) for at in range(PACK)])
+                await writer([Judgment(f"{first + at:032x}", 0.5) for at in range(PACK)])
 
         cpu, wall = time.process_time(), time.perf_counter()
         await asyncio.gather(*(work(worker) for worker in range(64)))
@@ -101,10 +101,10 @@ async def write_through(path: Path) -> None:
             f" {packs / wall:6.0f} packs/s, {commits.commits} commits"
         )
     async with GroupCommit(path) as commits:
-        writer = JudgmentWriter(commits, turn_key="alone", judge=JUDGE)
+        writer = judgment_writer(commits, turn_key="alone", judge=JUDGE)
         wall = time.perf_counter()
         for number in range(500):
-            await writer.write([Judgment(f"{number:032x}", 0.5)])
+            await writer([Judgment(f"{number:032x}", 0.5)])
         print(f"one by one    {500 / (time.perf_counter() - wall):6.0f} acknowledged commits/s")
 
 

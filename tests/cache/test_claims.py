@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tests.cache.conftest import JUDGE, judgments
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgment_store import JudgmentWriter, StoredClaims
+from xscore.cache.judgment_store import judgment_writer, StoredClaims
 from xscore.cache.judgments import Judgments
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.processes import is_alive, process_place
@@ -87,11 +87,11 @@ async def test_what_was_judged_meanwhile_is_taken(commits: GroupCommit, connecti
         StoredClaims(commits, turn_key="t", judge=JUDGE) as two,
     ):
         await claim(one, hashes)
-        await JudgmentWriter(commits, turn_key="t", judge=JUDGE).write(found[:1])
+        await judgment_writer(commits, turn_key="t", judge=JUDGE)(found[:1])
         assert rows(connection) == [hashes[1]]
         (claimed,) = await claim(two, hashes)
         assert (claimed.share, dict(claimed.known)) == (ClaimState.THEIRS, {hashes[0]: found[0]})
-        await JudgmentWriter(commits, turn_key="t", judge=JUDGE).write(found[1:])
+        await judgment_writer(commits, turn_key="t", judge=JUDGE)(found[1:])
         (claimed,) = await claim(two, hashes, at_most=0)
         assert claimed.share is ClaimState.OURS and set(claimed.known) == set(hashes)
         assert rows(connection) == []
@@ -142,7 +142,7 @@ async def test_a_stuck_runner_is_taken_over_after_its_lease(commits: GroupCommit
 
 async def test_signs_of_life_are_shown_while_working(commits: GroupCommit, connection: Connection) -> None:
     """A runner that waits long for one reply still lives."""
-    async with StoredClaims(commits, turn_key="t", judge=JUDGE, sign_of_life_s=0.01) as one:
+    async with StoredClaims(commits, turn_key="t", judge=JUDGE, heartbeat_s=0.01) as one:
         await claim(one, FIRST)
         first = connection.execute("SELECT seen_at FROM runner").fetchone()[0]
         await asyncio.sleep(0.2)

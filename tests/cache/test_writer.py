@@ -16,7 +16,7 @@ import pytest
 
 from tests.cache.conftest import JUDGE, judgments
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgment_store import JudgmentWriter
+from xscore.cache.judgment_store import judgment_writer
 from xscore.cache.judgments import Judgments
 from xscore.platform import database
 from xscore.platform.errors import StoreError
@@ -24,17 +24,17 @@ from xscore.platform.errors import StoreError
 ACKNOWLEDGING = """
 import asyncio, pathlib, sys
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgment_store import JudgmentWriter
+from xscore.cache.judgment_store import judgment_writer
 from xscore.records import JudgeIdentity, Judgment
 JUDGE = JudgeIdentity("openai", "api.openai.com", "m", "low", "judge-2", "memory_first", True)
 
 async def main(path, first):
     async with GroupCommit(path) as commits:
-        writer = JudgmentWriter(commits, turn_key="turn", judge=JUDGE)
+        writer = judgment_writer(commits, turn_key="turn", judge=JUDGE)
         async def work(worker):
             for number in range(worker, 10**9, 8):
                 digest = f"{first + number:032x}"
-                await writer.write([Judgment(digest, 0.5)])
+                await writer([Judgment(digest, 0.5)])
                 sys.stdout.write(digest + "\\n")
                 sys.stdout.flush()
         await asyncio.gather(*map(work, range(8)))
@@ -47,7 +47,7 @@ async def test_what_is_acknowledged_is_committed(path: Path) -> None:
     """After `write` returns, any other connection sees the judgments."""
     async with GroupCommit(path) as commits:
         reader = database.connect(path)
-        await JudgmentWriter(commits, turn_key="turn", judge=JUDGE).write(judgments(0, 20))
+        await judgment_writer(commits, turn_key="turn", judge=JUDGE)(judgments(0, 20))
         assert len(Judgments(reader).known("turn", JUDGE)) == 20
         reader.close()
 
@@ -55,8 +55,8 @@ async def test_what_is_acknowledged_is_committed(path: Path) -> None:
 async def test_what_queues_meanwhile_goes_into_one_commit(path: Path) -> None:
     """Many tasks at once share commits; nobody's judgments are missing."""
     async with GroupCommit(path) as commits:
-        writer = JudgmentWriter(commits, turn_key="turn", judge=JUDGE)
-        await asyncio.gather(*(writer.write(judgments(number * 5, number * 5 + 5)) for number in range(500)))
+        writer = judgment_writer(commits, turn_key="turn", judge=JUDGE)
+        await asyncio.gather(*(writer(judgments(number * 5, number * 5 + 5)) for number in range(500)))
         assert commits.commits < 100
     connection = database.connect(path)
     assert len(Judgments(connection).known("turn", JUDGE)) == 2500
@@ -91,7 +91,7 @@ async def test_what_is_added_for_one_bulk_is_written_at_once(path: Path) -> None
         commits.post(hold)
         await asyncio.to_thread(locked.wait, 5)
         for number in range(9):
-            commits.add(note, number)
+            commits.post_item(note, number)
             commits.post(_insert_meta(f"k{number}"))
         free.set()
         await commits.keep(note, 9)
@@ -139,8 +139,8 @@ async def test_closing_commits_what_is_queued(path: Path) -> None:
 async def test_a_cancelled_wait_does_not_take_the_judgments_back(path: Path) -> None:
     """What was paid is kept even if nobody waits for it any more."""
     async with GroupCommit(path) as commits:
-        writer = JudgmentWriter(commits, turn_key="turn", judge=JUDGE)
-        waiting = asyncio.create_task(writer.write(judgments(0, 5)))
+        writer = judgment_writer(commits, turn_key="turn", judge=JUDGE)
+        waiting = asyncio.create_task(writer(judgments(0, 5)))
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -175,11 +175,11 @@ async def test_a_failed_commit_stops_everyone(path: Path) -> None:
     commits = GroupCommit(path)
     with pytest.raises(StoreError):
         async with commits:
-            writer = JudgmentWriter(commits, turn_key="turn", judge=JUDGE)
+            writer = judgment_writer(commits, turn_key="turn", judge=JUDGE)
             commits.post(lambda connection: connection.execute("PRAGMA query_only = ON"))
             for _ in range(2):
                 with pytest.raises(StoreError, match="cannot be written"):
-                    await writer.write(judgments(0, 5))
+                    await writer(judgments(0, 5))
             with pytest.raises(StoreError):
                 commits.post(_insert_meta("late"))
 
@@ -188,10 +188,10 @@ async def test_a_full_disk_is_said_to_be_full(path: Path) -> None:
     """A store that cannot grow raises StoreError with what to do, and what was committed before stays."""
     with pytest.raises(StoreError, match="disk is full"):
         async with GroupCommit(path) as commits:
-            writer = JudgmentWriter(commits, turn_key="turn", judge=JUDGE)
-            await writer.write(judgments(0, 10))
+            writer = judgment_writer(commits, turn_key="turn", judge=JUDGE)
+            await writer(judgments(0, 10))
             await commits.submit(lambda connection: connection.execute("PRAGMA max_page_count = 1").fetchone())
-            await writer.write(judgments(10, 50_000))
+            await writer(judgments(10, 50_000))
     connection = database.connect(path)
     assert len(Judgments(connection).known("turn", JUDGE)) == 10
     connection.close()

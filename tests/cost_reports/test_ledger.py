@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgment_store import JudgmentWriter
+from xscore.cache.judgment_store import judgment_writer
 from xscore.costs.ledger import (
     Ledger,
     is_estimated,
@@ -107,10 +107,10 @@ async def test_one_unpriced_call_makes_the_sum_unpriced(path: Path, reader: Conn
 async def test_a_judgment_never_comes_before_its_call(path: Path, reader: Connection) -> None:
     """Whenever a judgment is acknowledged, the record of the call that paid for it is committed."""
     async with GroupCommit(path) as commits:
-        ledger, writer = Ledger(commits), JudgmentWriter(commits, turn_key="k", judge=JUDGE)
+        ledger, writer = Ledger(commits), judgment_writer(commits, turn_key="k", judge=JUDGE)
         for number in range(50):
             ledger.record(call(number))
-            await writer.write([Judgment(f"{number:032x}", 0.5)])
+            await writer([Judgment(f"{number:032x}", 0.5)])
             rows = reader.execute("SELECT (SELECT count(*) FROM call), (SELECT count(*) FROM judgment)").fetchone()
             assert rows == (number + 1, number + 1)
 

@@ -17,7 +17,7 @@ import asyncio, sys, uuid
 from decimal import Decimal
 from pathlib import Path
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgment_store import JudgmentWriter
+from xscore.cache.judgment_store import judgment_writer
 from xscore.costs.reservation import turn_budget
 from xscore.costs.caps import Caps
 from xscore.costs.ledger import Ledger
@@ -45,7 +45,7 @@ async def main(path):
         metered = Metered(scripted, turn_id=turn, record=tab.add, price=cent)
         line = Limited(metered, concurrency=16, budget=budget, price_of=cent)
         identity = JudgeIdentity("openai", "h", "m", "", "j", "memory_first", True)
-        write = JudgmentWriter(commits, turn_key=turn, judge=identity).write
+        write = judgment_writer(commits, turn_key=turn, judge=identity)
 
         async def judge():
             while True:

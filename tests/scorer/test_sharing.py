@@ -10,7 +10,7 @@ import pytest
 from tests.scorer.bench import TURN, Around, Bench, Code, by_length, causes, oversized, settle
 from tests.scorer.shapes import real_code
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgment_store import JudgmentWriter, StoredClaims
+from xscore.cache.judgment_store import judgment_writer, StoredClaims
 from xscore.platform.errors import BudgetExhausted, CallTimedOut
 from xscore.providers.provider import OnText
 from xscore.providers.scripted import Script, ScriptedProvider
@@ -39,8 +39,8 @@ async def stores(tmp_path: Path) -> AsyncIterator[Opened]:
 
 def sharing(bench: Bench, commits: GroupCommit, **changes: object) -> ModelJudge:
     """A judge that shares the store."""
-    writer = JudgmentWriter(commits, turn_key="t", judge=JUDGE)
-    return bench.judge(claims=StoredClaims(commits, turn_key="t", judge=JUDGE), write=writer.write, **changes)
+    writer = judgment_writer(commits, turn_key="t", judge=JUDGE)
+    return bench.judge(claims=StoredClaims(commits, turn_key="t", judge=JUDGE), write=writer, **changes)
 
 
 def paid(*providers: ScriptedProvider) -> int:

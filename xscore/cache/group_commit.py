@@ -86,12 +86,12 @@ class GroupCommit:
         """Hand over a job without waiting for it. Raises if an earlier commit failed."""
         self._put(_Task(job, None))
 
-    def add(self, bulk: Callable[[Sequence[T], Connection], None], item: T) -> None:
+    def post_item(self, bulk: Callable[[Sequence[T], Connection], None], item: T) -> None:
         """Hand over an item, to be written together with others, without waiting for it. Raises as `post` does."""
         self._put(_Task(None, None, bulk=bulk, item=item))
 
-    async def keep(self, bulk: Callable[[Sequence[T], Connection], None], item: T) -> None:
-        """Do the same, and return once it is committed."""
+    async def submit_item(self, bulk: Callable[[Sequence[T], Connection], None], item: T) -> None:
+        """Hand over an item and return once it is committed."""
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._put(_Task(None, waiter, bulk=bulk, item=item))
         await waiter

@@ -257,7 +257,7 @@ class _StoreBackend(Struct):
             return
         reservation.held, reservation.reported = reservation.needed, reservation.spent
         with suppress(StoreError, sqlite3.Error):
-            self.commits.add(self._write_charges, charge)
+            self.commits.post_item(self._write_charges, charge)
 
     def _write_request(self, request: _Request, connection: Connection) -> None:
         now, reservation = self.clock(), request.reservation
