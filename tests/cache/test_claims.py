@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tests.cache.conftest import JUDGE, judgments
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgment_store import judgment_writer, StoredClaims
+from xscore.cache.judgment_store import StoredClaims, judgment_writer
 from xscore.cache.judgments import Judgments
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.processes import is_alive, process_place

@@ -94,7 +94,7 @@ async def test_what_is_added_for_one_bulk_is_written_at_once(path: Path) -> None
             commits.post_item(note, number)
             commits.post(_insert_meta(f"k{number}"))
         free.set()
-        await commits.keep(note, 9)
+        await commits.submit_item(note, 9)
         assert commits.commits == 2
     assert calls == [list(range(10))]
 
@@ -140,7 +140,7 @@ async def test_a_cancelled_wait_does_not_take_the_judgments_back(path: Path) -> 
     """What was paid is kept even if nobody waits for it any more."""
     async with GroupCommit(path) as commits:
         writer = judgment_writer(commits, turn_key="turn", judge=JUDGE)
-        waiting = asyncio.create_task(writer(judgments(0, 5)))
+        waiting = asyncio.ensure_future(writer(judgments(0, 5)))
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -10,7 +10,7 @@ import pytest
 from tests.scorer.bench import TURN, Around, Bench, Code, by_length, causes, oversized, settle
 from tests.scorer.shapes import real_code
 from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgment_store import judgment_writer, StoredClaims
+from xscore.cache.judgment_store import StoredClaims, judgment_writer
 from xscore.platform.errors import BudgetExhausted, CallTimedOut
 from xscore.providers.provider import OnText
 from xscore.providers.scripted import Script, ScriptedProvider

@@ -6,6 +6,7 @@ judgments (`in 0.31s`, `0x7f3c12345678`, a frame's line). A number a person chos
 `see store.py:120`) stays.
 """
 
+import functools
 import re
 
 from xscore.platform.hashing import digest
@@ -19,32 +20,6 @@ _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
 _DATE = r"(?:\d{4}[-/]\d\d[-/]\d\d|\d{1,2}/[A-Z][a-z]{2}/\d{4}|(?:[A-Z][a-z]{2},? )?[A-Z][a-z]{2} [ \d]\d)"
 _FILE = r"[^\s:()\[\]\"'<>]+\.[A-Za-z]\w{0,9}"
 
-_RULES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\b0x[0-9a-fA-F]{9,16}\b|(?<=\bat )0x[0-9a-fA-F]+\b"), "<address>"),
-    (re.compile(r"(?<![\w.~/-])(?:/private)?/var/folders/[^/\s]+/[^/\s]+/T\b/?[^/\s\"'`)>,;:\]]*"), "<temporary>"),
-    (re.compile(r"(?<![\w.~/-])(?:/private)?(?:/var)?/tmp/[^/\s\"'`)>,;:\]]+"), "<temporary>"),
-    (re.compile(r"(?i)[A-Z]:\\Users\\[^\\\s]+\\AppData\\Local\\Temp\\[^\\\s\"'`)>,;:\]]+"), "<temporary>"),
-    (re.compile(r"<temporary>(?:/pytest-(?:\d+|current)\b)+"), "<temporary>"),
-    (re.compile(rf"\b{_DATE}[T :]{_CLOCK}(?: ?(?:Z\b|[+-]\d\d:?\d\d\b))?"), "<time>"),
-    (re.compile(rf"(?<![\d:]){_CLOCK}(?![\d:])"), "<time>"),
-    (
-        re.compile(
-            rf"\b((?i:in|took|elapsed|duration|finished|total|real|user|sys)[:=]?[ \t]{{1,9}})\d+\.\d+ ?{_UNIT}\b"
-        ),
-        r"\1<duration>",
-    ),
-    (re.compile(rf"([(\[] ?)\d+(?:\.\d+)? ?{_UNIT}(?= ?[)\]])"), r"\1<duration>"),
-    (re.compile(rf"(?<![\w.])\d+\.\d{{2,}} ?{_UNIT}\b"), "<duration>"),
-    (re.compile(r"(\bFile \"[^\"\n]+\", line )\d+"), r"\1<line>"),
-    (
-        re.compile(rf"(?m)^([ \t]*(?:at |--> |in |E {{1,9}})?{_FILE}):\d+(?::\d+)?(?=:|[ \t]*$|[ \t]in\b|[ \t]\+0x)"),
-        r"\1:<line>",
-    ),
-    (re.compile(rf"(\({_FILE}):\d+(?::\d+)?(?=\))"), r"\1:<line>"),
-    (re.compile(rf"(?m)(\bat {_FILE}):\d+(?::\d+)?(?=[ \t]*$)"), r"\1:<line>"),
-    (re.compile(r"(?m)(?<![ \t])[ \t]+$"), ""),
-)
-
 
 def turn_key(rendered_turn_block: str) -> str:
     """Name a turn by what the judge is shown of it, in 32 hex characters."""
@@ -56,12 +31,41 @@ def judge_key(judge: JudgeIdentity) -> str:
     return digest("judge", *(f"{name}={getattr(judge, name)}" for name in judge.__struct_fields__))
 
 
+@functools.cache
+def _rules() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Compile what differs between two runs of one command, with the word for its kind."""
+    rules = (
+        (r"\b0x[0-9a-fA-F]{9,16}\b|(?<=\bat )0x[0-9a-fA-F]+\b", "<address>"),
+        (r"(?<![\w.~/-])(?:/private)?/var/folders/[^/\s]+/[^/\s]+/T\b/?[^/\s\"'`)>,;:\]]*", "<temporary>"),
+        (r"(?<![\w.~/-])(?:/private)?(?:/var)?/tmp/[^/\s\"'`)>,;:\]]+", "<temporary>"),
+        (r"(?i)[A-Z]:\\Users\\[^\\\s]+\\AppData\\Local\\Temp\\[^\\\s\"'`)>,;:\]]+", "<temporary>"),
+        (r"<temporary>(?:/pytest-(?:\d+|current)\b)+", "<temporary>"),
+        (rf"\b{_DATE}[T :]{_CLOCK}(?: ?(?:Z\b|[+-]\d\d:?\d\d\b))?", "<time>"),
+        (rf"(?<![\d:]){_CLOCK}(?![\d:])", "<time>"),
+        (
+            rf"\b((?i:in|took|elapsed|duration|finished|total|real|user|sys)[:=]?[ \t]{{1,9}})\d+\.\d+ ?{_UNIT}\b",
+            r"\1<duration>",
+        ),
+        (rf"([(\[] ?)\d+(?:\.\d+)? ?{_UNIT}(?= ?[)\]])", r"\1<duration>"),
+        (rf"(?<![\w.])\d+\.\d{{2,}} ?{_UNIT}\b", "<duration>"),
+        (r"(\bFile \"[^\"\n]+\", line )\d+", r"\1<line>"),
+        (
+            rf"(?m)^([ \t]*(?:at |--> |in |E {{1,9}})?{_FILE}):\d+(?::\d+)?(?=:|[ \t]*$|[ \t]in\b|[ \t]\+0x)",
+            r"\1:<line>",
+        ),
+        (rf"(\({_FILE}):\d+(?::\d+)?(?=\))", r"\1:<line>"),
+        (rf"(?m)(\bat {_FILE}):\d+(?::\d+)?(?=[ \t]*$)", r"\1:<line>"),
+        (r"(?m)(?<![ \t])[ \t]+$", ""),
+    )
+    return tuple((re.compile(pattern), replacement) for pattern, replacement in rules)
+
+
 def normalise_turn_text(text: str) -> str:
     """Replace what differs between two runs of one command by a word for its kind; doing it twice changes nothing."""
     text, before = text.replace("\r\n", "\n"), ""
     while text != before:  # a replacement can uncover a neighbour; each pass leaves fewer digits, so it ends
         before = text
-        for pattern, replacement in _RULES:
+        for pattern, replacement in _rules():
             text = pattern.sub(replacement, text)
         text = text.strip()
     return text

@@ -74,7 +74,7 @@ class Ledger:
         An answered call does not raise: its reply is worth having, and the next write or reservation raises.
         """
         try:
-            self._commits.add(_insert, call)
+            self._commits.post_item(_insert, call)
         except (StoreError, sqlite3.Error):
             if call.outcome != _OK:
                 raise

@@ -20,8 +20,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Self
 
-from xscore.cache.judgment_store import HEARTBEAT_S, Claims, JudgmentStore, WriteJudgments
+from xscore.cache.judgment_store import Claims, JudgmentStore, WriteJudgments
 from xscore.cache.keys import JudgmentKey, judge_key
+from xscore.cache.lease import HEARTBEAT_S, Heartbeat
 from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.server import SharedServer
 from xscore.platform.errors import SharedUnavailable
@@ -182,6 +183,7 @@ class SharedClaims:
         self._local, self._write_here = local, write_here
         self._link, self._outbox, self._names, self._lease_s = link, outbox, names, lease_s
         self._runner = secrets.token_hex(8)
+        self._heartbeat = Heartbeat(self._renew, every_s=min(HEARTBEAT_S, lease_s / 3))
         self._held: set[str] = set()
         """Claimed at the server and not given up."""
         self._has_asked = False
@@ -190,7 +192,7 @@ class SharedClaims:
     async def __aenter__(self) -> Self:
         """Begin to show signs of life."""
         await self._local.__aenter__()
-        self._pulse = asyncio.create_task(self._show_life())
+        self._heartbeat.start()
         return self
 
     async def __aexit__(self, *raised: object) -> None:
@@ -198,8 +200,7 @@ class SharedClaims:
 
         Raises SharedUnavailable where the server is required and was not told; the local store has it all the same.
         """
-        self._pulse.cancel()
-        await asyncio.gather(self._pulse, return_exceptions=True)
+        await self._heartbeat.stop()
         try:
             await self._told(is_failing=raised[:1] not in ((), (None,)))
         finally:
@@ -267,11 +268,6 @@ class SharedClaims:
     async def _leave(self, server: SharedServer) -> None:
         await server.leave(self._runner)
 
-    async def _show_life(self) -> None:
-        with suppress(SharedUnavailable):  # whoever claims next is told of it
-            while True:
-                await asyncio.sleep(min(HEARTBEAT_S, self._lease_s / 3))
-                if self._held:
-                    await self._link.ask(
-                        lambda server: server.show_life(self._runner, lease_s=self._lease_s), otherwise=None
-                    )
+    async def _renew(self) -> None:
+        if self._held:
+            await self._link.ask(lambda server: server.show_life(self._runner, lease_s=self._lease_s), otherwise=None)
