@@ -27,11 +27,11 @@ from xscore.pipeline.parts import TurnResources
 from xscore.pipeline.pool import Pool, pool_in_scope
 from xscore.pipeline.resources import open_resources
 from xscore.platform.paths import find_root
-from xscore.providers import anthropic as anthropic_request
-from xscore.providers import openai as openai_request
+from xscore.providers.anthropic import AnthropicDialect
+from xscore.providers.openai import OpenAIDialect
 from xscore.providers.provider import Provider
 from xscore.providers.spec import ModelSpec
-from xscore.records import Candidate, Judgment, Request, Scope, Stage, Turn, Usage
+from xscore.records import Candidate, Capability, Judgment, Request, Scope, Stage, Turn, Usage
 from xscore.scorer.fanout import StopSignal, workers_for
 from xscore.scorer.lexical import lexical_priors
 from xscore.scorer.model_judge import ModelJudge
@@ -171,8 +171,11 @@ class Bench(Struct, frozen=True):
     def body(self, request: Request) -> dict[str, Any]:
         """Give a request's JSON body in the vendor's dialect."""
         if self.seat.spec.provider == "anthropic":
-            return anthropic_request.anthropic_body(request, stream=False)
-        return openai_request.openai_body(request, openai_request.AcceptedFields(official=False), stream=False)
+            return AnthropicDialect().body(request, UNPROBED, stream=False)
+        return OpenAIDialect("https://openrouter.ai/api/v1").body(request, UNPROBED, stream=False)
+
+
+UNPROBED = Capability(provider="", host="", model="", probed_at=0.0)
 
 
 async def _never(judgments: object) -> None:

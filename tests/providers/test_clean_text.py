@@ -20,7 +20,8 @@ def streamed(pieces: list[str], *, secret: str = KEY) -> tuple[str, list[str]]:
     text = StreamCleaner(secret=secret, on_text=shown.append)
     for piece in pieces:
         text.add(piece)
-    return text.end(), shown
+    text.end()
+    return "".join(shown), shown
 
 
 @given(pieces=PIECES)

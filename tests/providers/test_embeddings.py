@@ -114,7 +114,7 @@ def test_a_remote_host_without_a_key_is_refused_before_anything_is_sent() -> Non
 def test_a_batch_of_the_longest_vectors_weighs_what_is_read() -> None:
     """B17: 32 rows of 4,096 dimensions as JSON stay within the bytes that a short reply may weigh."""
     from xscore.extensions.vectors.endpoint import TEXTS_A_CALL
-    from xscore.providers.reply_bounds import MIN_BYTES
+    from xscore.providers.transport import MIN_BYTES
 
     assert TEXTS_A_CALL * 4_096 * len("-0.012345678901234567,") < MIN_BYTES
     assert len(base64.b64encode(bytes(2 * TEXTS_A_CALL * 4_096))) < MIN_BYTES

@@ -10,15 +10,13 @@ import pytest
 from tests.providers.conftest import Connected, MakeRequest
 from tests.servers.flooding import ENDLESS, MIB, Flood, Flooding, FloodingClaude, FloodingOpenAI
 from xscore.platform.errors import Overloaded, RequestRejected, UnreadableResponse
-from xscore.providers.bounded_stream import BoundedStream, bound_response
-from xscore.providers.reply_bounds import (
+from xscore.providers.bounded_stream import BodyAllowance, BodyUnreadable, BoundedStream, bound_response
+from xscore.providers.transport import (
     BYTES_PER_TOKEN,
     ERROR_BYTES,
     LISTING_BYTES,
     MIN_BYTES,
     STREAMED_BYTES_PER_TOKEN,
-    BodyAllowance,
-    BodyUnreadable,
     allowed_bytes,
     expecting_tokens,
 )
@@ -148,6 +146,6 @@ async def test_only_what_announces_its_end_goes_unwatched(headers: dict[str, str
         yield b""
 
     response = httpx2.Response(200, headers=headers, content=nothing())
-    await bound_response(response)
+    await bound_response(response, allowed=allowed_bytes)
     assert isinstance(response.stream, BoundedStream) is is_bounded
     assert "content-encoding" not in response.headers

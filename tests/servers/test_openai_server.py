@@ -9,17 +9,19 @@ import pytest
 from tests.servers import Fault, OpenAIServer, by_words, table
 from tests.servers.prefix_cache import PrefixCache
 from xscore.prompts.judge import PackEntry, judging_request
-from xscore.providers.openai import AcceptedFields, openai_body
+from xscore.providers.openai import OpenAIDialect
 from xscore.providers.scripted import ShownMemory
+from xscore.records import Capability
 
-OFFICIAL = AcceptedFields(official=True)
+OFFICIAL = OpenAIDialect("https://api.openai.com/v1")
+UNPROBED = Capability(provider="openai", host="api.openai.com", model="", probed_at=0.0)
 ENTRIES = [PackEntry(f"k{n}", "function", "a.py", f"f{n}", f"def f{n}(): {'x' * 600}") for n in range(10)]
 
 
 def _body(task: str, *, model: str = "judge-2", key: str = "p1") -> dict[str, object]:
     turn = f"<turn>\n{task}\n</turn>"
     request = judging_request(ENTRIES, turn, model=model, max_output_tokens=900, cache_key=key, prefix_ttl_s=1_800)
-    return openai_body(request, OFFICIAL, stream=False)
+    return OFFICIAL.body(request, UNPROBED, stream=False)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The seam to a model: one method. Rate limit, retry and metering are each a Provider around a Provider.
 
-A dialect that hosts speak more or less well is `Adaptable` as well, as it is connected, without its wrappers.
+A dialect that hosts speak more or less completely is also `Adaptable`, as connected, without its wrappers.
 """
 
 from collections.abc import Callable
@@ -29,18 +29,31 @@ class Provider(Protocol):
         ...
 
 
+class ProviderWrapper:
+    """What every provider around a provider shares."""
+
+    def __init__(self, provider: Provider) -> None:
+        self.name = provider.name
+        self.host = provider.host
+        self.provider = provider
+
+    async def aclose(self) -> None:
+        """Close the provider within."""
+        await self.provider.aclose()
+
+
 @runtime_checkable
 class Adaptable(Protocol):
-    """A connected provider that asks its host for less where it must, can start from what was found, and tells it."""
+    """A connected provider that asks its host for less where it must, and tells what it found out."""
 
     @property
     def forms(self) -> tuple[ReplyForm, ...]:
-        """Forms of the reply in which it can ask, from the strongest; no two of them are the same on the wire."""
+        """Forms of the reply in which it can ask, from the strongest; no two are the same on the wire."""
         ...
 
     @property
     def is_vendors_own(self) -> bool:
-        """Whether the host is the dialect's vendor, who takes all of it, so that nothing need be found out."""
+        """Whether the host is the dialect's vendor, who takes all of it, so that nothing needs probing."""
         ...
 
     def adopt(self, capability: Capability) -> None:

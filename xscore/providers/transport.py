@@ -1,16 +1,16 @@
 """How calls travel: one HTTP client for the SDKs, through the user's proxy and under the user's certificates.
 
-Redirects are not followed, replies are read within bounds (`bounded_stream`), a connection must stand within
-`CONNECT_TIMEOUT_S`, and every other deadline is the caller's. It is the one place beside the settings that reads the
-environment: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`, `SSL_CERT_DIR` and
-`REQUESTS_CA_BUNDLE` belong to the machine and are the same for every program on it, so a setting of our own would only
-be one more place where they can be wrong. The client itself reads none of them (`trust_env=False`), so that what is
-decided here is what happens: a loopback host never goes through a proxy, which would carry the text off this machine.
-Trade-off: no SOCKS proxies, which the aiohttp transport lacks.
+Besides the settings, only this module reads the environment (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`,
+`SSL_CERT_FILE`, `SSL_CERT_DIR`, `REQUESTS_CA_BUNDLE`), because those variables mean the same to every program here. The
+client itself reads none of them, so that a loopback host never goes through a proxy. Redirects are not followed and
+replies are read within bounds. Trade-off: no SOCKS proxies, which the aiohttp transport lacks.
 """
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from xscore.platform.errors import AuthenticationFailed, ProviderError, Unreachable, UnreadableResponse, UsageError
 from xscore.providers.hosts import host_of, is_loopback
+from xscore.providers.wire_errors import error_chain
 
 if TYPE_CHECKING:
     import ssl
@@ -37,14 +38,52 @@ PROXY_REFUSAL_STATUSES = (403, 407)
 """Statuses by which a proxy says that it will not carry the call for this user."""
 
 
+MIB = 1 << 20
+MIN_BYTES = 4 * MIB
+"""What even a short reply may weigh: hosts add their own fields, and models think aloud beyond their cap."""
+BYTES_PER_TOKEN = 64
+"""A token is about 4 characters; as `\\uXXXX`, 6 bytes each."""
+STREAMED_BYTES_PER_TOKEN = 1_024
+"""A streamed token comes in an event of its own, of 200 to 400 bytes, padded by some hosts."""
+LISTING_BYTES = 32 * MIB
+"""What may come where no tokens were asked for: the longest known list of models weighs 1 MiB."""
+ERROR_BYTES = MIB // 4
+"""What is read of an error, which is shown in one line."""
+PIECE_BYTES = MIB // 16
+"""Unpacked at a time."""
+
+_asked_tokens: ContextVar[int | None] = ContextVar("asked_tokens", default=None)
+
+
+@contextmanager
+def expecting_tokens(tokens: int) -> Iterator[None]:
+    """Bound the replies to what is sent in here by the bytes that this many tokens may take."""
+    before = _asked_tokens.set(tokens)
+    try:
+        yield
+    finally:
+        _asked_tokens.reset(before)
+
+
+def allowed_bytes(content_type: str, is_success: bool = True) -> int:
+    """Return what a body of this content type may weigh here and now, unpacked."""
+    tokens = _asked_tokens.get()
+    if not is_success:
+        return ERROR_BYTES
+    if tokens is None:
+        return LISTING_BYTES
+    each = STREAMED_BYTES_PER_TOKEN if "text/event-stream" in content_type else BYTES_PER_TOKEN
+    return max(MIN_BYTES, each * tokens)
+
+
 class Route(Struct, frozen=True):
-    """The way from here to one host."""
+    """How to reach one host."""
 
     host: str
     proxy: str | None
-    """URL of the proxy, which may hold a password; None: straight."""
+    """URL of the proxy, which may hold a password; None: a direct connection."""
     is_encrypted: bool = True
-    """Whether anyone on the way has to show a certificate."""
+    """Whether the host or the proxy has to show a certificate."""
 
     @property
     def proxy_host(self) -> str:
@@ -62,30 +101,27 @@ class Route(Struct, frozen=True):
             timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
             trust_env=False,
             proxy=self.proxy,
-            verify=trusted_ssl_context() if self.is_encrypted else _trusting_nobody(),
+            verify=trusted_ssl_context() if self.is_encrypted else _unused_ssl_context(),
             headers=IDENTITY_ENCODING,
-            event_hooks={"response": [bound_response]},
+            event_hooks={"response": [partial(bound_response, allowed=allowed_bytes)]},
         )
 
     def explained(self, ours: ProviderError, error: BaseException) -> ProviderError:
         """Return our error for one of the SDK, or a clearer one where a proxy, certificate or bound is behind it."""
-        beyond = next((link for link in _chain(error) if _is(link, "ReplyTooLarge")), None)
-        if beyond is not None:
+        causes = {base.__name__: link for link in reversed(error_chain(error)) for base in type(link).__mro__}
+        if "ReplyTooLarge" in causes:
             hint = f"Check what answers at {self.host}; nothing more was read of it."
-            return UnreadableResponse(f"{self.host} answered {beyond}", hint=hint)
-        untrusted = next((link for link in _chain(error) if _is(link, "ClientConnectorCertificateError")), None)
-        if untrusted is not None:
+            return UnreadableResponse(f"{self.host} answered {causes['ReplyTooLarge']}", hint=hint)
+        if untrusted := causes.get("ClientConnectorCertificateError"):
             why = getattr(getattr(untrusted, "certificate_error", None), "verify_message", "") or "it is not trusted"
             return Unreachable(
                 f"{self.host}: no connection could be made, because of its certificate: {why}",
-                hint="Set SSL_CERT_FILE to a file that holds the certificate of whoever signed it, if you trust them.",
+                hint="If you trust its issuer, set SSL_CERT_FILE to a file that holds the issuer's certificate.",
             )
-        return self._of_the_proxy(error) or ours
+        return (self._proxy_error(error, causes) if self.proxy else None) or ours
 
-    def _of_the_proxy(self, error: BaseException) -> ProviderError | None:
-        if not self.proxy:
-            return None
-        refusal = next((link for link in _chain(error) if _is(link, "ClientHttpProxyError")), None)
+    def _proxy_error(self, error: BaseException, causes: dict[str, BaseException]) -> ProviderError | None:
+        refusal = causes.get("ClientHttpProxyError")
         status = getattr(refusal, "status", None) if refusal else getattr(error, "status_code", None)
         where = f"the proxy {self.proxy_host}, on the way to {self.host},"
         if status == 407 or (refusal and status in PROXY_REFUSAL_STATUSES):
@@ -93,32 +129,32 @@ class Route(Struct, frozen=True):
             return AuthenticationFailed(f"{where} answered {status}", hint=hint)
         if refusal:
             return Unreachable(f"{where} answered {status}", hint="Check the proxy, or add the host to NO_PROXY.")
-        if any(_is(link, "ClientProxyConnectionError") for link in _chain(error)):
+        if "ClientProxyConnectionError" in causes:
             hint = "Check HTTPS_PROXY or HTTP_PROXY, or add the host to NO_PROXY."
             return Unreachable(f"{where} cannot be reached", hint=hint)
         return None
 
 
 def route_to(base_url: str) -> Route:
-    """Return the way to the host of this URL. Raises UsageError for a proxy that cannot be used."""
+    """Return the route to the host of this URL. Raises UsageError for a proxy that cannot be used."""
     host = host_of(base_url)
     parts = urlsplit(base_url)
     proxies = getproxies_environment()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or is_loopback(host) or _goes_straight(host, proxies.get("no", "")):
+    if not proxy or is_loopback(host) or _is_exempt(host, proxies.get("no", "")):
         return Route(host, None, is_encrypted=parts.scheme == "https")
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     scheme = urlsplit(proxy).scheme
     if scheme not in PROXY_SCHEMES or not urlsplit(proxy).hostname:
         raise UsageError(
-            f"the environment names a proxy of the kind `{scheme}`, and only http and https proxies can be used",
+            f"the environment names a `{scheme}` proxy; only http and https proxies can be used",
             hint=f"Name another in {parts.scheme.upper()}_PROXY, or add {host} to NO_PROXY.",
         )
     return Route(host, proxy, is_encrypted="https" in (parts.scheme, scheme))
 
 
 def trusted_ssl_context() -> "ssl.SSLContext":
-    """Return whom to trust: what the environment names, else the system's. Raises UsageError for what holds none."""
+    """Return the trusted certificates: those the environment names, else the system's. Raises UsageError."""
     import ssl
 
     import httpx2
@@ -138,15 +174,15 @@ def trusted_ssl_context() -> "ssl.SSLContext":
         ) from error
 
 
-def _trusting_nobody() -> "ssl.SSLContext":
+def _unused_ssl_context() -> "ssl.SSLContext":
     """Return what plain HTTP needs; reading the system's certificates takes 30 ms."""
     import ssl
 
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-def _goes_straight(host: str, no_proxy: str) -> bool:
-    """Whether NO_PROXY spares this `name[:port]`: by name, ending, address, network (`10.0.0.0/8`) or `*`."""
+def _is_exempt(host: str, no_proxy: str) -> bool:
+    """Whether NO_PROXY exempts this `name[:port]`: by name, ending, address, network (`10.0.0.0/8`) or `*`."""
     name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
     entries = [entry.strip().lower().lstrip(".") for entry in no_proxy.split(",")]
     return any(
@@ -161,14 +197,3 @@ def _is_within(name: str, network: str) -> bool:
         return ip_address(name) in ip_network(network, strict=False)
     except ValueError:
         return False
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    link: BaseException | None = error
-    while link is not None:
-        yield link
-        link = link.__cause__
-
-
-def _is(error: BaseException, name: str) -> bool:
-    return any(kind.__name__ == name for kind in type(error).__mro__)

@@ -23,7 +23,7 @@ from xscore.extensions.batch.vendor_calls import (
 )
 from xscore.providers.anthropic import ANTHROPIC
 from xscore.providers.host_facts import sub_object, token_count
-from xscore.providers.reply_bounds import PIECE_BYTES
+from xscore.providers.transport import PIECE_BYTES
 from xscore.providers.wire import WireProvider
 from xscore.records import Capability, Request
 from xscore.records.batch import BatchLimits, BatchResult, BatchState, RequestOutcome, VendorBatch
@@ -120,7 +120,7 @@ class AnthropicBatches:
             return BatchResult(custom_id=custom_id, fate=NOT_RUN[kind], detail=kind)
         if kind != "succeeded":
             return failed_result(custom_id, result.get("error"), words=ANTHROPIC, model=model)
-        connection, replies = self._provider.connection, self._provider.dialect.replies
+        connection, replies = self._provider.connection, self._provider.dialect
         body = sub_object(result, "message")
         return answered_result(custom_id, body, replies=replies, model=model, host=self.host, secret=connection.key)
 

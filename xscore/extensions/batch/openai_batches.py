@@ -167,7 +167,7 @@ class OpenAIBatches:
         if not isinstance(body, Mapping) or status != 200:
             return failed_result(custom_id, body, words=OPENAI, model=model, status=status)
         connection = self._provider.connection
-        replies = self._provider.dialect.replies
+        replies = self._provider.dialect
         return answered_result(custom_id, body, replies=replies, model=model, host=self.host, secret=connection.key)
 
     def _seen(self, found: Mapping[str, Any]) -> VendorBatch:

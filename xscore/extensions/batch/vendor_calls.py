@@ -29,10 +29,10 @@ from xscore.platform.errors import (
 )
 from xscore.providers.attempts import may_retry
 from xscore.providers.concurrency import FIRST_BACKOFF_S
-from xscore.providers.reply_bounds import MIB, expecting_tokens
+from xscore.providers.transport import MIB, expecting_tokens
 from xscore.providers.wire import HostConnection
-from xscore.providers.wire_errors import DialectProfile, clean_completion, unwrapped
-from xscore.records import Completion, Finish, RateLimits, Request, Stage, Usage
+from xscore.providers.wire_errors import CallContext, DialectProfile, clean_completion, unwrapped
+from xscore.records import Completion, Finish, RateLimits, Usage
 from xscore.records.batch import BatchResult, BatchState, RequestOutcome, VendorBatch
 
 LOOK_TIMEOUT_S = 30.0
@@ -223,7 +223,7 @@ class BatchCalls:
         )
 
     def _late(self, timeout_s: float) -> CallTimedOut:
-        host, setting = self.connection.host, self.connection.words.setting
+        host, setting = self.connection.host, self.connection.profile.setting
         return CallTimedOut(
             f"{host} did not answer within {timeout_s:g} s",
             hint=f"Try again; check that the Batch API is served at {host} ({setting}).",
@@ -268,9 +268,7 @@ NO_REPLY = "a success without a reply"
 class ReplyReader(Protocol):
     """What reads a live reply of the dialect."""
 
-    def completion(
-        self, found: Mapping[str, Any], request: Request, *, host: str, secret: str, limits: RateLimits
-    ) -> Completion:
+    def completion(self, found: Mapping[str, Any], call: CallContext, limits: RateLimits) -> Completion:
         """Return the completion in this reply object; raise the error it carries, or UnreadableResponse."""
 
 
@@ -278,17 +276,8 @@ def answered_result(
     custom_id: str, body: Mapping[str, Any], *, replies: ReplyReader, model: str, host: str, secret: str
 ) -> BatchResult:
     """Return the result of a request whose reply this body is."""
-    request = Request(
-        stage=Stage.JUDGE,
-        model=model,
-        system="",
-        content=(),
-        max_output_tokens=0,
-        input_tokens=0,
-        reserved_input_tokens=0,
-    )
     try:
-        found = replies.completion(body, request, host=host, secret=secret, limits=RateLimits())
+        found = replies.completion(body, CallContext(host, secret, model), RateLimits())
     except ProviderError as error:
         return BatchResult(
             custom_id=custom_id,

@@ -1,9 +1,8 @@
-"""Any embeddings endpoint of the OpenAI dialect (`POST /embeddings`) as a Provider, and as the embedder on top of one.
+"""An embeddings endpoint of the OpenAI dialect (`POST /embeddings`) as a Provider, and an embedder on top of one.
 
-Being a Provider, a batch of texts goes through the same limits, retries, budget and ledger as every other call; what
-it brings back travels as the completion's text, one float16 row a text in base64. The key is that of `openai.*`, and
-goes to another host only where the user named that in `embedding.base_url`. Trade-off: base64 of what was JSON costs
-some milliseconds a batch, and no second seam.
+As a Provider it goes through the same limits, retries, budget and ledger as every call; the vectors travel as the
+completion's text, one float16 row a text in base64. The key is that of `openai.*`, and goes to another host only where
+the user named one in `embedding.base_url`. Trade-off: base64 costs some milliseconds a batch.
 """
 
 import base64
@@ -13,19 +12,18 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from xscore.platform import tokens
-from xscore.providers import openai
-from xscore.providers.host_facts import estimated_usage
+from xscore.providers.host_facts import make_completion
 from xscore.providers.hosts import host_of, usable_key
-from xscore.providers.openai import OPENAI, OpenAIDialect
+from xscore.providers.openai import OPENAI, OpenAIDialect, reported_usage
 from xscore.providers.provider import Provider
-from xscore.providers.wire import ReplyReaders, WireProvider
+from xscore.providers.wire import WireProvider
+from xscore.providers.wire_errors import CallContext
 from xscore.records import Capability, Completion, Finish, RateLimits, Request, Stage
 from xscore.settings import Settings
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
 
 TEXTS_A_CALL = 32
 """Texts of one call; of 4,096 dimensions each the reply weighs 3 MB, within what is read of a short reply."""
@@ -36,11 +34,11 @@ EMBEDDINGS_PROFILE = replace(OPENAI, path="/embeddings", setting="embedding.base
 def connect(model: str, settings: Settings) -> WireProvider:
     """Return a provider of embeddings; nothing is sent yet.
 
-    Raises UsageError for a base URL or key that is none, AuthenticationFailed where a remote host would get no key.
+    Raises UsageError for a malformed base URL or key, AuthenticationFailed where a remote host would get no key.
     """
     base_url = settings.embedding.base_url or settings.openai.base_url
     key = usable_key(settings.openai, host=host_of(base_url, setting=EMBEDDINGS_PROFILE.setting), model=model)
-    return _Embeddings(EmbeddingsDialect(base_url), base_url=base_url, api_key=key)
+    return WireProvider(EmbeddingsDialect(base_url), base_url=base_url, api_key=key)
 
 
 class EndpointEmbedder:
@@ -73,18 +71,15 @@ class EndpointEmbedder:
         return np.frombuffer(base64.b64decode(found.text), dtype="<f2").reshape(len(texts), -1)
 
     async def aclose(self) -> None:
-        """Let go of the host."""
+        """Close the provider."""
         await self._provider.aclose()
 
 
 class EmbeddingsDialect(OpenAIDialect):
-    """The OpenAI dialect's embeddings."""
+    """The OpenAI dialect's embeddings. A host may cut a text to its context: only the order of judging follows."""
 
-    words = EMBEDDINGS_PROFILE
-
-    def __init__(self, base_url: str) -> None:
-        super().__init__(base_url)
-        self.replies: ReplyReaders = _Replies()
+    profile = EMBEDDINGS_PROFILE
+    must_read_all = False
 
     def body(self, request: Request, known: Capability, *, stream: bool) -> dict[str, Any]:
         """Return the JSON body: the texts, to be answered in floats."""
@@ -97,60 +92,34 @@ class EmbeddingsDialect(OpenAIDialect):
             return None
         return replace(known, without=(*known.without, "encoding_format"))
 
-
-class _Embeddings(WireProvider):
-    """A host that embeds. It may read less of a text than was sent, which is no failure: only the order follows."""
-
-    def _check_seen_whole(self, request: Request, completion: Completion) -> None:
-        """Take a text that the model's context cuts."""
-
-
-class _Replies:
-    """How replies of an embeddings endpoint are read."""
-
-    def completion(
-        self, found: Mapping[str, Any], request: Request, *, host: str, secret: str, limits: RateLimits
-    ) -> Completion:
+    def completion(self, found: Mapping[str, Any], call: CallContext, limits: RateLimits) -> Completion:
         """Return the rows as text; raise the error that the reply carries, or UnreadableResponse."""
-        openai.raise_inner(found.get("error"), request, host=host, secret=secret)
-        text = base64.b64encode(_rows(found.get("data"), request, host=host)).decode("ascii")
-        usage = openai.reported_usage(_usage(found.get("usage")))
-        return Completion(
-            text=text,
-            finish=Finish.STOP,
-            usage=usage or estimated_usage(request, ""),
-            model=str(found.get("model") or request.model),
-            usage_reported=usage is not None,
-            limits=limits,
-        )
+        EMBEDDINGS_PROFILE.raise_inner(found.get("error"), call)
+        text = base64.b64encode(_rows(found.get("data"), call)).decode("ascii")
+        usage = found.get("usage")
+        counts = {"completion_tokens": 0, **usage} if isinstance(usage, Mapping) else usage
+        name = str(found.get("model") or call.model)
+        completion = make_completion(call, "", Finish.STOP, reported_usage(counts), model=name, limits=limits)
+        return replace(completion, text=text)
 
-    def rate_limits(self, headers: Mapping[str, str]) -> RateLimits:
-        """Return the limits that the reply's headers state."""
-        return openai.rate_limits(headers)
-
-    def reports_cached(self, found: object) -> bool:
+    def reports_cached(self, usage: object) -> bool:
         """Say no: embeddings have no prefix cache."""
         return False
 
 
-def _usage(found: object) -> object:
-    """Return the usage with the output that embeddings do not have."""
-    return {"completion_tokens": 0, **found} if isinstance(found, Mapping) else found
-
-
-def _rows(data: object, request: Request, *, host: str) -> bytes:
+def _rows(data: object, call: CallContext) -> bytes:
     """Return the rows in the order of the texts, each of length 1, as float16."""
     import numpy as np
 
     found = sorted(filter(_is_row, data), key=lambda row: row["index"]) if isinstance(data, list) else []
-    if [row["index"] for row in found] != list(range(len(request.content))):
-        raise EMBEDDINGS_PROFILE.unreadable("another number of vectors than of texts", host=host, model=request.model)
+    if [row["index"] for row in found] != list(range(len(call.prompt) - 1)):  # the prompt begins with the system text
+        raise EMBEDDINGS_PROFILE.unreadable("another number of vectors than of texts", host=call.host, model=call.model)
     try:
         rows = np.array([row["embedding"] for row in found], dtype=np.float32)
     except (TypeError, ValueError):
         rows = np.zeros((0, 0), dtype=np.float32)
     if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
-        raise EMBEDDINGS_PROFILE.unreadable("vectors that are none", host=host, model=request.model)
+        raise EMBEDDINGS_PROFILE.unreadable("malformed vectors", host=call.host, model=call.model)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     unit = rows / np.where(lengths > 0, lengths, 1)
     return unit.astype("<f2").tobytes()
