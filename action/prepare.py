@@ -84,11 +84,10 @@ def _mark() -> Path:
 
 
 def _schema() -> int:
-    """The newest schema of a store; an older one is brought up to date, a newer one would be refused."""
-    import xscore
+    """The schema of a store; a store with another one is refused."""
+    from xscore.store.opening import SCHEMA
 
-    files = (Path(xscore.__file__).parent / "migrations").glob("[0-9]*.sql")
-    return max(int(file.name[:4]) for file in files)
+    return SCHEMA.version
 
 
 if __name__ == "__main__":

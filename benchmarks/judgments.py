@@ -16,8 +16,8 @@ from pathlib import Path
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import judgment_writer
 from xscore.cache.judgments import _KNOWN_OF_TURN, Judgments
-from xscore.platform import database
 from xscore.records import JudgeIdentity, Judgment
+from xscore.store.opening import connect_store
 
 CONTENTS = 10_000
 PACK = 20
@@ -39,7 +39,7 @@ def anchor() -> None:
 def fill(path: Path, turns: int) -> list[str]:
     random.seed(1)
     hashes = [f"{random.getrandbits(128):032x}" for _ in range(CONTENTS)]
-    connection = database.connect(path)
+    connection = connect_store(path)
     cache = Judgments(connection)
     spent = 0.0
     for turn in range(turns):
@@ -63,12 +63,12 @@ def fill(path: Path, turns: int) -> list[str]:
 
 def read(path: Path, turns: int) -> None:
     for label, fresh in (("new connection", True), ("same connection", False)):
-        connection = database.connect(path)
+        connection = connect_store(path)
         scans, whole = [], []
         for turn in random.sample(range(turns), min(turns, 12)):
             if fresh:
                 connection.close()
-                connection = database.connect(path)
+                connection = connect_store(path)
             (query,) = connection.execute("SELECT id FROM query WHERE turn_key = ?", (f"turn {turn}",)).fetchone()
             cache, opened = Judgments(connection), connection
             scans.append(cpu_ms(lambda opened=opened, query=query: opened.execute(_KNOWN_OF_TURN, (query,)).fetchall()))

@@ -24,8 +24,8 @@ from xscore.cache.group_commit import GroupCommit
 from xscore.costs.ledger import Ledger, calls_of_turn
 from xscore.extensions.telemetry.spans import OtlpTracer, spans_of
 from xscore.extensions.telemetry.traced_turn import StageSpan, TracedTurn
-from xscore.platform import database
 from xscore.records import CallRecord, Stage, Usage
+from xscore.store.opening import connect_store
 
 TURN = "t_0123456789abcdef"
 STAGES = ("index", "pool", "cache", "judge", "select", "primary")
@@ -85,7 +85,7 @@ def import_s() -> float:
 def made(count: int) -> tuple[tuple[CallRecord, ...], float, float]:
     """Return the calls, and the least CPU seconds of three that reading them and making their spans took."""
     read_s, made_s = [], []
-    with tempfile.TemporaryDirectory() as folder, closing(database.connect(Path(folder, "store.db"))) as connection:
+    with tempfile.TemporaryDirectory() as folder, closing(connect_store(Path(folder, "store.db"))) as connection:
         asyncio.run(fill(Path(folder, "store.db"), count))
         OtlpTracer().prepare()
         for _ in range(3):

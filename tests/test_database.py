@@ -11,13 +11,14 @@ import pytest
 
 from xscore.platform import database
 from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.store.opening import connect_store
 
 
 def test_files_are_private_and_git_ignores_them(tmp_path: Path) -> None:
     """Database and side files are 0600 in a 0700 folder that ignores itself, whatever the umask."""
     old = os.umask(0o000)
     try:
-        connection = database.connect(tmp_path / ".xscore" / "memory.db")
+        connection = connect_store(tmp_path / ".xscore" / "memory.db")
         connection.execute("INSERT INTO meta VALUES ('a', 'b')")
     finally:
         os.umask(old)
@@ -32,7 +33,7 @@ def test_files_are_private_and_git_ignores_them(tmp_path: Path) -> None:
 def test_every_connection_is_set_up_alike(tmp_path: Path) -> None:
     """WAL, NORMAL, secure_delete, foreign keys and a patient lock hold on the first and on each later connection."""
     for _ in range(2):
-        connection = database.connect(tmp_path / "memory.db")
+        connection = connect_store(tmp_path / "memory.db")
         found = [
             connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("journal_mode", "synchronous", "secure_delete", "foreign_keys", "busy_timeout")
@@ -43,7 +44,7 @@ def test_every_connection_is_set_up_alike(tmp_path: Path) -> None:
 
 def test_a_deleted_text_leaves_the_file(tmp_path: Path) -> None:
     """What is deleted is overwritten, not only unlinked."""
-    connection = database.connect(tmp_path / "memory.db")
+    connection = connect_store(tmp_path / "memory.db")
     connection.execute("INSERT INTO meta VALUES ('k', 'planted-words-to-find')")
     connection.execute("DELETE FROM meta WHERE key = 'k'")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -53,7 +54,7 @@ def test_a_deleted_text_leaves_the_file(tmp_path: Path) -> None:
 
 def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
     """An exception takes back all of it and leaves the connection usable."""
-    connection = database.connect(tmp_path / "memory.db")
+    connection = connect_store(tmp_path / "memory.db")
     with pytest.raises(KeyError), database.transaction(connection):
         connection.execute("INSERT INTO meta VALUES ('a', 'b')")
         raise KeyError("stop")
@@ -65,9 +66,10 @@ def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
 
 
 def test_processes_may_create_one_store_at_once(tmp_path: Path) -> None:
-    """Eight processes that open a new database together all succeed, and it is migrated once."""
+    """Eight processes that open a new database together all succeed, and its tables are created once."""
     code = (
-        "import sys, pathlib; from xscore.platform import database; database.connect(pathlib.Path(sys.argv[1])).close()"
+        "import sys, pathlib; from xscore.store.opening import connect_store;"
+        " connect_store(pathlib.Path(sys.argv[1])).close()"
     )
     path = tmp_path / ".xscore" / "memory.db"
     running = [subprocess.Popen([sys.executable, "-c", code, str(path)], stderr=subprocess.PIPE) for _ in range(8)]
@@ -82,7 +84,7 @@ def test_a_file_that_is_no_database_is_damage(tmp_path: Path, content: bytes) ->
     """Foreign bytes are refused as damage, with a hint on how to go on."""
     (tmp_path / "memory.db").write_bytes(content)
     with pytest.raises(StoreDamaged) as caught:
-        database.connect(tmp_path / "memory.db")
+        connect_store(tmp_path / "memory.db")
     assert "--rebuild" in caught.value.hint
 
 
@@ -92,32 +94,32 @@ def test_another_programs_database_is_refused(tmp_path: Path) -> None:
     other.execute("CREATE TABLE memory (a)")
     other.close()
     with pytest.raises(StoreDamaged, match="not a store"):
-        database.connect(tmp_path / "memory.db")
+        connect_store(tmp_path / "memory.db")
 
 
 def test_a_header_that_lost_its_version_is_damage(tmp_path: Path) -> None:
     """Tables without a schema's number are not migrated over."""
-    connection = database.connect(tmp_path / "memory.db")
+    connection = connect_store(tmp_path / "memory.db")
     for version in (0, -5):
         connection.execute(f"PRAGMA user_version = {version}")
         with pytest.raises(StoreDamaged, match="not a store"):
-            database.connect(tmp_path / "memory.db")
+            connect_store(tmp_path / "memory.db")
     connection.close()
 
 
 def test_a_file_format_from_nowhere_is_damage(tmp_path: Path) -> None:
     """What SQLite calls a plain error of its own, for a byte of the header, is damage to us."""
-    database.connect(tmp_path / "memory.db").close()
+    connect_store(tmp_path / "memory.db").close()
     data = bytearray((tmp_path / "memory.db").read_bytes())
     data[44:48] = b"\0\0\0\x63"
     (tmp_path / "memory.db").write_bytes(data)
     with pytest.raises(StoreDamaged, match="unsupported file format"):
-        database.connect(tmp_path / "memory.db")
+        connect_store(tmp_path / "memory.db")
 
 
 def test_a_column_that_lost_its_name_is_damage(tmp_path: Path) -> None:
     """A statement of ours that does not fit the schema it finds tells of damage, in reading and in writing."""
-    connection = database.connect(tmp_path / "memory.db")
+    connection = connect_store(tmp_path / "memory.db")
     connection.execute("ALTER TABLE meta RENAME COLUMN value TO valve")
     for statement in ("SELECT value FROM meta", "INSERT INTO meta (key, value) VALUES ('a', 'b')"):
         with pytest.raises(StoreDamaged, match=r"no.* column"):
@@ -127,34 +129,34 @@ def test_a_column_that_lost_its_name_is_damage(tmp_path: Path) -> None:
 
 def test_a_schema_that_is_no_text_is_damage(tmp_path: Path) -> None:
     """Bytes that are not UTF-8 in SQLite's own message raise nothing of Python's."""
-    database.connect(tmp_path / "memory.db").close()
+    connect_store(tmp_path / "memory.db").close()
     data = (tmp_path / "memory.db").read_bytes()
     (tmp_path / "memory.db").write_bytes(data.replace(b"CREATE TABLE meta", b"CREATE TABLE \xff\xfe\xff ("))
     with pytest.raises(StoreDamaged):
-        database.connect(tmp_path / "memory.db").execute("SELECT * FROM meta")
+        connect_store(tmp_path / "memory.db").execute("SELECT * FROM meta")
 
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     """A store of a newer xscore is left alone."""
-    connection = database.connect(tmp_path / "memory.db")
+    connection = connect_store(tmp_path / "memory.db")
     connection.execute("PRAGMA user_version = 9999")
     connection.close()
     with pytest.raises(StoreDamaged, match="newer xscore"):
-        database.connect(tmp_path / "memory.db")
+        connect_store(tmp_path / "memory.db")
 
 
 def test_a_link_is_refused(tmp_path: Path) -> None:
     """A database is a file of its own, never a link to another."""
     (tmp_path / "memory.db").symlink_to(tmp_path / "elsewhere.db")
     with pytest.raises(StoreError, match="symbolic link"):
-        database.connect(tmp_path / "memory.db")
+        connect_store(tmp_path / "memory.db")
     assert not (tmp_path / "elsewhere.db").exists()
 
 
 def test_damage_met_while_reading_is_damage(tmp_path: Path) -> None:
     """Pages overwritten behind an open store surface as StoreDamaged from the cursor, not as rows."""
     path = tmp_path / "memory.db"
-    connection = database.connect(path)
+    connection = connect_store(path)
     with database.transaction(connection):
         connection.executemany("INSERT INTO meta VALUES (?, ?)", [(f"k{i}", "v" * 500) for i in range(2000)])
     connection.close()
@@ -162,12 +164,12 @@ def test_damage_met_while_reading_is_damage(tmp_path: Path) -> None:
     data[len(data) // 2 :] = b"\xff" * (len(data) - len(data) // 2)
     path.write_bytes(bytes(data))
     with pytest.raises(StoreDamaged):
-        database.connect(path).execute("SELECT key, value FROM meta").fetchall()
+        connect_store(path).execute("SELECT key, value FROM meta").fetchall()
 
 
 def test_a_lost_table_is_damage(tmp_path: Path) -> None:
     """A schema from which something was dropped is damage and not a crash."""
-    connection = database.connect(tmp_path / "memory.db")
+    connection = connect_store(tmp_path / "memory.db")
     connection.execute("DROP TABLE judgment")
     with pytest.raises(StoreDamaged):
         connection.execute("SELECT * FROM judgment")
@@ -176,7 +178,7 @@ def test_a_lost_table_is_damage(tmp_path: Path) -> None:
 
 def test_a_lock_that_does_not_fall_says_so(tmp_path: Path) -> None:
     """A store held by another process for too long is a StoreError that names the lock."""
-    first, second = (database.connect(tmp_path / "memory.db") for _ in range(2))
+    first, second = (connect_store(tmp_path / "memory.db") for _ in range(2))
     second.execute("PRAGMA busy_timeout = 20")
     with database.transaction(first), pytest.raises(StoreError, match="locked"), database.transaction(second):
         pass
@@ -188,12 +190,12 @@ def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
     """A store below a file cannot be, and the message says where."""
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot be created"):
-        database.connect(tmp_path / "file" / "memory.db")
+        connect_store(tmp_path / "file" / "memory.db")
 
 
 def test_a_row_in_the_way_of_a_tried_statement_is_damage(tmp_path: Path) -> None:
     """A constraint that our own statement breaks ends like other damage, with what to do, and not as a bug."""
-    connection = database.connect(tmp_path / "memory.db")
+    connection = connect_store(tmp_path / "memory.db")
     connection.execute("INSERT INTO meta VALUES ('a', 'b')")
     with pytest.raises(StoreDamaged, match="UNIQUE constraint failed") as caught:
         connection.execute("INSERT INTO meta VALUES ('a', 'c')")
@@ -203,7 +205,7 @@ def test_a_row_in_the_way_of_a_tried_statement_is_damage(tmp_path: Path) -> None
 
 def test_our_own_mistakes_pass_through(tmp_path: Path) -> None:
     """A statement that is no SQL, or lacks a value, is our mistake and is not dressed up as damage."""
-    connection = database.connect(tmp_path / "memory.db")
+    connection = connect_store(tmp_path / "memory.db")
     with pytest.raises(sqlite3.OperationalError):
         connection.execute("SELEC 1")
     with pytest.raises(sqlite3.ProgrammingError):
@@ -214,7 +216,7 @@ def test_our_own_mistakes_pass_through(tmp_path: Path) -> None:
 def test_peeking_leaves_the_store_as_it_is(tmp_path: Path) -> None:
     """Reading one value of an unknown store neither migrates nor writes it."""
     path = tmp_path / "memory.db"
-    connection = database.connect(path)
+    connection = connect_store(path)
     connection.execute("INSERT INTO meta VALUES ('store_id', 'abc')")
     connection.close()
     before = path.read_bytes()

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import MakeRepo, git
-from xscore.platform import database
 from xscore.platform.errors import UsageError
 from xscore.platform.paths import RepositoryRoot, find_root, native_name, portable_name, user_config_file, user_data_dir
+from xscore.store.opening import connect_store
 
 
 def test_a_subdirectory_belongs_to_its_repository(make_repo: MakeRepo) -> None:
@@ -52,7 +52,7 @@ def test_a_plain_folder_is_its_own_root(tmp_path: Path) -> None:
 
 def test_a_plain_folder_uses_the_store_above_it(tmp_path: Path) -> None:
     """In plain folders, a store of this user's further up makes that folder the root."""
-    database.connect(tmp_path / ".xscore" / "memory.db").close()
+    connect_store(tmp_path / ".xscore" / "memory.db").close()
     (tmp_path / "sub" / "deep").mkdir(parents=True)
     assert find_root(tmp_path / "sub" / "deep").path == tmp_path
 

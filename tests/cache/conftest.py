@@ -6,8 +6,8 @@ from sqlite3 import Connection
 
 import pytest
 
-from xscore.platform import database
 from xscore.records import JudgeIdentity, Judgment
+from xscore.store.opening import connect_store
 
 JUDGE = JudgeIdentity("openai", "api.openai.com", "m", "low", "judge-2", "memory_first", True)
 
@@ -21,7 +21,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def connection(path: Path) -> Iterator[Connection]:
     """Open a new database."""
-    opened = database.connect(path)
+    opened = connect_store(path)
     yield opened
     opened.close()
 

@@ -9,6 +9,7 @@ from tests.memory.conftest import function
 from xscore.cache import judgments
 from xscore.cache.stats import CacheStats, HitRate, cache_stats
 from xscore.platform import database
+from xscore.store.opening import connect_store, open_empty_store
 
 DAY = 86_400.0
 
@@ -90,7 +91,7 @@ def test_a_damaged_page_costs_its_part_alone(connection: Connection, path: Path)
     with path.open("r+b") as file:
         file.seek((page - 1) * 4_096)
         file.write(b"\xff" * 4_096)
-    again = database.connect(path)
+    again = connect_store(path)
     found = look(again, path)
     assert "reasons" in found.unreadable and found.judgments == 2
     again.close()
@@ -99,7 +100,7 @@ def test_a_damaged_page_costs_its_part_alone(connection: Connection, path: Path)
 def test_no_store_is_an_empty_one(tmp_path: Path) -> None:
     """Where there is no file there is nothing, and none is made."""
     place = tmp_path / "none.db"
-    nothing: sqlite3.Connection = database.open_in_memory(place)
+    nothing: sqlite3.Connection = open_empty_store()
     found = look(nothing, place)
     assert (found.judgments, found.bytes, found.parts) == (0, 0, {})
     assert not place.exists()

@@ -1,7 +1,5 @@
 """A judgment whose row changed by itself is damage, whatever it changed into."""
 
-import sqlite3
-from pathlib import Path
 from sqlite3 import Connection
 
 import pytest
@@ -9,11 +7,8 @@ import pytest
 from tests.cache.conftest import JUDGE, judgments
 from xscore.cache.judgments import Judgments, find_or_add_query, known_judgments
 from xscore.cache.keys import judge_key
-from xscore.platform import database
 from xscore.platform.errors import StoreDamaged
 from xscore.records import Judgment
-
-FIRST_STORE = Path(database.__file__).parent / "migrations" / "0001_initial.sql"
 
 
 @pytest.mark.parametrize(
@@ -23,7 +18,7 @@ FIRST_STORE = Path(database.__file__).parent / "migrations" / "0001_initial.sql"
         "UPDATE judgment SET prior = 0.75 WHERE content_id = 3",
         "UPDATE judgment SET position = 1 WHERE content_id = 3",
         "UPDATE judgment SET pack = 'p_1' WHERE content_id = 3",
-        "UPDATE judgment SET seal = seal + 1 WHERE content_id = 3",
+        "UPDATE judgment SET checksum = checksum + 1 WHERE content_id = 3",
         "UPDATE judgment SET content_id = 9 WHERE content_id = 3",
         "UPDATE content SET hash = 'ee' WHERE id = 3",
         "UPDATE judgment SET position = 'x' WHERE content_id = 3",
@@ -67,20 +62,3 @@ def test_zero_has_one_seal(connection: Connection) -> None:
     """Minus zero, which the store keeps as zero, comes back as a score and not as damage."""
     Judgments(connection).write("turn", JUDGE, [Judgment("aa", -0.0, prior=-0.0)])
     assert Judgments(connection).known("turn", JUDGE)["aa"].score == 0.0
-
-
-def test_a_store_from_before_the_seals_gets_them(path: Path) -> None:
-    """The judgments of the first schema are sealed as they stand when the store is opened, and stay known."""
-    old = sqlite3.connect(path)
-    old.executescript(FIRST_STORE.read_text("utf-8"))
-    old.execute(f"PRAGMA application_id = {database.APPLICATION_ID}")
-    old.execute("PRAGMA user_version = 1")
-    old.execute("INSERT INTO query VALUES (1, 'turn', ?, 0)", (judge_key(JUDGE),))
-    old.executemany("INSERT INTO content (id, hash) VALUES (?, ?)", [(1, "aa"), (2, "bb")])
-    old.execute("INSERT INTO judgment VALUES (1, 1, 0.5, 0.25, 'p_1', 3), (1, 2, 1, 0, '', 0), (1, 7, 1, 0, '', 0)")
-    old.commit()
-    old.close()
-    connection = database.connect(path)
-    known = Judgments(connection).known("turn", JUDGE)
-    assert known == {"aa": Judgment("aa", 0.5, "", "p_1", 3, 0.25), "bb": Judgment("bb", 1.0)}
-    connection.close()

@@ -33,6 +33,7 @@ from xscore.platform import database
 from xscore.platform.errors import NothingMatched, StoreUntrusted, UsageError
 from xscore.records import Judgment
 from xscore.scorer.replies import printable_reason
+from xscore.store.opening import connect_store
 
 KEY = ExchangeKey(bytes(range(32)))
 OTHER = ExchangeKey(bytes(range(1, 33)))
@@ -54,7 +55,7 @@ def take(connection: Connection, file: Path, key: ExchangeKey = KEY, **wishes: A
 def everything(connection: Connection) -> list[tuple[Any, ...]]:
     """All judgments with their reasons, by what they are filed under."""
     return connection.execute(
-        "SELECT turn_key, judge, sample, hash, score, prior, pack, position, seal, coalesce(text, '') FROM query"
+        "SELECT turn_key, judge, sample, hash, score, prior, pack, position, checksum, coalesce(text, '') FROM query"
         " JOIN judgment ON judgment.query_id = query.id JOIN content ON content.id = judgment.content_id"
         " LEFT JOIN reason ON reason.query_id = query.id AND reason.content_id = content.id ORDER BY 1, 2, 3, 4"
     ).fetchall()
@@ -72,7 +73,7 @@ def file(connection: Connection, tmp_path: Path) -> Path:
 @pytest.fixture
 def second(tmp_path: Path) -> Connection:
     """Another machine's store, empty."""
-    return database.connect(tmp_path / "second.db")
+    return connect_store(tmp_path / "second.db")
 
 
 HEX = st.text("0123456789abcdef", min_size=32, max_size=32)
@@ -90,7 +91,7 @@ JUDGMENT = st.builds(Judgment, HEX, SHARE, WORDS, st.text("pxq_0123456789", max_
 def test_a_round_trip_changes_nothing(turns: dict[tuple[str, str, int], list[Judgment]], tmp_path: Path) -> None:
     """What comes out of the file is what went in: keys, scores to the last bit, places, reasons, seals."""
     folder = tmp_path / secrets.token_hex(8)
-    first, other = database.connect(folder / "a.db"), database.connect(folder / "b.db")
+    first, other = connect_store(folder / "a.db"), connect_store(folder / "b.db")
     for names, found in turns.items():
         filled(first, found, names)
     done = export_judgments(first, folder / "c.parquet", KEY, ExportFilter())
@@ -330,7 +331,7 @@ def test_only_what_is_asked_for_travels(connection: Connection, tmp_path: Path) 
 
 
 def test_a_damaged_judgment_stays_behind(connection: Connection, tmp_path: Path) -> None:
-    """A score that does not fit its seal is not passed on as one."""
+    """A score that does not fit its checksum is not passed on as one."""
     filled(connection, judgments(0, 3))
     connection.execute("UPDATE judgment SET score = 0.75 WHERE content_id = 2")
     done = export_judgments(connection, tmp_path / "c.parquet", KEY, ExportFilter())

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.cache.conftest import JUDGE, judgments
 from xscore.cache.judgments import Judgments
 from xscore.cache.keys import judge_key
-from xscore.platform import database
 from xscore.platform.errors import StoreDamaged
 from xscore.records import Judgment
+from xscore.store.opening import connect_store
 
 scores = st.floats(0, 1)
 
@@ -63,7 +63,7 @@ def test_the_first_judgment_stands(connection: Connection) -> None:
 def test_scores_come_back_exactly(found: dict[str, float]) -> None:
     """Every score in 0..1 survives the store bit for bit."""
     with TemporaryDirectory() as place:
-        connection = database.connect(Path(place) / "memory.db")
+        connection = connect_store(Path(place) / "memory.db")
         cache = Judgments(connection)
         cache.write("turn", JUDGE, [Judgment(digest, score) for digest, score in found.items()])
         assert {digest: one.score for digest, one in cache.known("turn", JUDGE).items()} == found
@@ -99,7 +99,7 @@ def test_damaged_pages_give_no_score_that_was_not_judged(connection: Connection,
 
 def test_two_connections_write_at_once_without_a_lock_error(connection: Connection, path: Path) -> None:
     """Writers wait for one another; each turn ends with what each wrote."""
-    other = database.connect(path)
+    other = connect_store(path)
     for number in range(20):
         Judgments(connection).write("turn", JUDGE, judgments(number * 10, number * 10 + 5))
         Judgments(other).write("turn", JUDGE, judgments(number * 10 + 5, number * 10 + 10))
@@ -109,7 +109,7 @@ def test_two_connections_write_at_once_without_a_lock_error(connection: Connecti
 
 def _read(path: Path) -> str:
     try:
-        connection = database.connect(path)
+        connection = connect_store(path)
         found = Judgments(connection).known("turn", JUDGE)
         connection.close()
     except StoreDamaged:
@@ -131,4 +131,4 @@ def test_nothing_is_looked_for_in_an_empty_quarantine(connection: Connection) ->
     connection.set_trace_callback(said.append)
     Judgments(connection).write("turn", JUDGE, judgments(0, 5))
     connection.set_trace_callback(None)
-    assert said and not [words for words in said if "DELETE FROM hearsay" in words]
+    assert said and not [words for words in said if "DELETE FROM untrusted_score" in words]

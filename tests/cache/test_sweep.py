@@ -39,8 +39,8 @@ def judged(connection: Connection, turn_key: str, memories: Iterable[Memory], ju
 def asked(connection: Connection, turn_key: str, at: float, *, judge: str = "j1", state: str = "done") -> None:
     """Let a turn have asked for it."""
     connection.execute(
-        "INSERT INTO turn (id, thread, turn_key, judge, task, moment, started_at, state)"
-        " VALUES (?, '', ?, ?, '', json_object('life', ?), ?, ?)",
+        "INSERT INTO turn (id, thread, turn_key, judge, task, context, started_at, state)"
+        " VALUES (?, '', ?, ?, '', json_object('process', ?), ?, ?)",
         (f"t_{turn_key}{judge}", turn_key, judge, process_identity(), at, state),
     )
 
@@ -65,7 +65,7 @@ def job(connection: Connection, turn_key: str, *, ended_at: float | None = None)
     """Enter a job with one question."""
     name, made = f"b_{turn_key}", {"created_at": 5.0, "ended_at": ended_at, "candidates": 1}
     enter(connection, "job", id=name, command="submit", judge_spec="openai:m", judge="j1", plan="{}", **made)
-    enter(connection, "job_question", job=name, name="one", moment="{}", turn_key=turn_key)
+    enter(connection, "job_question", job=name, name="one", context="{}", turn_key=turn_key)
 
 
 def test_old_turns_go_and_those_of_unknown_age_stay(connection: Connection) -> None:
@@ -146,7 +146,7 @@ def test_a_turn_whose_process_is_gone_is_not_under_way(connection: Connection) -
     judged(connection, "killed", remembered(connection, 1))
     asked(connection, "killed", NOW - DAY, state="running")
     gone = process_identity().replace(str(os.getpid()), "4194304", 1)
-    connection.execute("UPDATE turn SET moment = json_object('life', ?)", (gone,))
+    connection.execute("UPDATE turn SET context = json_object('process', ?)", (gone,))
     assert prune_judgments(connection, PruneOptions(max_judgments=0), now=NOW).over_cap == 1
 
 

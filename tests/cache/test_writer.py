@@ -18,8 +18,8 @@ from tests.cache.conftest import JUDGE, judgments
 from xscore.cache.group_commit import GroupCommit
 from xscore.cache.judgment_store import judgment_writer
 from xscore.cache.judgments import Judgments
-from xscore.platform import database
 from xscore.platform.errors import StoreError
+from xscore.store.opening import connect_store
 
 ACKNOWLEDGING = """
 import asyncio, pathlib, sys
@@ -58,7 +58,7 @@ async def test_what_queues_meanwhile_goes_into_one_commit(path: Path) -> None:
         writer = judgment_writer(commits, turn_key="turn", judge=JUDGE)
         await asyncio.gather(*(writer(judgments(number * 5, number * 5 + 5)) for number in range(500)))
         assert commits.commits < 100
-    connection = database.connect(path)
+    connection = connect_store(path)
     assert len(Judgments(connection).known("turn", JUDGE)) == 2500
     connection.close()
 
@@ -102,7 +102,7 @@ async def test_what_is_added_for_one_bulk_is_written_at_once(path: Path) -> None
 async def test_one_who_waits_to_be_caught_up_waits_for_all_before(path: Path) -> None:
     """After `caught_up` all that was handed over before is committed; where nothing is left it returns at once."""
     async with GroupCommit(path) as commits:
-        reader = database.connect(path)
+        reader = connect_store(path)
         for number in range(20):
             commits.post(_insert_meta(f"k{number}"))
         await commits.caught_up()
@@ -131,7 +131,7 @@ async def test_closing_commits_what_is_queued(path: Path) -> None:
             for number in range(100):
                 commits.post(_insert_meta(f"k{number}"))
             raise KeyError("stop")
-    connection = database.connect(path)
+    connection = connect_store(path)
     assert connection.execute("SELECT count(*) FROM meta").fetchone() == (100,)
     connection.close()
 
@@ -145,7 +145,7 @@ async def test_a_cancelled_wait_does_not_take_the_judgments_back(path: Path) -> 
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-    connection = database.connect(path)
+    connection = connect_store(path)
     assert len(Judgments(connection).known("turn", JUDGE)) == 5
     connection.close()
 
@@ -161,12 +161,12 @@ async def test_a_store_that_was_moved_is_not_written_on(path: Path, *, replaced:
             for side in ("", "-wal", "-shm"):
                 path.with_name(path.name + side).rename(aside / (path.name + side))
             if replaced:
-                database.connect(path).close()
+                connect_store(path).close()
             with pytest.raises(StoreError, match="moved or replaced"):
                 await commits.submit(_insert_meta("after"))
             with pytest.raises(StoreError, match="moved or replaced"):
                 await commits.caught_up()
-    with closing(database.connect(aside / path.name)) as connection:
+    with closing(connect_store(aside / path.name)) as connection:
         assert connection.execute("SELECT key FROM meta").fetchall() == [("before",)]
 
 
@@ -211,7 +211,7 @@ def test_sigkill_loses_no_acknowledged_judgment(path: Path) -> None:
         acknowledged |= {line.strip() for line in process.stdout if line.endswith("\n")}
         process.wait()
         process.stdout.close()
-        connection = database.connect(path)
+        connection = connect_store(path)
         known = Judgments(connection).known("turn", JUDGE)
         connection.close()
         assert acknowledged <= known.keys()
@@ -220,7 +220,7 @@ def test_sigkill_loses_no_acknowledged_judgment(path: Path) -> None:
 
 def test_two_processes_write_one_turn_at_once(path: Path) -> None:
     """Two runs that judge into one store do not stop each other."""
-    connection = database.connect(path)
+    connection = connect_store(path)
     running = [
         subprocess.Popen([sys.executable, "-c", ACKNOWLEDGING, str(path), str(first)], stdout=-1, stderr=-1, text=True)
         for first in (0, 10**9)

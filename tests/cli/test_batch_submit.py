@@ -133,6 +133,6 @@ def test_secrets_are_not_sent(run: Run, server: OpenAIBatchServer, shop: Path) -
     secret = "sk-proj-" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY"
     (shop / "q.jsonl").write_text(json.dumps({"id": "a", "task": f"why is {secret} refused?", "errors": secret}))
     assert run(*SUBMIT).returncode == 0
-    assert secret not in str(rows(shop, "SELECT moment FROM job_question"))
+    assert secret not in str(rows(shop, "SELECT context FROM job_question"))
     sent = str(server.files)
     assert "<SECRET:openai_key>" in sent and secret not in sent

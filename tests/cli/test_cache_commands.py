@@ -25,6 +25,7 @@ from xscore.extensions.exchange.cache_signature import ExchangeKey
 from xscore.platform import database
 from xscore.platform.paths import STORE_DIR, STORE_FILE
 from xscore.records import Judgment
+from xscore.store.opening import connect_store
 
 TASK = "the discount of total is taken twice"
 KEY = bytes(range(32)).hex()
@@ -115,7 +116,7 @@ def test_hearsay_orders_work_and_never_scores(
     own = json.loads(one.run("context", TASK, "--json", "--pack-size", "1", "--concurrency", "1").stdout)
     before = [json.dumps(body) for body in server.counts.bodies]
     file = str(tmp_path / "cache.parquet")
-    with database.connect(one.store) as connection:  # a stranger praises what nobody would judge first
+    with connect_store(one.store) as connection:  # a stranger praises what nobody would judge first
         turn_key, judge = connection.execute("SELECT turn_key, judge FROM query").fetchone()
         favourite = connection.execute("SELECT content_hash FROM memory WHERE path = 'pyproject.toml'").fetchone()[0]
         connection.execute("DELETE FROM judgment")
@@ -230,7 +231,7 @@ def test_looking_makes_no_store(command: tuple[str, ...], xscore: Run, tmp_path:
 
 def big_export(folder: Path, count: int) -> Path:
     """Export so many judgments of ten turns."""
-    connection = database.connect(folder / "big" / "memory.db")
+    connection = connect_store(folder / "big" / "memory.db")
     for turn in range(10):
         found = [Judgment(f"{number:032x}", number % 101 / 100) for number in range(count // 10)]
         with database.transaction(connection):
@@ -254,7 +255,7 @@ def test_a_killed_import_is_completed_by_the_next(machines: tuple[Machine, Machi
     two.run("cache", "stats")
     two.ask()
     process, patience = started(two, "cache", "import", str(file)), time.monotonic() + 60
-    connection = database.connect(two.store)
+    connection = connect_store(two.store)
 
     def count() -> int:
         return int(connection.execute("SELECT count(*) FROM judgment").fetchone()[0])

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
 from tests.cost_reports.ledger_rows import DAY, add_call, add_figures, add_turn
-from xscore.platform import database
+from xscore.store.opening import connect_store
 
 HOSTILE = '=HYPERLINK("http://x") | <script>alert(1)</script> `x` [a](b)\n# b'
 
@@ -28,7 +28,7 @@ def shop(make_repo: MakeRepo) -> Path:
 def ledger(shop: Path, xscore: Run) -> Iterator[Connection]:
     """Its store, made and trusted, open for rows of a case."""
     assert xscore("index", cwd=shop).returncode == 0
-    with closing(database.connect(shop / ".xscore" / "memory.db")) as connection:
+    with closing(connect_store(shop / ".xscore" / "memory.db")) as connection:
         yield connection
 
 

@@ -109,7 +109,7 @@ def test_a_turn_whose_process_is_gone_is_unfinished(xscore: Run, repo: Path, mod
 
     for task, who in (("killed", "999999999 1 aaaaaaaa nowhere"), ("at work", process_identity())):
         change(repo, "UPDATE turn SET state = 'running', started_at = ? WHERE task = ?", time.time() - 7_200, task)
-        change(repo, "UPDATE turn SET moment = json_set(moment, '$.life', ?) WHERE task = ?", who, task)
+        change(repo, "UPDATE turn SET context = json_set(context, '$.process', ?) WHERE task = ?", who, task)
     change(repo, "DELETE FROM receipt")
     change(repo, "DELETE FROM turn_figures")
     assert {turn["task"]: turn["state"] for turn in listed(xscore, repo)} == {

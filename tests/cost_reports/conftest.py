@@ -13,8 +13,8 @@ import pytest
 from xscore.cache.group_commit import GroupCommit
 from xscore.costs.caps import Caps
 from xscore.costs.reservation import Budget, turn_budget
-from xscore.platform import database
 from xscore.platform.processes import process_identity
+from xscore.store.opening import connect_store
 
 
 @pytest.fixture
@@ -26,14 +26,14 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def reader(path: Path) -> Iterator[Connection]:
     """Open a second connection to it."""
-    opened = database.connect(path)
+    opened = connect_store(path)
     yield opened
     opened.close()
 
 
 @pytest.fixture
 def dead() -> str:
-    """Give the name (`processes.life`) of a process that has ended."""
+    """Give the name (`processes.process`) of a process that has ended."""
     program = "from xscore.platform.processes import process_identity; print(process_identity())"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
 

@@ -116,7 +116,9 @@ async def test_reservations_of_the_dead_are_taken_back(path: Path, reader: Conne
         ("b", "t", living, 2000.0, 3 * 10**11),
         ("c", "t", elsewhere, 900.0, 10**11),
     ]
-    reader.executemany("INSERT INTO reservation (id, turn_id, life, leased_until, amount) VALUES (?, ?, ?, ?, ?)", rows)
+    reader.executemany(
+        "INSERT INTO reservation (id, turn_id, process, leased_until, amount) VALUES (?, ?, ?, ?, ?)", rows
+    )
     async with GroupCommit(path) as commits:
         budget = budget_of(commits, now=1000.0)
         await budget.reserve(Decimal("0.7"))
@@ -138,13 +140,13 @@ async def test_a_lease_taken_back_is_still_charged_when_it_settles(path: Path, r
 
 @pytest.mark.parametrize("amount", ["abc", 0.5, -5, float("inf")])
 @pytest.mark.parametrize(
-    "entry", ["spending VALUES ('t', ?)", "reservation VALUES ('a', 't', '', '{life}', 2000.0, ?)"]
+    "entry", ["spending VALUES ('t', ?)", "reservation VALUES ('a', 't', '', '{process}', 2000.0, ?)"]
 )
 async def test_an_amount_that_makes_no_sense_is_damage(
     path: Path, reader: Connection, entry: str, amount: object
 ) -> None:
     """Where the store does not tell what a turn has cost or set aside, nothing more is spent."""
-    reader.execute(f"INSERT INTO {entry.format(life=process_identity())}", (amount,))
+    reader.execute(f"INSERT INTO {entry.format(process=process_identity())}", (amount,))
     with pytest.raises(StoreDamaged, match="makes no sense"):
         async with GroupCommit(path) as commits:
             await budget_of(commits).reserve(Decimal("0.01"))

@@ -203,7 +203,7 @@ async def test_what_is_set_aside_tells_whose_it_is(path: Path, reader: Connectio
     """The row names this process and where its id means anything, so that others know whether they can see it."""
     async with GroupCommit(path) as commits:
         await turn(commits, "t", Caps(day=Decimal(1)), clock).reserve(Decimal("0.10"))
-        assert reader.execute("SELECT life FROM reservation").fetchall() == [(process_identity(),)]
+        assert reader.execute("SELECT process FROM reservation").fetchall() == [(process_identity(),)]
 
 
 @pytest.mark.parametrize(("day", "left"), [(TODAY, "0.7"), ("", "0.7"), (YESTERDAY, "1")])

@@ -20,9 +20,9 @@ from xscore.costs.ledger import (
     total_spent,
 )
 from xscore.costs.usage_totals import UsageTotals
-from xscore.platform import database
 from xscore.platform.errors import StoreDamaged
 from xscore.records import CallRecord, JudgeIdentity, Judgment, Stage, StageUsage, Usage
+from xscore.store.opening import connect_store
 
 JUDGE = JudgeIdentity("openai", "h", "m", "", "judge-2", "memory_first", True)
 
@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def reader(path: Path) -> Iterator[Connection]:
     """Open a second connection to it."""
-    opened = database.connect(path)
+    opened = connect_store(path)
     yield opened
     opened.close()
 
@@ -197,7 +197,7 @@ async def test_ratios_learned_together_are_those_learned_one_by_one(path: Path, 
                 for record in records[start : start + step]:
                     Ledger(commits).record(record)
                 await committed(commits)
-        with closing(database.connect(place)) as opened:
+        with closing(connect_store(place)) as opened:
             found.append([learned(opened, host=host) for host in "ab"])
     assert found[0] == pytest.approx(found[1])
     assert None not in found[0] and found[0][0] != found[0][1]

@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from xscore.platform import database
+from xscore.store.opening import connect_store
 
 KILLS = 6
 IN_FLIGHT = 16
@@ -69,7 +70,7 @@ def test_after_every_kill_each_judgment_has_its_call_and_its_bill(tmp_path: Path
             assert child.stdout.readline() == "ready\n"
             time.sleep(dice.uniform(0.02, 0.3))
             child.send_signal(signal.SIGKILL)
-        with closing(database.connect(path)) as store, database.read_snapshot(store):
+        with closing(connect_store(path)) as store, database.read_snapshot(store):
             counted = store.execute(
                 "SELECT (SELECT count(*) FROM judgment), (SELECT count(*) FROM call), (SELECT sum(cost) FROM call),"
                 " coalesce((SELECT spent FROM spending WHERE span = 'repository'), 0),"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xscore.costs.call_history import TURNS_LOOKED_AT, best_cache_ttl_s, expected_hit_share, gaps_between_turns_s
-from xscore.platform import database
 from xscore.providers.catalog import CacheWrite, model_settings
+from xscore.store.opening import connect_store
 
 CLAUDE = model_settings("anthropic", "claude-haiku-5-5").cache_writes
 GPT = model_settings("openai", "gpt-6-luna").cache_writes
@@ -68,7 +68,7 @@ def test_a_host_without_writes_is_asked_nothing() -> None:
 @pytest.fixture
 def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     """A store of its own."""
-    opened = database.connect(tmp_path / "memory.db")
+    opened = connect_store(tmp_path / "memory.db")
     yield opened
     opened.close()
 

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from xscore.cache.group_commit import GroupCommit
 from xscore.costs.call_history import LATEST_CALLS, output_tokens_per_memory
 from xscore.costs.ledger import Ledger
-from xscore.platform import database
 from xscore.platform.tokens import REPLY_FRAME
 from xscore.records import CallRecord, Stage, Usage
+from xscore.store.opening import connect_store
 
 CALL = CallRecord(
     id="c",
@@ -37,7 +37,7 @@ async def entered(path: Path, calls: Iterable[CallRecord]) -> Connection:
         ledger = Ledger(commits)
         for number, call in enumerate(calls):
             ledger.record(replace(call, id=f"c{number}", started_at=float(number)))
-    return database.connect(path)
+    return connect_store(path)
 
 
 async def test_tokens_a_memory_beside_the_frame(path: Path) -> None:

@@ -16,6 +16,7 @@ from xscore.cost_reports.tables import join_calls_to_turns, nearest_rank
 from xscore.platform import database
 from xscore.records import Coverage
 from xscore.records.cost_report import CostReport, ReportQuery, Timing
+from xscore.store.opening import connect_store
 
 
 def timing(found: CostReport, of: str, stage: str, kind: str) -> Timing | None:
@@ -198,7 +199,7 @@ def test_a_table_has_every_turn(reader: Connection) -> None:
 
 def test_several_ledgers_are_one_report(reader: Connection, tmp_path: Path) -> None:
     """Two repositories with the same turn ids are added up without being mixed."""
-    other = database.connect(tmp_path / "other.db")
+    other = connect_store(tmp_path / "other.db")
     for connection, cost in ((reader, 1), (other, 2)):
         add_turn(connection, "t_1", DAY)
         add_figures(connection, "t_1")

@@ -17,7 +17,7 @@ __all__ = ["reader"]
 def add_job(connection: Connection, name: str, command: str, *, at: float = DAY, cached: object = 40) -> None:
     """Enter a job of two questions and 100 candidates."""
     connection.execute(
-        "INSERT INTO job (id, created_at, command, questions, judge_spec, judge, plan, candidates, cached, seal)"
+        "INSERT INTO job (id, created_at, command, questions, judge_spec, judge, plan, candidates, cached, checksum)"
         " VALUES (?, ?, ?, 'd', 'openai:small', 'k', '{}', 100, ?, 0)",
         (name, at, command, cached),
     )

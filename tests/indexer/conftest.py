@@ -11,16 +11,16 @@ import pytest
 from xscore.indexer import index_repository
 from xscore.indexer.memories import cut_file, source_file
 from xscore.indexer.syntax import MemoryDraft
-from xscore.platform.database import connect
 from xscore.platform.paths import find_root
 from xscore.records import IndexReport
 from xscore.settings import IndexSettings
+from xscore.store.opening import connect_store
 
 
 @pytest.fixture
 def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     """A store outside the indexed folder."""
-    opened = connect(tmp_path / "store" / "memory.db")
+    opened = connect_store(tmp_path / "store" / "memory.db")
     yield opened
     opened.close()
 

@@ -209,12 +209,12 @@ def test_a_no_change_run_loads_no_parser(make_repo: MakeRepo, tmp_path: Path) ->
         import sys, time
         from pathlib import Path
         from types import SimpleNamespace
-        from xscore.platform.database import connect
+        from xscore.store.opening import connect_store
         from xscore.indexer import index_repository as index
         from xscore.platform.paths import find_root
         settings = SimpleNamespace(include=(), exclude=(), max_file_bytes=10**6, max_line_chars=5000, window_lines=60,
                                    git=True, workers=None)
-        report = index(connect(Path({str(tmp_path / "s" / "m.db")!r})), find_root(Path({str(root)!r})), settings,
+        report = index(connect_store(Path({str(tmp_path / "s" / "m.db")!r})), find_root(Path({str(root)!r})), settings,
                        now=time.time() + 60)
         print(report.files.indexed, *[m for m in sys.modules if m.partition(".")[0] in
               ("tree_sitter", "numpy", "pydantic", "pathspec", "multiprocessing")])

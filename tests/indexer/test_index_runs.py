@@ -12,10 +12,10 @@ import pytest
 from tests.conftest import MakeRepo
 from tests.indexer.conftest import RunIndex
 from xscore.indexer import index_repository
-from xscore.platform.database import connect
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
+from xscore.store.opening import connect_store
 
 FILES = {
     "pkg/a.py": (
@@ -32,11 +32,11 @@ FILES = {
 RUN = """
 import sys, time
 from pathlib import Path
-from xscore.platform.database import connect
+from xscore.store.opening import connect_store
 from xscore.indexer import index_repository as index
 from xscore.platform.paths import find_root
 from xscore.settings import IndexSettings
-index(connect(Path(sys.argv[1])), find_root(Path(sys.argv[2])), IndexSettings(), now=time.time() + 3600)
+index(connect_store(Path(sys.argv[1])), find_root(Path(sys.argv[2])), IndexSettings(), now=time.time() + 3600)
 """
 
 
@@ -63,7 +63,7 @@ def test_large_runs_parse_in_processes_with_the_same_result(
     report = run_index(root, workers=2)
     assert (report.files.indexed, report.memories.total, report.edges["calls"]) == (450, 450, 450)
     apart = rows(connection, "SELECT id, content_hash, text FROM memory ORDER BY id")
-    other = connect(tmp_path / "other" / "memory.db")
+    other = connect_store(tmp_path / "other" / "memory.db")
     for number in range(0, 450, 150):  # three runs of 150 files stay in this process
         names = {f"m{n}.py" for n in range(number + 150)}
         keep = IndexSettings(include=tuple(sorted(names)))

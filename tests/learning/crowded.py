@@ -6,10 +6,10 @@ from pathlib import Path
 
 from tests.learning.conftest import DAY, NOW, decision, made, preference, put
 from xscore.extensions.learning.consolidate import consolidate
-from xscore.platform import database
 from xscore.platform.paths import find_root
 from xscore.records import Kind, Layer, MemoryScope, MemorySource
 from xscore.settings import MemorySettings, validate_group
+from xscore.store.opening import connect_store
 from xscore.store.store import Store
 from xscore.store.working_session import resume_session
 
@@ -22,7 +22,7 @@ _COMPARED = (
     " ORDER BY id",
     "SELECT source, target, relation FROM edge ORDER BY 1, 2, 3",
     "SELECT project, key, kind, value FROM observation ORDER BY 1, 2",
-    "SELECT memory_id FROM forgotten ORDER BY 1",
+    "SELECT memory_id FROM erased_memory ORDER BY 1",
     "SELECT key, value FROM meta WHERE key LIKE 'faded_at%' ORDER BY 1",
 )
 
@@ -63,7 +63,7 @@ def run(store: Store) -> int:
 
 def state(path: Path) -> State:
     """Read what a store holds, by a connection of its own."""
-    connection = database.connect(path)
+    connection = connect_store(path)
     try:
         return tuple(row for query in _COMPARED for row in (query, *connection.execute(query).fetchall()))
     finally:

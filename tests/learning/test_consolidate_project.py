@@ -129,7 +129,7 @@ def test_an_imported_memory_that_was_pruned_does_not_come_back(store: Store) -> 
     old = made("From a session of long ago", source=MemorySource.IMPORT, days_ago=400)
     put(store, old)
     run(store)
-    assert store.connection.execute("SELECT memory_id FROM forgotten").fetchall() == [(old.id,)]
+    assert store.connection.execute("SELECT memory_id FROM erased_memory").fetchall() == [(old.id,)]
 
 
 def test_a_layer_over_its_cap_gives_up_the_least_valuable(store: Store) -> None:

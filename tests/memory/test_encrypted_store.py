@@ -11,9 +11,10 @@ from tests.memory.sealed import HEADER, PLANTED, opened, says, sealed
 from xscore.cache.group_commit import GroupCommit
 from xscore.extensions.privacy import encryption
 from xscore.extensions.privacy.erasure import erase_memories, erased_lines, verify_erasure
-from xscore.platform import database, sqlite_drivers
+from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreDamaged
 from xscore.store import encryption_key, opening
+from xscore.store.opening import connect_store
 
 WRITE = """
 import pathlib, sys
@@ -50,12 +51,12 @@ def test_a_damaged_page_is_damage_and_is_read_around(tmp_path: Path, user_dir: P
     """With the right key, bytes that were changed are damage; a rebuild saves what stands on other pages."""
     path = sealed(tmp_path / "r", user_dir, memories=200)
     data = bytearray(path.read_bytes())
-    with closing(database.connect(path, encryption_key.key_source(user_dir))) as connection:
+    with closing(connect_store(path, encryption_key.key_source(user_dir))) as connection:
         (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'event'").fetchone()
     data[(root - 1) * 4096 + 100] ^= 1
     path.write_bytes(data)
     with (
-        closing(database.connect(path, encryption_key.key_source(user_dir))) as connection,
+        closing(connect_store(path, encryption_key.key_source(user_dir))) as connection,
         pytest.raises(StoreDamaged),
     ):
         connection.execute("SELECT * FROM event").fetchall()
@@ -102,7 +103,7 @@ async def test_the_writing_thread(tmp_path: Path, user_dir: Path) -> None:
     keys = encryption_key.key_source(user_dir)
     async with GroupCommit(path, keys) as commits:
         await commits.submit(lambda connection: connection.execute("INSERT INTO meta VALUES ('heron', 'a heron')"))
-        with closing(database.connect(path, keys)) as reader:
+        with closing(connect_store(path, keys)) as reader:
             assert reader.execute("SELECT value FROM meta WHERE key = 'heron'").fetchone() == ("a heron",)
         assert says(path.parent) == []
 

@@ -17,18 +17,19 @@ import pytest
 
 from tests.memory.sealed import HEADER, PLANTED, contents, contents_of, filled, opened, says, sealed
 from xscore.extensions.privacy import encryption
-from xscore.platform import database, sqlite_drivers
+from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError
 from xscore.store import encryption_key
+from xscore.store.opening import connect_store
 
 FILES = {encryption.__file__, sqlite_drivers.__file__}
 CHANGING = {"encrypt", "decrypt", "write_note", "_exported", "_keep_others_out", "_take_its_place", "_wipe", "_sync"}
 """What changes files; the rest of the conversion only looks."""
 MAKE_AND_HOLD = """
 import pathlib, sys
-from xscore.platform import database
 from xscore.store import encryption_key
-connection = database.connect(pathlib.Path(sys.argv[1]), encryption_key.key_source(pathlib.Path(sys.argv[2])))
+from xscore.store.opening import connect_store
+connection = connect_store(pathlib.Path(sys.argv[1]), encryption_key.key_source(pathlib.Path(sys.argv[2])))
 connection.execute("SELECT count(*) FROM memory").fetchall()
 print("open", flush=True)
 sys.stdin.read()
@@ -59,14 +60,14 @@ def test_the_bytes_of_an_encrypted_store_tell_nothing(tmp_path: Path, user_dir: 
 def test_decrypting_gives_the_same_store(tmp_path: Path, user_dir: Path) -> None:
     """Every row of every table, the schema and the header's numbers come back; so does trust in the store."""
     path = filled(tmp_path / "r", user_dir)
-    with closing(database.connect(path)) as connection:
+    with closing(connect_store(path)) as connection:
         before = contents(connection)
     assert encryption.encrypt_store(path, user_data_dir=user_dir).changed
     assert not encryption.encrypt_store(path, user_data_dir=user_dir).changed
     assert encryption.decrypt_store(path, user_data_dir=user_dir).changed
     assert not encryption.decrypt_store(path, user_data_dir=user_dir).changed
     assert path.read_bytes().startswith(HEADER)
-    with closing(database.connect(path)) as connection:
+    with closing(connect_store(path)) as connection:
         assert contents(connection) == before
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert sorted(file.name for file in path.parent.iterdir()) == [".gitignore", "memory.db"]
@@ -146,7 +147,7 @@ def test_a_conversion_that_ends_anywhere_leaves_the_old_store_or_the_new(
     for step in range(1, steps + 1):
         back(path, user_data_dir=user_dir)
         stopped(step, there, path, user_dir)
-        with closing(database.connect(path, encryption_key.key_source(user_dir))) as connection:
+        with closing(connect_store(path, encryption_key.key_source(user_dir))) as connection:
             assert contents(connection) == before, step
         there(path, user_data_dir=user_dir)
         names = [".gitignore", "memory.db", *(["memory.db-key"] if way == "encrypt" else [])]
@@ -198,7 +199,7 @@ def test_a_store_that_is_open_elsewhere_is_not_converted(tmp_path: Path, user_di
 def test_a_store_at_work_is_not_encrypted(tmp_path: Path, user_dir: Path) -> None:
     """While a living process judges with it, that process is named."""
     path = filled(tmp_path / "r", user_dir)
-    with closing(database.connect(path)) as connection:
+    with closing(connect_store(path)) as connection:
         connection.execute("INSERT INTO runner (id, pid, place, seen_at) VALUES ('r', 1, 'far', ?)", (time.time(),))
     with pytest.raises(StoreError, match="process 1 on far is judging"):
         encryption.encrypt_store(path, user_data_dir=user_dir)
@@ -244,7 +245,7 @@ def test_set_aside_stores_are_not_left_readable(tmp_path: Path, user_dir: Path) 
 def test_the_driver_speaks_as_pythons_own(tmp_path: Path, user_dir: Path) -> None:
     """Refusals and damage are leaves of StoreError, our own mistakes are `sqlite3.Error`; rows are the same."""
     path = sealed(tmp_path / "r", user_dir)
-    with closing(database.connect(path, encryption_key.key_source(user_dir))) as connection:
+    with closing(connect_store(path, encryption_key.key_source(user_dir))) as connection:
         with pytest.raises(sqlite3.OperationalError) as caught:
             connection.execute("SELEC 1")
         assert caught.value.sqlite_errorcode == sqlite3.SQLITE_ERROR

@@ -54,9 +54,10 @@ def judge(connection: sqlite3.Connection, memory: Memory, reason: str) -> None:
         connection.execute("INSERT INTO content (hash) VALUES (?) ON CONFLICT DO NOTHING", (memory.content_hash,))
         query = connection.execute("SELECT id FROM query").fetchone()[0]
         content = connection.execute("SELECT id FROM content WHERE hash = ?", (memory.content_hash,)).fetchone()[0]
-        seal = judgment_checksum(turn_checksum("tk", "j", 0), memory.content_hash, 0.9, 0.0, "", 0)
+        checksum = judgment_checksum(turn_checksum("tk", "j", 0), memory.content_hash, 0.9, 0.0, "", 0)
         connection.execute(
-            "INSERT INTO judgment (query_id, content_id, score, seal) VALUES (?, ?, 0.9, ?)", (query, content, seal)
+            "INSERT INTO judgment (query_id, content_id, score, checksum) VALUES (?, ?, 0.9, ?)",
+            (query, content, checksum),
         )
         connection.execute("INSERT INTO reason VALUES (?, ?, ?)", (query, content, reason))
 
@@ -222,7 +223,7 @@ def test_unknown_ids_are_named_and_nothing_else_happens(store: Store) -> None:
     put(store.connection, memory := said())
     done = erasure.erase_memories(store, [memory.id, "m_nope"], now=3.0, forget=True)
     assert (done.ids, done.missing) == ((memory.id,), ("m_nope",))
-    assert store.connection.execute("SELECT * FROM forgotten").fetchall() == [(memory.id, 3.0)]
+    assert store.connection.execute("SELECT * FROM erased_memory").fetchall() == [(memory.id, 3.0)]
     assert erasure.erase_memories(store, [memory.id], now=4.0) == Erasure(missing=(memory.id,))
 
 
@@ -253,10 +254,10 @@ def test_a_turns_moment_keeps_no_path_that_only_the_erased_memory_named(store: S
     hidden, asked = (function(path=path) for path in ("vault/hidden.py", "src/asked.py"))
     put(store.connection, memory, hidden, asked)
     turn = play(store, "mend src/asked.py", "See vault/hidden.py, as in " + memory.id, memory, hidden, asked)
-    (before,) = store.connection.execute("SELECT moment FROM turn WHERE id = ?", (turn,)).fetchone()
+    (before,) = store.connection.execute("SELECT context FROM turn WHERE id = ?", (turn,)).fetchone()
     assert set(json.loads(before)["paths"]) == {"vault/hidden.py", "src/asked.py"}
     assert memory.id in json.loads(before)["links"]
     erasure.erase_memories(store, [memory.id], now=20.0)
-    (after,) = store.connection.execute("SELECT moment FROM turn WHERE id = ?", (turn,)).fetchone()
+    (after,) = store.connection.execute("SELECT context FROM turn WHERE id = ?", (turn,)).fetchone()
     assert json.loads(after)["paths"] == ["src/asked.py"]
     assert WORDS not in after and "quokka" not in after

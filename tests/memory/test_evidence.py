@@ -14,6 +14,7 @@ from xscore.records import MemoryStatus
 from xscore.store import evidence, memory_writer
 from xscore.store.citations import parse_citation
 from xscore.store.evidence import EvidenceRefresh
+from xscore.store.opening import connect_store
 from xscore.store.store import Store
 
 
@@ -171,7 +172,7 @@ def test_citations_and_links_are_salvaged(store: Store, tmp_path: Path) -> None:
     memory = decide(store, "a.py:4-5", title="Retry in a.py")
     file.write_text("gone\n")
     refresh(store)
-    with closing(database.connect(tmp_path / "new" / "memory.db")) as target:
+    with closing(connect_store(tmp_path / "new" / "memory.db")) as target:
         assert salvage_store(store.path, target).kept["citations"] == 1
         named = target.execute("SELECT name FROM mention WHERE source = ?", (memory.id,)).fetchall()
         assert named == [("a.py",)]

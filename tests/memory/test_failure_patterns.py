@@ -24,6 +24,7 @@ from xscore.store.failures import (
     resolve_failure,
 )
 from xscore.store.lookup import memory_by_id
+from xscore.store.opening import connect_store
 from xscore.store.store import Store
 
 ERROR = 'Traceback (most recent call last):\n  File "/home/{}/app/net.py", line {}, in get\nTimeoutError: {} ms'
@@ -115,7 +116,7 @@ def test_a_failure_that_comes_back_is_a_candidate_again(store: Store) -> None:
 def test_a_salvaged_store_still_knows_what_it_counted(store: Store, tmp_path: Path) -> None:
     """What was counted in a store that was set aside is not counted again in the one built anew."""
     record_failure(store, text=error(1), occurrence="e1", seen_at=1.0)
-    with closing(database.connect(tmp_path / "anew" / "memory.db")) as target:
+    with closing(connect_store(tmp_path / "anew" / "memory.db")) as target:
         salvaged = salvage_store(store.path, target)
         assert salvaged.kept["occurrences"] == 1
         with database.transaction(target):

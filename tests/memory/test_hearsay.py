@@ -9,6 +9,7 @@ from xscore.cache import judgments
 from xscore.extensions.privacy import erasure
 from xscore.extensions.recovery.salvage import salvage_store
 from xscore.platform import database
+from xscore.store.opening import connect_store
 from xscore.store.store import Store
 
 NAMES = ("a" * 32, "b" * 32, 0)
@@ -33,13 +34,13 @@ def test_what_strangers_said_of_an_erased_memory_goes(store: Store) -> None:
 def test_a_damaged_store_keeps_what_can_be_a_score(tmp_path: Path) -> None:
     """A value that is no score stays behind and is counted."""
     damaged = tmp_path / "damaged" / "memory.db"
-    with closing(database.connect(damaged)) as connection, database.transaction(connection):
+    with closing(connect_store(damaged)) as connection, database.transaction(connection):
         judgments.keep_untrusted(connection, NAMES, [("c" * 32, 0.5), ("d" * 32, 0.6)])
     with closing(sqlite3.connect(damaged)) as plain:
         plain.execute("PRAGMA ignore_check_constraints = ON")
-        plain.execute("UPDATE hearsay SET score = 7 WHERE hash LIKE 'd%'")
+        plain.execute("UPDATE untrusted_score SET score = 7 WHERE hash LIKE 'd%'")
         plain.commit()
-    with closing(database.connect(tmp_path / "new" / "memory.db")) as target:
+    with closing(connect_store(tmp_path / "new" / "memory.db")) as target:
         found = salvage_store(damaged, target)
         assert judgments.untrusted_scores(target, NAMES) == {"c" * 32: 0.5}
     assert (found.kept["scores in quarantine"], found.not_believed) == (1, 1)

@@ -6,16 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from xscore.platform.database import connect, transaction
+from xscore.platform.database import transaction
 from xscore.platform.errors import StoreDamaged
 from xscore.records import Edge, FileStamp, IndexedFile, Kind, Layer, Memory, MemorySource, Mention, Relation
 from xscore.store import index_rows, memory_writer
+from xscore.store.opening import connect_store
 
 
 @pytest.fixture
 def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     """A store."""
-    opened = connect(tmp_path / "memory.db")
+    opened = connect_store(tmp_path / "memory.db")
     yield opened
     opened.close()
 

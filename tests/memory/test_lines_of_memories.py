@@ -63,7 +63,7 @@ def test_what_is_here_stays_as_it_is(store: Store, other: Store) -> None:
 def test_what_was_forgotten_does_not_come_back(store: Store, other: Store) -> None:
     """An id that was erased to be forgotten is left out of an import, and counted."""
     memory = store.project.remember("x", now=1.0).memory
-    other.connection.execute("INSERT INTO forgotten (memory_id, at) VALUES (?, 1)", (memory.id,))
+    other.connection.execute("INSERT INTO erased_memory (memory_id, at) VALUES (?, 1)", (memory.id,))
     imported = import_lines(other, data(lines_of(store)))
     assert (imported.added, imported.forgotten) == ((), 1)
 

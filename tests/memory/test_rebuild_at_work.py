@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from xscore.platform import database
 from xscore.platform.errors import StoreError
 from xscore.platform.processes import LEASE_S, process_place
 from xscore.store import opening
+from xscore.store.opening import connect_store
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def store_dir(tmp_path: Path, user_dir: Path) -> Path:
 
 def work(store_dir: Path, pid: int, *, where: str = "", idle_s: float = 0.0) -> None:
     """Leave the mark of a runner."""
-    with closing(database.connect(store_dir / "memory.db")) as connection:
+    with closing(connect_store(store_dir / "memory.db")) as connection:
         connection.execute(
             "INSERT INTO runner (id, pid, place, seen_at) VALUES ('r', ?, ?, ?)",
             (pid, where or process_place(), time.time() - idle_s),
@@ -48,7 +48,7 @@ def test_one_at_work_elsewhere_counts_until_its_lease_is_over(store_dir: Path, u
     work(store_dir, 1, where="far away")
     with pytest.raises(StoreError, match="process 1 on far away"):
         opening.rebuild_store(store_dir, user_data_dir=user_dir)
-    with closing(database.connect(store_dir / "memory.db")) as connection:
+    with closing(connect_store(store_dir / "memory.db")) as connection:
         connection.execute("UPDATE runner SET seen_at = seen_at - ?", (LEASE_S + 1,))
     assert opening.rebuild_store(store_dir, user_data_dir=user_dir).aside
 
@@ -64,6 +64,6 @@ def test_one_that_was_killed_does_not_stand_in_the_way(store_dir: Path, user_dir
 @pytest.mark.parametrize("damage", ["DROP TABLE runner", "INSERT INTO runner VALUES ('r', 'x', 'here', 'never')"])
 def test_marks_that_cannot_be_read_do_not_stand_in_the_way(store_dir: Path, user_dir: Path, damage: str) -> None:
     """A store that is damaged just there can be rebuilt."""
-    with closing(database.connect(store_dir / "memory.db")) as connection:
+    with closing(connect_store(store_dir / "memory.db")) as connection:
         connection.execute(damage)
     assert opening.rebuild_store(store_dir, user_data_dir=user_dir).aside

@@ -6,15 +6,15 @@ from pathlib import Path
 
 from xscore.cache.judgments import Judgments
 from xscore.extensions.recovery.salvage import salvage_store
-from xscore.platform import database
 from xscore.records import JudgeIdentity, Judgment
+from xscore.store.opening import connect_store
 
 JUDGE = JudgeIdentity("scripted", "-", "m", "", "judge-2", "memory_first", True)
 DOUBLED = """
     CREATE TABLE twice (id INTEGER PRIMARY KEY, turn_key TEXT, judge TEXT, sample INTEGER);
     INSERT INTO twice SELECT id, turn_key, judge, sample FROM query;
     INSERT INTO twice SELECT id + 1, turn_key, judge, sample FROM query;
-    INSERT INTO judgment SELECT query_id + 1, content_id, score, prior, pack, position, seal FROM judgment;
+    INSERT INTO judgment SELECT query_id + 1, content_id, score, prior, pack, position, checksum FROM judgment;
     DROP TABLE query;
     ALTER TABLE twice RENAME TO query;
 """
@@ -23,11 +23,11 @@ DOUBLED = """
 def test_rows_that_a_damaged_table_holds_twice_come_over_once(tmp_path: Path) -> None:
     """One page in the place of another repeats its rows: they are kept and counted once, and nothing is refused."""
     damaged = tmp_path / "damaged" / "memory.db"
-    with closing(database.connect(damaged)) as connection:
+    with closing(connect_store(damaged)) as connection:
         Judgments(connection).write("turn", JUDGE, [Judgment("a", 0.9, "why"), Judgment("b", 0.1)])
     with closing(sqlite3.connect(damaged)) as plain:
         plain.executescript("PRAGMA foreign_keys = OFF; PRAGMA legacy_alter_table = ON;" + DOUBLED)
-    with closing(database.connect(tmp_path / "new" / "memory.db")) as target:
+    with closing(connect_store(tmp_path / "new" / "memory.db")) as target:
         found = salvage_store(damaged, target)
         known = Judgments(target).known("turn", JUDGE)
     assert {content: judgment.score for content, judgment in known.items()} == {"a": 0.9, "b": 0.1}

@@ -1,7 +1,6 @@
 """The schema others build on: tables, checks, triggers, views, plans."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -190,9 +189,3 @@ def test_a_content_number_is_never_dealt_twice(store: Store) -> None:
     store.connection.execute("DELETE FROM content")
     store.connection.execute("INSERT INTO content (hash) VALUES ('b')")
     assert store.connection.execute("SELECT id FROM content").fetchone() == (first + 1,)
-
-
-def test_the_schema_is_one_file_of_numbered_steps() -> None:
-    """Migrations are numbered without gaps from 1."""
-    names = sorted(file.name for file in (Path(database.__file__).parent / "migrations").glob("*.sql"))
-    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))

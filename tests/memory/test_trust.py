@@ -14,6 +14,7 @@ from xscore.platform import database
 from xscore.platform.errors import StoreDamaged, StoreError, StoreUntrusted
 from xscore.platform.paths import find_root
 from xscore.store import opening, user_secret
+from xscore.store.opening import connect_store
 from xscore.store.store import Store
 
 
@@ -188,6 +189,6 @@ def test_processes_may_make_secret_and_stores_at_once(tmp_path: Path, user_dir: 
 
 def test_a_store_without_an_id_cannot_be_accepted(tmp_path: Path, user_dir: Path) -> None:
     """`xscore trust` on a database that has lost its id is damage."""
-    database.connect(tmp_path / ".xscore" / "memory.db").close()
+    connect_store(tmp_path / ".xscore" / "memory.db").close()
     with pytest.raises(StoreDamaged, match="no store id"):
         opening.accept_store(tmp_path / ".xscore", user_data_dir=user_dir)

@@ -34,8 +34,8 @@ def listed(store: Store, wanted: TurnFilter, *, now: float) -> list[ListedTurn]:
 def test_a_running_turn_is_told_from_one_whose_process_is_gone(store: Store) -> None:
     """By the process that began it; one that ended forgets its process."""
     here, gone = Turn(task="here", thread="s_1"), Turn(task="gone", thread="s_1")
-    turns.begin_turn(store.connection, here, turn_key="a", judge="j", now=2.0, life=process_identity())
-    turns.begin_turn(store.connection, gone, turn_key="b", judge="j", now=1.0, life="999999999 1 b nowhere")
+    turns.begin_turn(store.connection, here, turn_key="a", judge="j", now=2.0, process=process_identity())
+    turns.begin_turn(store.connection, gone, turn_key="b", judge="j", now=1.0, process="999999999 1 b nowhere")
     play(store, "done", now=0.0)
     found = listed(store, TurnFilter(), now=50_000.0)
     assert [(turn.task, turn.state) for turn in found] == [
@@ -43,8 +43,8 @@ def test_a_running_turn_is_told_from_one_whose_process_is_gone(store: Store) -> 
         ("gone", "unfinished"),
         ("done", "done"),
     ]
-    kept = store.connection.execute("SELECT moment FROM turn WHERE task = 'done'").fetchone()[0]
-    assert "life" not in kept
+    kept = store.connection.execute("SELECT context FROM turn WHERE task = 'done'").fetchone()[0]
+    assert "process" not in kept
 
 
 def test_dollars_are_the_sum_of_all_calls_or_unpriced(store: Store) -> None:
@@ -124,7 +124,7 @@ def test_a_torn_receipt_hides_no_turn(store: Store, body: str) -> None:
         "UPDATE turn SET started_at = 'soon'",
         "UPDATE turn SET started_at = -1e18",
         "UPDATE turn SET started_at = 1e18",
-        "UPDATE turn SET moment = '[]'",
+        "UPDATE turn SET context = '[]'",
         "UPDATE turn SET state = 'merry'",
         "UPDATE turn SET task = x'66'",
         "UPDATE turn_figures SET judged = judged + 1",

@@ -218,6 +218,6 @@ def test_a_turn_fails_whole_or_not_at_all(store: Store) -> None:
 def test_a_turn_that_makes_no_sense_is_damage(store: Store) -> None:
     """What stands of an earlier turn is read as ours, or not at all."""
     turns.begin_turn(store.connection, Turn(task="x"), turn_key="k", judge="j", now=1.0)
-    store.connection.execute("UPDATE turn SET moment = ?", ("[]",))
+    store.connection.execute("UPDATE turn SET context = ?", ("[]",))
     with pytest.raises(StoreDamaged, match="a turn makes no sense"):
         turns.past_turn(store.connection)

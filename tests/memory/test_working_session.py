@@ -41,11 +41,11 @@ GONE = 2**22 + 17
 """No process has this id."""
 
 
-def work(store: Store, branch: str, task: str, *, now: float, life: str = "", fresh: bool = False) -> str:
+def work(store: Store, branch: str, task: str, *, now: float, process: str = "", fresh: bool = False) -> str:
     """Take the session of a branch up and begin a turn in it; return its thread."""
-    thread = resume_session(store.connection, branch=branch, now=now, life=life, fresh=fresh).thread
+    thread = resume_session(store.connection, branch=branch, now=now, process=process, fresh=fresh).thread
     turn = Turn(task=task, thread=thread)
-    turns.begin_turn(store.connection, turn, turn_key=f"key of {task}", judge="j", now=now, life=life)
+    turns.begin_turn(store.connection, turn, turn_key=f"key of {task}", judge="j", now=now, process=process)
     return thread
 
 
@@ -60,7 +60,7 @@ def test_a_session_goes_on_and_says_so_only_after_a_break(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("life", "resumed"),
+    ("process", "resumed"),
     [
         (HERE, False),
         (f"{GONE} 8 boot place", True),
@@ -70,20 +70,20 @@ def test_a_session_goes_on_and_says_so_only_after_a_break(store: Store) -> None:
     ],
     ids=["same process", "another terminal", "another boot", "same terminal", "unknown"],
 )
-def test_work_from_another_terminal_or_boot_is_taken_up_again(store: Store, life: str, resumed: bool) -> None:
+def test_work_from_another_terminal_or_boot_is_taken_up_again(store: Store, process: str, resumed: bool) -> None:
     """H28: what was begun elsewhere is told, what was done in this terminal is not."""
-    thread = work(store, "main", "mend it", now=10.0, life=HERE)
+    thread = work(store, "main", "mend it", now=10.0, process=HERE)
     store.connection.execute("UPDATE turn SET state = 'done'")
-    info = resume_session(store.connection, branch="main", now=11.0, life=life)
+    info = resume_session(store.connection, branch="main", now=11.0, process=process)
     assert (info.thread, info.resumed) == (thread, resumed)
 
 
 def test_a_turn_whose_process_is_gone_is_taken_up_again(store: Store) -> None:
     """H28: after kill -9 in the same terminal the task is told; while the process lives it is not."""
-    work(store, "main", "mend it", now=10.0, life=HERE)
-    assert not resume_session(store.connection, branch="main", now=11.0, life=HERE).resumed
-    store.connection.execute("UPDATE session SET life = ?", (f"{GONE} 7 boot place",))
-    assert resume_session(store.connection, branch="main", now=11.0, life=HERE).resumed
+    work(store, "main", "mend it", now=10.0, process=HERE)
+    assert not resume_session(store.connection, branch="main", now=11.0, process=HERE).resumed
+    store.connection.execute("UPDATE session SET process = ?", (f"{GONE} 7 boot place",))
+    assert resume_session(store.connection, branch="main", now=11.0, process=HERE).resumed
 
 
 def test_a_branch_has_its_own_session_and_gets_it_back(store: Store) -> None:

@@ -129,11 +129,11 @@ def rows(root: Path, query: str, *given: object) -> list[tuple[Any, ...]]:
 
 
 def judgments(root: Path) -> set[tuple[Any, ...]]:
-    """Every judgment with its turn, content, score, reason and seal."""
+    """Every judgment with its turn, content, score, reason and checksum."""
     return set(
         rows(
             root,
-            "SELECT turn_key, query.judge, hash, score, pack, position, seal, text FROM judgment"
+            "SELECT turn_key, query.judge, hash, score, pack, position, checksum, text FROM judgment"
             " JOIN query ON query.id = judgment.query_id JOIN content ON content.id = judgment.content_id"
             " LEFT JOIN reason ON reason.query_id = judgment.query_id AND reason.content_id = judgment.content_id",
         )

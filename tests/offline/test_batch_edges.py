@@ -13,6 +13,7 @@ from xscore.extensions.batch import batch_rows as job_steps
 from xscore.extensions.batch.vendor_calls import ATTEMPTS
 from xscore.platform import database
 from xscore.platform.hashing import row_checksum
+from xscore.store.opening import connect_store
 
 __all__ = ["shop"]
 
@@ -23,7 +24,7 @@ async def test_what_a_batch_may_cost_is_held_until_it_is_settled(shop: Path) -> 
         job = await office.submit(shop, questions(2))
         await office.advance(shop, job)
         office.now += 7 * 86_400
-        connection = database.connect(shop / ".xscore" / "memory.db")
+        connection = connect_store(shop / ".xscore" / "memory.db")
         held, gone = caps.reserved_amounts(connection, now=office.now)
         assert [one.turn_id for one in held] == [job] and not gone
         connection.execute("UPDATE batch SET state = 'failed'")
@@ -36,7 +37,7 @@ async def test_a_pass_that_has_begun_sends_nothing_of_a_job_that_is_stopped(shop
     """A cancel that comes between two batches of a pass is heeded before the next is marked."""
 
     def stop(said: str) -> None:
-        connection = database.connect(shop / ".xscore" / "memory.db")
+        connection = connect_store(shop / ".xscore" / "memory.db")
         with database.transaction(connection):
             job_steps.stop_job(connection, job, at=1.0)
         connection.close()
@@ -66,7 +67,7 @@ async def test_a_queue_that_was_full_is_tried_again(shop: Path) -> None:
     with bureau("openai", judge={"pack_size": 1}) as office:
         job = await office.submit(shop, questions(1))
         await office.advance(shop, job)
-        connection = database.connect(shop / ".xscore" / "memory.db")
+        connection = connect_store(shop / ".xscore" / "memory.db")
         with database.transaction(connection):
             (batch,) = batch_rows.read_batches(connection, job)
             batch_rows.record_failed(connection, batch, f"{batch_rows.QUEUE_FULL}too many", counts=False)
@@ -83,10 +84,10 @@ async def test_tokens_wait_by_host_and_model(shop: Path) -> None:
     with bureau("openai") as office:
         job = await office.submit(shop, questions(2))
         await office.advance(shop, job)
-        connection = database.connect(shop / ".xscore" / "memory.db")
+        connection = connect_store(shop / ".xscore" / "memory.db")
         assert batch_rows.enqueued_tokens(connection, job) > 0
         connection.execute(
-            "INSERT INTO job SELECT 'b_other', created_at, command, questions, 'anthropic:other', judge, plan, seal,"
+            "INSERT INTO job SELECT 'b_other', created_at, command, questions, 'anthropic:other', judge, plan, checksum,"
             " max_usd, candidates, cached, ended_at, runner, stopped_at FROM job"
         )
         assert batch_rows.enqueued_tokens(connection, "b_other") == 0
@@ -99,10 +100,10 @@ async def test_a_job_of_an_earlier_prompt_is_still_collected(shop: Path) -> None
     with bureau("openai", judge={"pack_size": 1}, batch={"enqueued_tokens": 4_000}) as office:
         job = await office.submit(shop, questions(2))
         assert (await office.advance(shop, job)).planned
-        connection = database.connect(shop / ".xscore" / "memory.db")
+        connection = connect_store(shop / ".xscore" / "memory.db")
         ((plan,),) = connection.execute("SELECT plan FROM job").fetchall()
         with database.transaction(connection):
-            connection.execute("UPDATE job SET judge = 'earlier', seal = ?", (row_checksum(job, "earlier", plan),))
+            connection.execute("UPDATE job SET judge = 'earlier', checksum = ?", (row_checksum(job, "earlier", plan),))
         connection.close()
         for _ in range(3):
             there = await office.advance(shop, job)

@@ -13,6 +13,7 @@ from tests.servers.batching import Step, Trouble
 from tests.servers.faults import Fault
 from xscore.extensions.batch.machine import BUSY_ELSEWHERE
 from xscore.records.batch import JobStatus
+from xscore.store.opening import connect_store
 
 __all__ = ["shop"]
 
@@ -221,7 +222,7 @@ async def test_a_cancelled_job_keeps_what_was_run(shop: Path, office: Bureau) ->
     job = await office.submit(shop, questions(6))
     await office.advance(shop, job)
     await office.advance(shop, job)
-    connection = database.connect(shop / ".xscore" / "memory.db")
+    connection = connect_store(shop / ".xscore" / "memory.db")
     with database.transaction(connection):
         batch_rows.stop_job(connection, job, at=office.now)
     connection.close()
@@ -239,7 +240,7 @@ async def test_a_batch_that_is_cancelled_before_it_was_heard_of(shop: Path, offi
     office.book.trouble(Step.CREATE, Trouble.LOST)
     job = await office.submit(shop, questions(2))
     await office.advance(shop, job)
-    connection = database.connect(shop / ".xscore" / "memory.db")
+    connection = connect_store(shop / ".xscore" / "memory.db")
     with database.transaction(connection):
         batch_rows.stop_job(connection, job, at=office.now)
     connection.close()

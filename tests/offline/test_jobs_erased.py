@@ -74,7 +74,7 @@ async def test_a_question_that_says_it_is_blanked_and_never_asked(shop: Path, of
     job = await office.submit(shop, asked)
     done = await erase(shop, office, identifier)
     assert done.questions == 1
-    assert rows(shop, "SELECT name, moment FROM job_question WHERE number = 1") == [("", "{}")]
+    assert rows(shop, "SELECT name, context FROM job_question WHERE number = 1") == [("", "{}")]
     standing = await office.finish(shop, job)
     assert not standing.is_pending and standing.lost
     assert rows(shop, "SELECT DISTINCT question FROM job_request WHERE state = 'answered'") == [(0,)]
@@ -86,12 +86,12 @@ async def test_hearsay_about_it_goes(shop: Path, office: Bureau) -> None:
     identifier = await remember(shop, office)
     async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
         pipeline.store.connection.execute(
-            "INSERT INTO hearsay SELECT 't', 'j', 0, content_hash, 0.5 FROM memory WHERE id = ?"
+            "INSERT INTO untrusted_score SELECT 't', 'j', 0, content_hash, 0.5 FROM memory WHERE id = ?"
             " UNION SELECT 't', 'j', 0, 'another', 0.5",
             (identifier,),
         )
     await erase(shop, office, identifier)
-    assert rows(shop, "SELECT hash FROM hearsay") == [("another",)]
+    assert rows(shop, "SELECT hash FROM untrusted_score") == [("another",)]
 
 
 async def test_results_are_written_after_an_erasure(shop: Path, office: Bureau, tmp_path: Path) -> None:

@@ -9,10 +9,8 @@ import pytest
 
 from tests.offline.bureau import Bureau, bureau, judgments, questions, rows
 from tests.pipeline.conftest import shop
-from xscore.extensions.recovery.salvage import SalvageReport, salvage_store
+from xscore.extensions.recovery.salvage import SalvageReport
 from xscore.pipeline.build import Pipeline
-from xscore.platform import database
-from xscore.platform.hashing import judgment_checksum, turn_checksum
 from xscore.platform.paths import find_root, user_data_dir
 from xscore.store import opening
 
@@ -36,8 +34,6 @@ def rebuild(root: Path) -> SalvageReport:
 def spoil(root: Path, sql: str) -> None:
     """Change rows behind everyone's back."""
     with closing(sqlite3.connect(root / ".xscore" / "memory.db")) as plain:
-        plain.create_function("turn_seal", 3, lambda *_: 0)
-        plain.create_function("judgment_seal", -1, lambda *_: 0)
         plain.execute(sql)
         plain.commit()
 
@@ -90,21 +86,3 @@ async def test_a_request_whose_batch_is_lost_is_planned_again(shop: Path, office
         await pipeline.index()  # as the command does: code is not salvaged
     standing = await office.finish(shop, job)
     assert standing.judged == standing.candidates
-
-
-def test_a_store_of_an_earlier_schema_has_no_jobs(tmp_path: Path) -> None:
-    """A damaged store of schema 4 is salvaged as before."""
-    old = tmp_path / "old.db"
-    with closing(sqlite3.connect(old)) as plain:
-        plain.create_function("turn_seal", 3, turn_checksum, deterministic=True)
-        plain.create_function("judgment_seal", -1, judgment_checksum, deterministic=True)
-        plain.create_function("picodollars", 1, lambda text: None, deterministic=True)
-        for script in sorted((Path(database.__file__).parent / "migrations").glob("000[1234]_*.sql")):
-            plain.executescript(script.read_text("utf-8"))
-        plain.executescript(f"PRAGMA application_id = {database.APPLICATION_ID}; PRAGMA user_version = 4")
-    with closing(database.connect(tmp_path / "new" / "memory.db")) as target:
-        assert salvage_store(old, target).not_believed == 0
-    with closing(database.connect(old)) as opened:
-        assert opened.execute("PRAGMA user_version").fetchone()[0] >= 5
-        assert opened.execute("SELECT count(*) FROM job").fetchone() == (0,)
-        assert "batch" in {row[1] for row in opened.execute("PRAGMA table_info(call)").fetchall()}

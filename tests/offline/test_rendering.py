@@ -174,7 +174,7 @@ def test_a_question_that_was_erased_is_not_sent(scene: Scene) -> None:
     rows = scene.store.connection
     (key,) = rows.execute("SELECT turn_key FROM job_question WHERE number = 1").fetchone()
     rows.execute(
-        "UPDATE job_question SET moment = '{}', seal = ? WHERE number = 1",
+        "UPDATE job_question SET context = '{}', checksum = ? WHERE number = 1",
         (row_checksum(scene.job.id, "1", "{}", key),),
     )
     filled, _ = scene.fill()
@@ -187,7 +187,7 @@ def test_a_question_that_was_erased_is_not_sent(scene: Scene) -> None:
     [
         "UPDATE job_ask SET pack = pack || 'x' WHERE number = 0",
         "UPDATE job_ask SET pieces = json_set(pieces, '$[0][0]', 'other') WHERE number = 0",
-        "UPDATE job_question SET moment = json_set(moment, '$.task', 'another') WHERE number = 0",
+        "UPDATE job_question SET context = json_set(context, '$.task', 'another') WHERE number = 0",
         "UPDATE job_question SET turn_key = 'another' WHERE number = 0",
         "UPDATE job SET plan = json_set(plan, '$.deal', '00112233445566778899aabbccddeeff')",
     ],
@@ -195,7 +195,7 @@ def test_a_question_that_was_erased_is_not_sent(scene: Scene) -> None:
 def test_a_changed_row_is_damage(scene: Scene, spoil: str) -> None:
     """A byte that would deal other ids, or judge another text, ends in damage and never in a score."""
     scene.store.connection.execute(spoil)
-    with pytest.raises(StoreDamaged, match="seal"):
+    with pytest.raises(StoreDamaged, match="checksum"):
         scene.job = job_rows.read_job(scene.store.connection, scene.job.id)
         scene.fill()
 

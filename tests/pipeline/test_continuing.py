@@ -59,7 +59,7 @@ async def test_files_are_those_of_the_root(shop: Path, server: OpenAIServer, mon
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         await pipeline.resume(first.turn_id)
         file = pipeline.parts.store.connection.execute(
-            "SELECT json_extract(moment, '$.file') FROM turn WHERE id != ?", (first.turn_id,)
+            "SELECT json_extract(context, '$.file') FROM turn WHERE id != ?", (first.turn_id,)
         ).fetchall()
     assert file == [("README.md",)]
 

@@ -23,7 +23,7 @@ _ORPHANS = {
     "edge": "SELECT source FROM edge WHERE source LIKE 'm\\_%' ESCAPE '\\' AND source NOT IN (SELECT id FROM memory)"
     " UNION SELECT target FROM edge WHERE target LIKE 'm\\_%' ESCAPE '\\' AND target NOT IN (SELECT id FROM memory)",
     "mention": "SELECT source FROM mention WHERE path = '' AND source NOT IN (SELECT id FROM memory)",
-    "slot": "SELECT memory_id FROM slot WHERE memory_id NOT IN (SELECT id FROM memory)",
+    "slot": "SELECT memory_id FROM pack_slot WHERE memory_id NOT IN (SELECT id FROM memory)",
     "judgment": "SELECT content_id FROM judgment WHERE content_id NOT IN (SELECT id FROM content)"
     " OR query_id NOT IN (SELECT id FROM query)",
     "reason": "SELECT content_id FROM reason WHERE (query_id, content_id) NOT IN"

@@ -35,7 +35,7 @@ _COMPARED = (
     "SELECT * FROM evidence ORDER BY 1, 2, 3",
     "SELECT source, target, relation FROM edge ORDER BY 1, 2, 3",
     "SELECT * FROM occurrence ORDER BY 1",
-    "SELECT * FROM forgotten ORDER BY 1",
+    "SELECT * FROM erased_memory ORDER BY 1",
     "SELECT * FROM observation ORDER BY 1, 2",
     "SELECT * FROM session ORDER BY 1",
     "SELECT * FROM checkpoint ORDER BY 1",

@@ -16,11 +16,11 @@ import pytest
 
 from xscore.cache.group_commit import GroupCommit
 from xscore.costs.ledger import Ledger, stage_usage_of, total_spent
-from xscore.platform import database
 from xscore.providers import anthropic, openai
 from xscore.providers.attempts import Metered
 from xscore.providers.prices import batch_price, call_price, counterfactual_cost
 from xscore.records import Completion, Finish, Request, Stage, Usage
+from xscore.store.opening import connect_store
 
 EXACT = Decimal("1e-9")
 OPENAI, ANTHROPIC = "api.openai.com", "api.anthropic.com"
@@ -218,7 +218,7 @@ async def test_the_ledger_holds_the_bills_to_the_last_digit(tmp_path: Path) -> N
             for case in cases:
                 await metered.complete(judging(case[1]))
     by_hand = sum((Decimal(case[4]) for case in CASES), Decimal(0))
-    with closing(database.connect(path)) as reader:
+    with closing(connect_store(path)) as reader:
         assert total_spent(reader) == by_hand == stage_usage_of(reader, "t_1", Stage.JUDGE).cost_usd
         batch = reader.execute("SELECT sum(cost_by_batch) FROM call").fetchone()[0]
     assert Decimal(batch) / 10**12 == by_hand / 2

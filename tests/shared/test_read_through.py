@@ -21,11 +21,11 @@ from xscore.extensions.shared.connect import server_factory
 from xscore.extensions.shared.judgments import SharedJudgmentStore
 from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.server import SharedServer
-from xscore.platform.database import connect
 from xscore.platform.errors import SharedUnavailable
 from xscore.records import ClaimState, JudgeIdentity, Judgment
 from xscore.settings import Secret
 from xscore.settings.model import SharedSettings
+from xscore.store.opening import connect_store
 
 JUDGE = JudgeIdentity("openai", "host", "m", "", "1", "memory_first", True)
 TURN = "the turn"
@@ -50,7 +50,7 @@ class Place(Struct):
 
     def stored(self) -> dict[str, str]:
         """Contents that the local store knows, with their reasons."""
-        with closing(connect(self.path)) as connection:
+        with closing(connect_store(self.path)) as connection:
             known = Judgments(connection).known(TURN, JUDGE)
             return {
                 content: Judgments(connection).reasons(TURN, judge_key(JUDGE), [content]).get(content, "")

@@ -24,6 +24,7 @@ from msgspec import Struct
 from xscore.platform import database
 from xscore.platform.errors import StoreError, XscoreError
 from xscore.platform.sqlite_drivers import KeySource
+from xscore.store.opening import connect_store
 
 T = TypeVar("T")
 Job = Callable[[Connection], Any]
@@ -60,7 +61,7 @@ class GroupCommit:
     async def __aenter__(self) -> Self:
         """Open the connection and start the thread. Raises what `database.connect` raises."""
         self._loop = asyncio.get_running_loop()
-        self._connection = database.connect(self._path, self._keys)
+        self._connection = connect_store(self._path, self._keys)
         self._file = self._file_there()
         self._thread = threading.Thread(target=self._work, name="xscore-writer", daemon=True)
         self._thread.start()

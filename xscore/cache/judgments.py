@@ -9,7 +9,7 @@ Judgments in the store, clustered by turn: what is known of a turn comes in one 
 
 It reads and writes on a connection it is given and decides nothing about staleness: an edited memory has another
 content hash and is simply not found. A judgment once committed is never changed; of two processes that judged the same
-pair, the first wins. Each bears a seal (`hashing.judgment_seal`), looked at whenever it is read: a damaged score is
+pair, the first wins. Each bears a checksum (`hashing.judgment_seal`), looked at whenever it is read: a damaged score is
 never handed out. Trade-off: finding a memory's judgments over all turns is a scan, finding a turn's is not.
 """
 
@@ -21,23 +21,25 @@ from sqlite3 import Connection
 from typing import Any, NamedTuple
 
 from xscore.cache.keys import JudgmentKey, judge_key
-from xscore.platform import database
+from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.hashing import judgment_checksums, turn_checksum
 from xscore.records import JudgeIdentity, Judgment
 
 _UNTRUSTED_OF_TURN = "turn_key = ? AND judge = ? AND sample = ?"
-_ANY_UNTRUSTED = f"SELECT 1 FROM hearsay WHERE {_UNTRUSTED_OF_TURN} LIMIT 1"
+_ANY_UNTRUSTED = f"SELECT 1 FROM untrusted_score WHERE {_UNTRUSTED_OF_TURN} LIMIT 1"
 _KEEP_UNTRUSTED = """
-    INSERT INTO hearsay (turn_key, judge, sample, hash, score) VALUES (?, ?, ?, ?, ?)
+    INSERT INTO untrusted_score (turn_key, judge, sample, hash, score) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (turn_key, judge, sample, hash) DO NOTHING
 """
-_SETTLE_UNTRUSTED = f"DELETE FROM hearsay WHERE {_UNTRUSTED_OF_TURN} AND hash IN (SELECT value FROM json_each(?))"
+_SETTLE_UNTRUSTED = (
+    f"DELETE FROM untrusted_score WHERE {_UNTRUSTED_OF_TURN} AND hash IN (SELECT value FROM json_each(?))"
+)
 
 
 def untrusted_scores(connection: Connection, names: JudgmentKey) -> dict[str, float]:
     """Return what is said of contents for this turn by this judge: content hash -> 0..1."""
-    found = connection.execute(f"SELECT hash, score FROM hearsay WHERE {_UNTRUSTED_OF_TURN}", names)
+    found = connection.execute(f"SELECT hash, score FROM untrusted_score WHERE {_UNTRUSTED_OF_TURN}", names)
     return dict(found.fetchall())
 
 
@@ -54,27 +56,27 @@ def settle_untrusted(connection: Connection, names: JudgmentKey, hashes: str) ->
 
 def count_untrusted(connection: Connection) -> int:
     """Count the rows in quarantine."""
-    return int(connection.execute("SELECT count(*) FROM hearsay").fetchone()[0])
+    return int(connection.execute("SELECT count(*) FROM untrusted_score").fetchone()[0])
 
 
 def drop_untrusted(connection: Connection) -> int:
     """Empty the quarantine; return how many rows went. Within an open transaction."""
-    return connection.execute("DELETE FROM hearsay").rowcount
+    return connection.execute("DELETE FROM untrusted_score").rowcount
 
 
 _KNOWN_OF_TURN = """
-    SELECT hash, score, prior, pack, position, seal
+    SELECT hash, score, prior, pack, position, checksum
     FROM judgment CROSS JOIN content ON content.id = content_id
     WHERE query_id = ?
 """
 _KNOWN_AMONG = """
-    SELECT hash, score, prior, pack, position, seal
+    SELECT hash, score, prior, pack, position, checksum
     FROM json_each(?) CROSS JOIN content ON hash = value
     CROSS JOIN judgment ON query_id = ? AND content_id = content.id
 """
 _ENTER = "INSERT INTO content (hash) SELECT value FROM json_each(?) WHERE true ON CONFLICT (hash) DO NOTHING"
 _WRITE_JUDGMENT = """
-    INSERT INTO judgment (query_id, content_id, score, prior, pack, position, seal)
+    INSERT INTO judgment (query_id, content_id, score, prior, pack, position, checksum)
     SELECT ?, id, ?, ?, ?, ?, ? FROM content WHERE hash = ?
     ON CONFLICT (query_id, content_id) DO NOTHING
 """
@@ -174,12 +176,12 @@ def insert_judgments_under(
     query, turn = find_or_add_query(connection, names), turn_checksum(*names)
     hashes = json.dumps([judgment.content_hash for judgment in judgments])
     connection.execute(_ENTER, (hashes,))
-    rows = [  # + 0.0: SQLite keeps -0.0 as 0.0, and so must the seal
+    rows = [  # + 0.0: SQLite keeps -0.0 as 0.0, and so must the checksum
         (j.content_hash, j.score + 0.0, j.prior + 0.0, j.pack, j.position) for j in judgments
     ]
     seals = judgment_checksums(turn, rows)
     connection.executemany(
-        _WRITE_JUDGMENT, [(query, *row[1:], seal, row[0]) for row, seal in zip(rows, seals, strict=True)]
+        _WRITE_JUDGMENT, [(query, *row[1:], checksum, row[0]) for row, checksum in zip(rows, seals, strict=True)]
     )
     connection.executemany(_WRITE_REASON, [(query, j.reason, j.content_hash) for j in judgments if j.reason])
     settle_untrusted(connection, names, hashes)
@@ -187,14 +189,14 @@ def insert_judgments_under(
 
 
 def _checked_judgments(rows: list[tuple[Any, ...]], names: JudgmentKey) -> dict[str, Judgment]:
-    """Turn rows into judgments by content hash. Raises StoreDamaged where a seal does not fit."""
+    """Turn rows into judgments by content hash. Raises StoreDamaged where a checksum does not fit."""
     try:
         seals = judgment_checksums(turn_checksum(*names), rows)
         if seals != [row[5] for row in rows]:
-            raise ValueError("a judgment does not fit its seal")
+            raise ValueError("a judgment does not fit its checksum")
         judgments = Judgment.many(
             [(content, score, "", pack, at, prior) for content, score, prior, pack, at, _ in rows]
         )
         return dict(zip([row[0] for row in rows], judgments, strict=True))
     except (ValueError, TypeError, AttributeError, struct.error) as error:
-        raise StoreDamaged(f"the store is damaged: {error}", hint=database.REBUILD_HINT) from error
+        raise StoreDamaged(f"the store is damaged: {error}", hint=sqlite_drivers.REBUILD_HINT) from error

@@ -71,7 +71,7 @@ _NAMES = """
     UNION SELECT judge, judge_spec FROM job
 """
 _RUNNING = """
-    SELECT turn_key, judge, json_extract(moment, '$.life'), started_at FROM turn WHERE state = 'running'
+    SELECT turn_key, judge, json_extract(context, '$.process'), started_at FROM turn WHERE state = 'running'
 """
 _OF_JOBS = """
     SELECT turn_key, judge FROM job_question JOIN job ON job.id = job WHERE ended_at IS NULL
@@ -116,7 +116,7 @@ def judge_names(connection: Connection) -> dict[str, str]:
 def turns_in_use(connection: Connection, *, now: float) -> set[tuple[str, str]]:
     """Return turn key and judge key of what jobs and turns under way rest on. now: Unix seconds."""
     running = connection.execute(_RUNNING).fetchall()
-    found = {(turn_key, judge) for turn_key, judge, life, at in running if _is_at_work(life, at, now=now)}
+    found = {(turn_key, judge) for turn_key, judge, process, at in running if _is_at_work(process, at, now=now)}
     return found | set(connection.execute(_OF_JOBS).fetchall())
 
 
@@ -124,7 +124,7 @@ def is_turn_in_use(connection: Connection, turn: JudgedTurn, *, now: float) -> b
     """Say the same of one turn by a judge, which is cheaper than to ask for all."""
     one = (turn.turn_key, turn.judge)
     running = connection.execute(_RUNNING + _OF_ONE_TURN, one).fetchall()
-    return any(_is_at_work(life, at, now=now) for _, _, life, at in running) or (
+    return any(_is_at_work(process, at, now=now) for _, _, process, at in running) or (
         connection.execute(_OF_JOBS + _OF_ONE_TURN + " LIMIT 1", one).fetchone() is not None
     )
 
@@ -152,8 +152,8 @@ def find_judge_keys(connection: Connection, wanted: Sequence[str]) -> frozenset[
     return frozenset(found)
 
 
-def _is_at_work(life: object, at: object, *, now: float) -> bool:
-    return isinstance(life, str) and is_process_at_work(life, age_s=now - _moment(at))
+def _is_at_work(process: object, at: object, *, now: float) -> bool:
+    return isinstance(process, str) and is_process_at_work(process, age_s=now - _moment(at))
 
 
 def _moment(at: object) -> float:

@@ -22,7 +22,7 @@ _TABLE_NAMES = {
     "reason": "reasons",
     "content": "contents",
     "query": "turns",
-    "hearsay": "hearsay",
+    "untrusted_score": "hearsay",
 }
 _SIZES = (
     "SELECT tbl_name, sum(pgsize) FROM dbstat JOIN sqlite_master USING (name) WHERE dbstat.aggregate = TRUE GROUP BY 1"
@@ -112,7 +112,7 @@ def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: f
         turns=looks.count("query"),
         contents=looks.count("content"),
         reasons=looks.count("reason"),
-        hearsay=looks.count("hearsay"),
+        hearsay=looks.count("untrusted_score"),
         unreachable=judgments - shown - parts if indexed else 0,
         parts_needed=needed if indexed else parts,
         parts_spare=parts - needed if indexed else 0,

@@ -21,8 +21,9 @@ from xscore.cli.options import OUTPUT, Flags, PeriodType, decode_path_argument, 
 from xscore.cli.phrases import format_age
 from xscore.cli.terminal import Terminal, bold, faint, print_json, stdout_columns, truncate_line, write_stdout
 from xscore.pipeline.json_form import Json, money_json, record_json, stage_usage_json
-from xscore.platform.database import REBUILD_HINT, damage_if_invalid
+from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import NothingMatched
+from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.platform.text import format_dollars, format_seconds, format_tokens, one_line
 from xscore.records import CallRecord
 from xscore.records.receipt import AnswerState, ListedTurn

@@ -223,7 +223,7 @@ def _configured_judge(store: "Store", flags: Flags) -> str | None:
 
 
 def _warn_unreadable(found: "CacheStats", terminal: Terminal) -> None:
-    from xscore.platform.database import REBUILD_HINT
+    from xscore.platform.sqlite_drivers import REBUILD_HINT
 
     if found.unreadable:
         terminal.note(f"could not be read: {', '.join(found.unreadable)}. {REBUILD_HINT}")

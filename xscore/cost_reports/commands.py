@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from xscore.cli.opening import in_store, read_settings
 from xscore.cli.options import FILE, OUTPUT, Flags, PeriodType, decode_path_argument, options
 from xscore.cli.terminal import Terminal, print_json, write_stdout
-from xscore.platform.database import REBUILD_HINT
 from xscore.platform.errors import NothingMatched, StoreDamaged, UsageError
+from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.records.cost_report import REPORT_GROUPINGS
 
 if TYPE_CHECKING:

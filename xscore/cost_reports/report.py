@@ -33,7 +33,8 @@ from xscore.cost_reports.tables import (
     total_spent_of,
     turn_timings,
 )
-from xscore.platform.database import REBUILD_HINT, lenient_text, read_snapshot
+from xscore.platform.database import lenient_text, read_snapshot
+from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.records import Selected, Stage
 from xscore.records.cost_report import (
     CostReport,

@@ -39,8 +39,8 @@ from xscore.cost_reports.report_text import (
     turns_by_id,
     turns_in_words,
 )
-from xscore.platform.database import REBUILD_HINT
 from xscore.platform.errors import GateFailed, UsageError
+from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.platform.text import counted, one_line
 from xscore.records.cost_report import CostReport, Figure, GateFigures, GateLine, GateReport, GateVerdict, Group
 from xscore.settings import GateSettings

@@ -25,8 +25,8 @@ REPOSITORY_PERIOD = "repository"
 """The period of all that a store has ever cost."""
 ZERO_USD = Decimal(0)
 _RESERVED = """
-    SELECT id, turn_id, day, amount, life, leased_until, EXISTS (
-        SELECT 1 FROM batch WHERE mark = reservation.id AND state IN ('marked', 'created', 'ended')
+    SELECT id, turn_id, day, amount, process, leased_until, EXISTS (
+        SELECT 1 FROM batch WHERE token = reservation.id AND state IN ('marked', 'created', 'ended')
     ) FROM reservation
 """
 """The last column belongs to the batch extension: a batch that a vendor may hold keeps its row whatever its lease."""
@@ -101,17 +101,17 @@ def reserved_amounts(connection: Connection, *, now: float) -> ReservedAmounts:
     """
     held, expired = [], []
     with damage_if_invalid("what is set aside"):
-        for name, turn_id, day, amount, life, leased_until, is_batch in connection.execute(_RESERVED).fetchall():
-            if is_batch or _holds(life, is_over=leased_until < now):
+        for name, turn_id, day, amount, process, leased_until, is_batch in connection.execute(_RESERVED).fetchall():
+            if is_batch or _holds(process, is_over=leased_until < now):
                 held.append(ReservedAmount(name, turn_id, day, money.dollars_of_picodollars(amount)))
             else:
                 expired.append(name)
     return ReservedAmounts(tuple(held), tuple(expired))
 
 
-def _holds(life: str, *, is_over: bool) -> bool:
+def _holds(process: str, *, is_over: bool) -> bool:
     """Whether the process that wrote a row may still need it; a batch's row names no process."""
-    return is_process_at_work(life, age_s=inf if is_over else 0.0) if life else not is_over
+    return is_process_at_work(process, age_s=inf if is_over else 0.0) if process else not is_over
 
 
 def delete_expired(connection: Connection, *, now: float) -> tuple[ReservedAmount, ...]:
@@ -121,12 +121,12 @@ def delete_expired(connection: Connection, *, now: float) -> tuple[ReservedAmoun
     return held
 
 
-def write_reservation(connection: Connection, row: ReservedAmount, *, life: str, leased_until: float) -> None:
+def write_reservation(connection: Connection, row: ReservedAmount, *, process: str, leased_until: float) -> None:
     """Insert a row, or give the row of that name another amount and lease."""
     connection.execute(
-        "INSERT INTO reservation (id, turn_id, day, life, leased_until, amount) VALUES (?, ?, ?, ?, ?, ?)"
+        "INSERT INTO reservation (id, turn_id, day, process, leased_until, amount) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET leased_until = excluded.leased_until, amount = excluded.amount",
-        (row.name, row.turn_id, row.day, life, leased_until, money.picodollars(row.usd)),
+        (row.name, row.turn_id, row.day, process, leased_until, money.picodollars(row.usd)),
     )
 
 

@@ -229,7 +229,7 @@ class _StoreBackend(Struct):
     caps: Caps
     clock: Callable[[], float]
     lease_s: float
-    life: str = field(default_factory=process_identity)
+    process: str = field(default_factory=process_identity)
 
     async def check(self) -> None:
         await self.commits.caught_up()
@@ -273,7 +273,7 @@ class _StoreBackend(Struct):
         reservation.leased_until = now + self.lease_s
         before = sum((row.usd for row in held if row.name == reservation.name), ZERO_USD)
         row = spending.ReservedAmount(reservation.name, self.turn_id, reservation.day, before + request.got)
-        spending.write_reservation(connection, row, life=self.life, leased_until=reservation.leased_until)
+        spending.write_reservation(connection, row, process=self.process, leased_until=reservation.leased_until)
 
     def _write_charges(self, charges: Sequence[_Charge], connection: Connection) -> None:
         for reservation in {charge.reservation.name: charge.reservation for charge in charges}.values():

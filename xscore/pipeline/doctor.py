@@ -20,7 +20,7 @@ from xscore.cache import capabilities
 from xscore.extension import implementations
 from xscore.pipeline.parts import JudgeCalls, PipelineParts
 from xscore.pipeline.probe import ProbeResult, known_capability, probe_host
-from xscore.platform import database
+from xscore.platform import sqlite_drivers
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UnknownModel, UsageError
 from xscore.providers.catalog import model_settings
@@ -209,7 +209,7 @@ def _own_store(parts: PipelineParts) -> Iterator[DoctorFinding]:
         if own is not None:
             (said,) = own.execute("PRAGMA quick_check(1)").fetchone()
             memory_rows.select_memories(own, "1", ())
-            hint = "" if said == "ok" else database.recovery_hint(parts.store.user_path)
+            hint = "" if said == "ok" else sqlite_drivers.recovery_hint(parts.store.user_path)
             yield DoctorFinding(
                 "your store", said == "ok", f"{parts.store.user_path}{'' if said == 'ok' else f': {said}'}", hint
             )

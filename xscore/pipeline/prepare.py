@@ -262,7 +262,7 @@ def take_up_session(parts: PipelineParts, turn: Turn, *, now: float) -> SessionI
         fresh=turn.fresh,
         thread=turn.thread,
         renamed_from=earlier_branch_names(parts.root.git_dir, place) if parts.root.git_dir else (),
-        life=process_identity(),
+        process=process_identity(),
     )
     parts.observer.session(session)
     return session

@@ -82,7 +82,7 @@ async def run_turn(parts: PipelineParts, turn: Turn, wishes: TurnOptions) -> Ans
         turn_key=opened.key,
         judge=judge_key(parts.judge.identity),
         now=parts.clock(),
-        life=process_identity(),
+        process=process_identity(),
         apart=wishes.apart,
     )
     course = _TurnRun(parts, replace(opened, turn=replace(opened.turn, id=turn_id)), wishes, watch, deadline)

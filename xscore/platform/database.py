@@ -12,47 +12,48 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from xscore.platform import sqlite_drivers
-from xscore.platform import sqlite_drivers as sealing
-from xscore.platform.errors import StoreDamaged, StoreError
-from xscore.platform.hashing import judgment_checksum, turn_checksum
-from xscore.platform.money import picodollars_of_text
-from xscore.platform.sqlite_drivers import KeySource, open_encrypted, open_plain
+from msgspec import Struct
 
-BUSY_TIMEOUT_S = sqlite_drivers.BUSY_TIMEOUT_S
-REBUILD_HINT = sqlite_drivers.REBUILD_HINT
-USER_STORE_FILE = sqlite_drivers.USER_STORE_FILE
-recovery_hint = sqlite_drivers.recovery_hint
-APPLICATION_ID = 0x78736372
-"""`xscr`, in the header of every store."""
+from xscore.platform import sqlite_drivers
+from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.platform.sqlite_drivers import BUSY_TIMEOUT_S, KeySource, open_encrypted, open_plain, recovery_hint
 
 IN_MEMORY = ":memory:"
-"""What SQLite calls a database that has no file."""
-_MIGRATIONS = Path(__file__).parents[1] / "store" / "migrations"
+"""SQLite's name for a database without a file."""
 
 
-def connect(path: Path, keys: KeySource | None = None) -> sqlite3.Connection:
-    """Open the database at `path`, creating it (0600, in a 0700 folder git ignores) and migrating it where needed.
+class Schema(Struct, frozen=True):
+    """What a database of ours contains."""
 
-    keys: asked where the database is encrypted. Autocommit: group writes with `transaction`. May be handed from thread
-    to thread, not shared by two at once. Raises StoreDamaged for a file that is no store or from a newer xscore,
-    StoreError when it cannot be used.
+    file: Path
+    """The SQL that creates it; read only for a new database."""
+    application_id: int
+    """Written to the header of every such file."""
+    version: int
+
+
+def connect(path: Path, schema: Schema, keys: KeySource | None = None) -> sqlite3.Connection:
+    """Open the database at `path`; create it (0600, in a 0700 folder that git ignores) if it is missing.
+
+    keys: asked for the key of an encrypted database. The connection autocommits: group writes with `transaction`. It may
+    move between threads, but only one may use it at a time. Raises StoreDamaged for a file of another program or of a
+    newer xscore, StoreError if it cannot be used.
     """
     _prepare(path)
     while True:
         before = _inode(path)
         try:
-            return _connect(path, keys)
+            return _connect(path, schema, keys)
         except StoreError:
             if _inode(path) == before:
                 raise  # else it was encrypted or decrypted while we waited for it
 
 
-def open_in_memory(path: Path) -> sqlite3.Connection:
-    """Open an empty database in memory, for who reads where there is no file at `path`; what is written is lost."""
+def open_in_memory(schema: Schema) -> sqlite3.Connection:
+    """Open an empty database in memory; what is written to it is lost."""
     connection = open_plain(Path(IN_MEMORY))
     _configure(connection)
-    _migrate(connection, path)
+    _create_tables(connection, Path(IN_MEMORY), schema)
     return connection
 
 
@@ -122,14 +123,6 @@ def lenient_text(connection: sqlite3.Connection) -> Iterator[None]:
         connection.text_factory = before
 
 
-def statement(step: int, name: str) -> str:
-    """Return the statement of this migration under the line `-- name: …`, for a store that is filled in another way."""
-    named = f"-- name: {name}"
-    (script,) = (script for number, script in _steps() if number == step)
-    (found,) = (each for each in _statements(script) if named in each.splitlines())
-    return found
-
-
 def _prepare(path: Path) -> None:
     if os.path.lexists(path):
         return
@@ -146,12 +139,12 @@ def _prepare(path: Path) -> None:
         ) from error
 
 
-def _connect(path: Path, keys: KeySource | None) -> sqlite3.Connection:
+def _connect(path: Path, schema: Schema, keys: KeySource | None) -> sqlite3.Connection:
     connection = _open(path, keys)
     try:
         with _unless_encrypted(path):
             _configure(connection)
-            _migrate(connection, path)
+            _create_tables(connection, path, schema)
     except BaseException:
         connection.close()
         raise
@@ -161,10 +154,10 @@ def _connect(path: Path, keys: KeySource | None) -> sqlite3.Connection:
 def _open(path: Path, keys: KeySource | None, *, read_only: bool = False) -> sqlite3.Connection:
     if path.is_symlink():
         raise StoreError(f"{path} is a symbolic link", hint="Remove the link; a store is a file of its own.")
-    noted = sealing.read_note(path)
+    noted = sqlite_drivers.read_note(path)
     if noted is None:
         return open_plain(path, read_only=read_only)
-    return open_encrypted(path, sealing.key_of_note(path, noted, keys), read_only=read_only)
+    return open_encrypted(path, sqlite_drivers.key_of_note(path, noted, keys), read_only=read_only)
 
 
 @contextmanager
@@ -173,8 +166,8 @@ def _unless_encrypted(path: Path) -> Iterator[None]:
     try:
         yield
     except StoreDamaged as error:
-        if sealing.read_note(path) is None and sealing.looks_encrypted(path):
-            raise sealing.missing_note_error(path) from error
+        if sqlite_drivers.read_note(path) is None and sqlite_drivers.looks_encrypted(path):
+            raise sqlite_drivers.missing_note_error(path) from error
         raise
 
 
@@ -212,44 +205,33 @@ def is_busy(error: StoreError) -> bool:
     return (code & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    steps = _steps()
-    newest = steps[-1][0]
-    connection.execute("BEGIN")  # one view of the three facts: another process may be migrating just now
-    try:
-        version = _checked_version(connection, path, newest)
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-    if version == newest:
+def _create_tables(connection: sqlite3.Connection, path: Path, schema: Schema) -> None:
+    """Create the tables of a new database; check that an existing one is ours."""
+    with read_snapshot(connection):  # one view of three facts: another process may be creating the tables right now
+        is_new = _check_owner(connection, path, schema)
+    if not is_new:
         return
     with transaction(connection):
-        version = _checked_version(connection, path, newest)
-        connection.create_function("turn_seal", 3, turn_checksum, deterministic=True)
-        connection.create_function("judgment_seal", -1, judgment_checksum, deterministic=True)
-        connection.create_function("picodollars", 1, picodollars_of_text, deterministic=True)
-        for statement in (each for number, script in steps if number > version for each in _statements(script)):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {newest}")
+        if _check_owner(connection, path, schema):
+            for statement in _statements(schema.file.read_text("utf-8")):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {schema.application_id}")
+            connection.execute(f"PRAGMA user_version = {schema.version}")
 
 
-def _checked_version(connection: sqlite3.Connection, path: Path, newest: int) -> int:
+def _check_owner(connection: sqlite3.Connection, path: Path, schema: Schema) -> bool:
+    """Return whether the database is new and empty. Raises StoreDamaged if it is not ours."""
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
-    if (owner != APPLICATION_ID or version < 1) if tables else (version != 0):
-        raise StoreDamaged(f"{path} is not a store of xscore", hint=recovery_hint(path))
-    if version > newest:
+    if version > schema.version and owner == schema.application_id:
         raise StoreDamaged(
-            f"{path} was written by a newer xscore (schema {version}, this one knows {newest})",
+            f"{path} was written by a newer xscore (schema {version}, this one knows {schema.version})",
             hint="Upgrade xscore, or set the store aside with `xscore trust --rebuild`.",
         )
-    return version
-
-
-def _steps() -> list[tuple[int, str]]:
-    return [(int(file.name[:4]), file.read_text("utf-8")) for file in sorted(_MIGRATIONS.glob("[0-9]*_*.sql"))]
+    if (owner != schema.application_id or version != schema.version) if tables else (version != 0):
+        raise StoreDamaged(f"{path} is not a store of xscore", hint=recovery_hint(path))
+    return not tables
 
 
 def _statements(script: str) -> Iterator[str]:

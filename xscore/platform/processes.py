@@ -73,12 +73,12 @@ def process_identity() -> str:
     return f"{os.getpid()} {os.getsid(0)} {_boot()} {process_place()}"
 
 
-def is_process_at_work(life: str, *, age_s: float) -> bool:
+def is_process_at_work(process: str, *, age_s: float) -> bool:
     """Whether the process that named itself so, `age_s` seconds ago, may still be there.
 
-    One that ran elsewhere cannot be seen; it is believed for `ELSEWHERE_S`. What is no `life` is not there.
+    One that ran elsewhere cannot be seen; it is believed for `ELSEWHERE_S`. What is no `process` is not there.
     """
-    pid, _, boot, where = (life.split(" ", 3) + [""] * 4)[:4]
+    pid, _, boot, where = (process.split(" ", 3) + [""] * 4)[:4]
     if not pid.isdecimal():
         return False
     if where != process_place():

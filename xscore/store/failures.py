@@ -62,7 +62,7 @@ HEAD_CHARS, TAIL_CHARS = 1_000, 3_000
 FAILURE_DETAIL_CHARS = 20_000
 """Of what caused it, and of what mended it."""
 _KEY, _PATTERN_KEY = "failure:", "failure_pattern:"
-_COUNT_ONCE = "INSERT INTO occurrence (id, memory_id, told_by) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING"
+_COUNT_ONCE = "INSERT INTO occurrence (id, memory_id, source_exchange) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING"
 
 
 class _Occurrence(Struct, frozen=True):
@@ -120,14 +120,14 @@ def record_failure_within(
     pattern_at: int = 3,
     link: bool = True,
     allow_pii: bool = False,
-    told_by: str = "",
+    source_exchange: str = "",
 ) -> Failure:
     """Count one occurrence of a failure. Call it inside `database.transaction` of a repository's store.
 
     text: the error as it was shown. because: why it happened. resolution: what mended it.
     origin, session: where it was read; empty: it is said here. seen_at: Unix seconds.
     occurrence: any name of this very happening; one that was counted is not counted again, but what mended it is taken.
-    Empty: it is counted. told_by: id of the exchange it was read in, with which the count goes.
+    Empty: it is counted. source_exchange: id of the exchange it was read in, with which the count goes.
     link: tie it to the code it names; whoever records many links them all at once.
     Raises UsageError for a text without words.
     """
@@ -150,7 +150,7 @@ def record_failure_within(
     memory = made if before is None else _met_again(before, told, counted=not seen)
     write_memory(connection, memory, before=before, now=seen_at, link=link)
     if occurrence and not seen:
-        connection.execute(_COUNT_ONCE, (_occurrence_id(occurrence, identifier), identifier, told_by))
+        connection.execute(_COUNT_ONCE, (_occurrence_id(occurrence, identifier), identifier, source_exchange))
     if not seen:
         emit_event(connection, EventName.FAILURE, at=seen_at, subject=memory.id)
     pattern, is_new = _pattern(connection, memory, name, pattern_at=pattern_at, now=seen_at)

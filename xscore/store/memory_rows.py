@@ -21,8 +21,9 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Struct, field
 
 from xscore.platform import database
-from xscore.platform.database import damage_if_invalid, recovery_hint
+from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import StoreDamaged, StoreError
+from xscore.platform.sqlite_drivers import recovery_hint
 from xscore.records import (
     Candidate,
     CodeFacts,

@@ -38,11 +38,18 @@ from xscore.records import Layer
 from xscore.settings import MemorySettings
 from xscore.store import encryption_key, user_secret
 
+SCHEMA = database.Schema(Path(__file__).with_name("schema.sql"), application_id=0x78736372, version=1)
+"""Of a repository's store and of the user's own; the id is `xscr`."""
 _WAYS = (
     "If you believe it, run `xscore trust`; else `xscore trust --rebuild` sets it aside and builds a new one."
     " XSCORE_TRUST_STORE=1 accepts it for one run (CI caches)."
 )
 _SIDES = ("-wal", "-shm", "-journal")
+
+
+def connect_store(path: Path, keys: KeySource | None = None) -> sqlite3.Connection:
+    """Open the store in this file, creating it if it is missing. Raises as `database.connect` does."""
+    return database.connect(path, SCHEMA, keys)
 
 
 class RebuiltStore(Struct, frozen=True):
@@ -70,7 +77,7 @@ def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.
             " or the repository was moved",
             hint=_WAYS,
         )
-    return database.connect(path, encryption_key.key_source(user_data_dir))
+    return connect_store(path, encryption_key.key_source(user_data_dir))
 
 
 def has_store(store_dir: Path) -> bool:
@@ -78,9 +85,9 @@ def has_store(store_dir: Path) -> bool:
     return os.path.lexists(store_dir / STORE_FILE) or store_dir.is_symlink()
 
 
-def open_empty_store(store_dir: Path) -> sqlite3.Connection:
+def open_empty_store() -> sqlite3.Connection:
     """Open an empty store in memory, without an id, for who reads where there is none; the disk stays as it is."""
-    connection = database.open_in_memory(store_dir / STORE_FILE)
+    connection = database.open_in_memory(SCHEMA)
     connection.execute("INSERT INTO meta (key, value) VALUES ('store_id', '')")
     return connection
 
@@ -128,7 +135,7 @@ def rebuild_store(store_dir: Path, *, user_data_dir: Path) -> RebuiltStore:
         scratch = _create_scratch(store_dir, store_id, keys if is_sealed else None)
         salvaged = None
         if vouched:
-            with closing(database.connect(scratch, keys)) as connection:
+            with closing(connect_store(scratch, keys)) as connection:
                 salvaged = salvage_store(path, connection, keys)
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             refuse_busy_store(path, keys)  # one may have begun meanwhile
@@ -232,7 +239,7 @@ def _create_scratch(store_dir: Path, store_id: str, keys: KeySource | None) -> P
         scratch.with_name(scratch.name + name).unlink(missing_ok=True)
     if keys is not None:
         sqlite_drivers.write_note(scratch, keys())
-    with closing(database.connect(scratch, keys)) as connection:
+    with closing(connect_store(scratch, keys)) as connection:
         connection.execute("INSERT INTO meta (key, value) VALUES ('store_id', ?)", (store_id,))
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # only the database itself is moved, so all is in it
     return scratch
@@ -260,12 +267,9 @@ def _asides(store_dir: Path) -> list[Path]:
     return [store_dir / f"aside-{number}" for number in range(1, 10_000)]
 
 
-USER_STORE_FILE = database.USER_STORE_FILE
-
-
 def user_store_path(user_data_dir: Path) -> Path:
     """Where the user's store is, or would be."""
-    return user_data_dir / USER_STORE_FILE
+    return user_data_dir / sqlite_drivers.USER_STORE_FILE
 
 
 def open_user_store(user_data_dir: Path) -> sqlite3.Connection:
@@ -276,7 +280,7 @@ def open_user_store(user_data_dir: Path) -> sqlite3.Connection:
     path = user_store_path(user_data_dir)
     if path.is_symlink():
         raise StoreUntrusted(f"{path} is a symbolic link", hint=f"Remove it: `rm {path}`, then run it again.")
-    connection = database.connect(path, encryption_key.key_source(user_data_dir))
+    connection = connect_store(path, encryption_key.key_source(user_data_dir))
     try:
         connection.execute(
             "INSERT INTO meta (key, value) VALUES ('store_id', ?) ON CONFLICT (key) DO NOTHING",
@@ -342,9 +346,7 @@ class Databases:
         """
         is_there = make or has_store(root.store_dir)
         connection = (
-            open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust_it)
-            if is_there
-            else open_empty_store(root.store_dir)
+            open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust_it) if is_there else open_empty_store()
         )
         try:
             may = user_learning and (settings is None or settings.user_learning)

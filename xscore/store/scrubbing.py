@@ -140,7 +140,7 @@ def _waiting(connection: sqlite3.Connection, patience_s: float) -> Iterator[None
     try:
         yield
     finally:
-        connection.execute(f"PRAGMA busy_timeout = {round(database.BUSY_TIMEOUT_S * 1_000)}")
+        connection.execute(f"PRAGMA busy_timeout = {round(sqlite_drivers.BUSY_TIMEOUT_S * 1_000)}")
 
 
 def _mark(connection: sqlite3.Connection) -> str | None:

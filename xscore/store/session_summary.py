@@ -191,7 +191,7 @@ ENTRIES = 40
 """A summary rests on the first turn and the latest so many."""
 
 _TURNS = (
-    "SELECT id, turn_key, task, moment, state, answer <> '' FROM turn WHERE thread = ? AND task <> ''"
+    "SELECT id, turn_key, task, context, state, answer <> '' FROM turn WHERE thread = ? AND task <> ''"
     " ORDER BY started_at DESC, id DESC LIMIT ?"
 )
 _FIRST = _TURNS.replace("DESC", "ASC")
@@ -224,8 +224,8 @@ def session_entries(connection: sqlite3.Connection, thread: str, *, limit: int =
             for row in turns
             if not row[5] or exchange_memory_id(row[1]) in texts
         ]
-        named = _names(connection, {link for _, moment, _ in told for link in moment.get("links", ())})
-        return [_entry_from_row(row, moment, text, named) for row, moment, text in told]
+        named = _names(connection, {link for _, context, _ in told for link in context.get("links", ())})
+        return [_entry_from_row(row, context, text, named) for row, context, text in told]
 
 
 def summarise_session(connection: sqlite3.Connection, thread: str) -> SessionSummary:
@@ -267,7 +267,7 @@ def _names(connection: sqlite3.Connection, ids: set[str]) -> dict[str, str]:
 
 
 def _entry_from_row(
-    row: tuple[Any, ...], moment: Mapping[str, Any], exchange: str | None, named: Mapping[str, str]
+    row: tuple[Any, ...], context: Mapping[str, Any], exchange: str | None, named: Mapping[str, str]
 ) -> SessionEntry:
     turn_id, turn_key, task, _, state, _ = row
     return session_entry(
@@ -276,7 +276,7 @@ def _entry_from_row(
         task=task,
         answer=answer_in(exchange or ""),
         state=state,
-        errors=moment.get("errors", ""),
-        files=[moment.get("file", ""), *moment.get("recent", ()), *moment.get("paths", ())],
-        names={link: named[link] for link in moment.get("links", ()) if link in named},
+        errors=context.get("errors", ""),
+        files=[context.get("file", ""), *context.get("recent", ()), *context.get("paths", ())],
+        names={link: named[link] for link in context.get("links", ()) if link in named},
     )

@@ -208,7 +208,7 @@ PackSlots = dict[str, tuple[str, int]]
 
 def load_pack_slots(connection: sqlite3.Connection, profile: str) -> PackSlots:
     """Return which pack each memory is judged in under this packing profile."""
-    found = connection.execute("SELECT memory_id, pack, position FROM slot WHERE profile = ?", (profile,))
+    found = connection.execute("SELECT memory_id, pack, position FROM pack_slot WHERE profile = ?", (profile,))
     return {identifier: (pack, position) for identifier, pack, position in found.fetchall()}
 
 
@@ -217,11 +217,11 @@ def save_pack_slots(connection: sqlite3.Connection, profile: str, wanted: Mappin
     with database.transaction(connection):
         known = load_pack_slots(connection, profile)
         connection.executemany(
-            "DELETE FROM slot WHERE profile = ? AND memory_id = ?",
+            "DELETE FROM pack_slot WHERE profile = ? AND memory_id = ?",
             [(profile, identifier) for identifier in known.keys() - wanted.keys()],
         )
         connection.executemany(
-            "INSERT INTO slot (profile, memory_id, pack, position) VALUES (?, ?, ?, ?)"
+            "INSERT INTO pack_slot (profile, memory_id, pack, position) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (profile, memory_id) DO UPDATE SET pack = excluded.pack, position = excluded.position",
             [(profile, identifier, *slot) for identifier, slot in wanted.items() if known.get(identifier) != slot],
         )

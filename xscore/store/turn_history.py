@@ -100,7 +100,7 @@ LATEST_TURN = "latest"
 _BATCH = 500
 """Turns of which the calls are added up at once."""
 _TURNS = """
-    SELECT id, started_at, thread, state, task, moment, answer <> '',
+    SELECT id, started_at, thread, state, task, context, answer <> '',
         coalesce(command, ''), coalesce(figures.judge, ''), candidates, judged, cached, carried, unjudged,
         coalesce(kept, 0), coalesce(threshold, 0), total_s,
         CASE WHEN json_valid(body) THEN json_extract(body, '$.answer') = '' END
@@ -203,17 +203,17 @@ def _row_or_none(row: Sequence[object], *, now: float) -> ListedTurn | None:
 
 
 def _row(row: Sequence[object], *, now: float) -> ListedTurn:
-    identifier, began, thread, state, task, moment, has_answer, command, judge = row[:9]
+    identifier, began, thread, state, task, context, has_answer, command, judge = row[:9]
     counts, (kept, threshold, total_s, is_emptied) = row[9:14], row[14:]
     at = parse_timestamp(began)
     if not isinstance(task, str) or not isinstance(thread, str):
         raise TypeError(f"turn {identifier} has a task or session that is no text")
-    known = json.loads(str(moment))
+    known = json.loads(str(context))
     return ListedTurn(
         id=str(identifier),
         at=at,
         thread=thread,
-        state=_state(TurnState(str(state)), str(known.get("life", "")), age_s=now - at),
+        state=_state(TurnState(str(state)), str(known.get("process", "")), age_s=now - at),
         command=str(command),
         judge=str(judge),
         task=task,
@@ -233,8 +233,8 @@ def _coverage(counts: Sequence[object]) -> Coverage:
         raise ValueError(error.message) from error
 
 
-def _state(state: TurnState, life: str, *, age_s: float) -> str:
-    gone = state is TurnState.RUNNING and not is_process_at_work(life, age_s=age_s)
+def _state(state: TurnState, process: str, *, age_s: float) -> str:
+    gone = state is TurnState.RUNNING and not is_process_at_work(process, age_s=age_s)
     return UNFINISHED if gone else str(state)
 
 

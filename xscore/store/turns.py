@@ -118,22 +118,22 @@ def begin_turn(
     turn_key: str,
     judge: str,
     now: float,
-    life: str = "",
+    process: str = "",
     apart: bool = False,
 ) -> str:
-    """Enter a turn as running and deal its id (`t_…`). `judge` is the judge key, `life` that of `processes.life`.
+    """Enter a turn as running and deal its id (`t_…`). `judge` is the judge key, `process` that of `processes.process`.
 
     apart: it is not the user's work (an evaluation), so it is not the latest turn, which one would go on with.
     """
     identifier = turn.id or "t_" + secrets.token_hex(8)
     file = turn.file if is_safe_name(turn.file) else ""
     recent = [name for name in turn.recent if is_safe_name(name)]
-    task, moment = redact(turn.task).text, _moment(turn, file=file, recent=recent, life=life)
+    task, context = redact(turn.task).text, _moment(turn, file=file, recent=recent, process=process)
     with database.transaction(connection):
         connection.execute(
-            "INSERT INTO turn (id, thread, turn_key, judge, task, moment, started_at, state)"
+            "INSERT INTO turn (id, thread, turn_key, judge, task, context, started_at, state)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, 'running')",
-            (identifier, turn.thread, turn_key, judge, task, moment, now),
+            (identifier, turn.thread, turn_key, judge, task, context, now),
         )
         if not apart:
             connection.execute(
@@ -142,23 +142,23 @@ def begin_turn(
                 (identifier,),
             )
         update_session_work(
-            connection, turn.thread, task=task, recent=recent, file=file, line=turn.line, now=now, life=life
+            connection, turn.thread, task=task, recent=recent, file=file, line=turn.line, now=now, process=process
         )
     return identifier
 
 
-def _moment(turn: Turn, *, file: str, recent: Sequence[str], life: str) -> str:
+def _moment(turn: Turn, *, file: str, recent: Sequence[str], process: str) -> str:
     paths = [redact(path).text for path in turn.scope.paths]
-    moment = {
+    context = {
         "errors": redact(turn.errors).text,
         "file": file,
         "line": turn.line,
         "recent": recent,
         "checkpoint": turn.checkpoint,
-        "life": life,
+        "process": process,
         "scope": {"paths": paths, "kinds": turn.scope.kinds, "layers": turn.scope.layers},
     }
-    return json.dumps(moment, ensure_ascii=False)
+    return json.dumps(context, ensure_ascii=False)
 
 
 def finish_turn(
@@ -224,7 +224,7 @@ def abandon_turn(connection: sqlite3.Connection, turn_id: str) -> None:
 def past_turn(connection: sqlite3.Connection, turn_id: str = "") -> PastTurn | None:
     """Return a turn by its id, or the latest one; None: there is none."""
     row = connection.execute(
-        "SELECT turn.id, thread, turn_key, judge, task, moment, started_at, state, answer, coalesce(body, '')"
+        "SELECT turn.id, thread, turn_key, judge, task, context, started_at, state, answer, coalesce(body, '')"
         " FROM turn LEFT JOIN receipt ON turn_id = turn.id WHERE turn.id = ?",
         (turn_id or latest_turn_id(connection),),
     ).fetchone()
@@ -238,8 +238,8 @@ def latest_turn_id(connection: sqlite3.Connection) -> str:
 
 
 def _past(row: tuple[str, str, str, str, str, str, float, str, str, str]) -> PastTurn:
-    identifier, thread, turn_key, judge, task, moment, started_at, state, answer, body = row
-    known = json.loads(moment)
+    identifier, thread, turn_key, judge, task, context, started_at, state, answer, body = row
+    known = json.loads(context)
     scope = {name: tuple(values) for name, values in known.get("scope", {}).items()}
     turn = Turn(
         id=identifier,
@@ -295,20 +295,20 @@ def _remember(connection: sqlite3.Connection, turn_id: str, answer: str, named: 
 
 def _named(connection: sqlite3.Connection, turn_id: str, answer: str, kept: Sequence[str]) -> MemoryDetails:
     """Note with a turn which of the kept memories, and which files, its task and answer name."""
-    task, known = connection.execute("SELECT task, moment FROM turn WHERE id = ?", (turn_id,)).fetchone()
-    moment, said = json.loads(known), f"{task}\n{answer}"
+    task, known = connection.execute("SELECT task, context FROM turn WHERE id = ?", (turn_id,)).fetchone()
+    context, said = json.loads(known), f"{task}\n{answer}"
     found = connection.execute(
         "SELECT id, path, entity FROM memory WHERE id IN (SELECT value FROM json_each(?)) ORDER BY path, start_line",
         (json.dumps(list(kept)),),
     ).fetchall()
     links = [identifier for identifier, _, entity in found if names_memory(identifier, entity, said)]
     paths = [path for identifier, path, _ in found if path and (identifier in links or path in said)]
-    seen = (moment.get("file"), *moment.get("recent", ()))  # none, where its exchange was erased while it ran
+    seen = (context.get("file"), *context.get("recent", ()))  # none, where its exchange was erased while it ran
     opened = [name for name in seen if name]
     named = MemoryDetails(links=tuple(links), paths=tuple(dict.fromkeys([*opened, *paths])))
-    moment |= {"links": named.links, "paths": named.paths}
-    moment.pop("life", None)  # it has ended
-    connection.execute("UPDATE turn SET moment = ? WHERE id = ?", (json.dumps(moment, ensure_ascii=False), turn_id))
+    context |= {"links": named.links, "paths": named.paths}
+    context.pop("process", None)  # it has ended
+    connection.execute("UPDATE turn SET context = ? WHERE id = ?", (json.dumps(context, ensure_ascii=False), turn_id))
     return named
 
 

@@ -53,12 +53,12 @@ def resume_session(
     fresh: bool = False,
     thread: str = "",
     renamed_from: Sequence[str] = (),
-    life: str = "",
+    process: str = "",
 ) -> SessionInfo:
     """Return the session that goes on for this branch, opening one where there is none, or where a fresh one is wanted.
 
     now: Unix seconds. thread: take this one, whatever the branch. renamed_from: earlier names of the branch, whose
-    session goes with it. life: `processes.life()`; work from another terminal counts as taken up again.
+    session goes with it. process: `processes.process()`; work from another terminal counts as taken up again.
     """
     named = redact(branch).text
     found = None if fresh and not thread else _found(connection, named, thread)
@@ -71,7 +71,7 @@ def resume_session(
             found = thread or found or _opened(connection, named, now=now)
     before = load_session(connection, found)
     assert before is not None
-    resumed = bool(before.task) and _is_taken_up_again(connection, before, now=now, life=life)
+    resumed = bool(before.task) and _is_taken_up_again(connection, before, now=now, process=process)
     return SessionInfo(
         thread=found,
         branch=named,
@@ -90,7 +90,7 @@ def update_session_work(
     file: str,
     line: int,
     now: float,
-    life: str = "",
+    process: str = "",
 ) -> None:
     """Note what is worked on, in a transaction that is open. task: redacted; recent, file: names fit to be kept.
 
@@ -101,9 +101,9 @@ def update_session_work(
     _insert(connection, thread, branch="", now=now, current_at=0.0)
     opened = json.dumps(list(recent)[:MOST_FILES], ensure_ascii=False)
     connection.execute(
-        "UPDATE session SET active_task = ?, files_open = iif(? = '[]', files_open, ?), last_updated = ?, life = ?"
+        "UPDATE session SET active_task = ?, files_open = iif(? = '[]', files_open, ?), last_updated = ?, process = ?"
         " WHERE thread = ?",
-        (task, opened, opened, now, life, thread),
+        (task, opened, opened, now, process, thread),
     )
     if file:
         connection.execute(
@@ -202,13 +202,13 @@ def _next_moment(connection: sqlite3.Connection, now: float) -> float:
     return max(now, float(latest) + 0.001)
 
 
-def _is_taken_up_again(connection: sqlite3.Connection, before: WorkingSession, *, now: float, life: str) -> bool:
+def _is_taken_up_again(connection: sqlite3.Connection, before: WorkingSession, *, now: float, process: str) -> bool:
     """Whether there was a break since the session's last work; see `SessionInfo.resumed`."""
     if now - before.last_updated > IDLE_S:
         return True
-    (lived,) = connection.execute("SELECT life FROM session WHERE thread = ?", (before.thread,)).fetchone()
+    (lived,) = connection.execute("SELECT process FROM session WHERE thread = ?", (before.thread,)).fetchone()
     pid, _, elsewhere = str(lived).partition(" ")
-    if life and lived and elsewhere != life.partition(" ")[2]:
+    if process and lived and elsewhere != process.partition(" ")[2]:
         return True
     between = connection.execute(
         "SELECT 1 FROM session WHERE last_updated > ? AND active_task <> '' AND thread <> ?",

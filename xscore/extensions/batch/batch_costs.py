@@ -82,7 +82,7 @@ class BatchReservation(Struct, frozen=True):
         if tightest is not None and usd > tightest.left_usd:
             return False
         row = spending.ReservedAmount(mark, self.job, day_of(now), usd)
-        spending.write_reservation(connection, row, life="", leased_until=now + BATCH_LEASE_S)
+        spending.write_reservation(connection, row, process="", leased_until=now + BATCH_LEASE_S)
         return True
 
     def charge(self, connection: Connection, mark: str, usd: Decimal, *, day: str) -> None:

@@ -30,7 +30,7 @@ QUEUE_FULL = "too much waits: "
 MOST_TRIES = 3
 """So often a request goes with a batch that does not answer it; then it is lost."""
 _BATCH_COLUMNS = (
-    "number, mark, state, marked_at, file_id, vendor_id, status, seen_at, requests, bytes, input_tokens, problem"
+    "number, token, state, marked_at, file_id, vendor_id, status, seen_at, requests, bytes, input_tokens, problem"
 )
 BATCH_IS_OPEN = "state IN ('marked', 'created', 'ended')"
 _AGAIN = """
@@ -132,7 +132,7 @@ def read_follow_ups(connection: sqlite3.Connection, job: str) -> dict[PackPrompt
 def insert_batch(connection: sqlite3.Connection, batch: Batch, requests: Iterable[RequestName]) -> None:
     """Enter a batch that is about to be created, and send its requests with it."""
     connection.execute(
-        "INSERT INTO batch (job, number, mark, state, marked_at, requests, bytes, input_tokens)"
+        "INSERT INTO batch (job, number, token, state, marked_at, requests, bytes, input_tokens)"
         " VALUES (?, ?, ?, 'marked', ?, ?, ?, ?)",
         (batch.job, batch.number, batch.mark, batch.marked_at, batch.requests, batch.bytes, batch.input_tokens),
     )

@@ -40,10 +40,10 @@ RequestName = tuple[int, int]
 
 _JOB = (
     "SELECT id, created_at, command, questions, judge_spec, judge, plan, max_usd, candidates, cached, ended_at,"
-    " stopped_at, seal FROM job"
+    " stopped_at, checksum FROM job"
 )
 _ASKS = """
-    SELECT number, pack, rung, is_kept, pieces, seal FROM job_ask
+    SELECT number, pack, rung, is_kept, pieces, checksum FROM job_ask
     WHERE job = ? AND number IN (SELECT value FROM json_each(?))
 """
 
@@ -154,11 +154,11 @@ def add_job(
     named = (job.id, job.created_at, job.command, job.digest, job.judge_spec, job.judge)
     connection.execute(
         "INSERT INTO job (id, created_at, command, questions, judge_spec, judge, plan, max_usd, candidates, cached,"
-        " seal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*named, plan, cap, job.candidates, job.cached, row_checksum(job.id, job.judge, plan)),
     )
     connection.executemany(
-        "INSERT INTO job_question (job, number, name, moment, turn_key, candidates, cached, seal)"
+        "INSERT INTO job_question (job, number, name, context, turn_key, candidates, cached, checksum)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (_question_row(job.id, one) for one in questions),
     )
@@ -171,7 +171,7 @@ def add_asks(connection: sqlite3.Connection, job_id: str, asks: Sequence[PackPro
     (last,) = connection.execute("SELECT coalesce(max(number), -1) FROM job_ask WHERE job = ?", (job_id,)).fetchone()
     numbers = range(last + 1, last + 1 + len(asks))
     connection.executemany(
-        "INSERT INTO job_ask (job, number, pack, rung, is_kept, pieces, seal) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO job_ask (job, number, pack, rung, is_kept, pieces, checksum) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (_ask_row(job_id, number, ask) for number, ask in zip(numbers, asks, strict=True)),
     )
     return numbers
@@ -202,7 +202,7 @@ def read_batch_jobs(connection: sqlite3.Connection, *, under_way: bool = False) 
 def read_job_questions(connection: sqlite3.Connection, job_id: str) -> dict[int, JobQuestion]:
     """Return the questions of a job by number. Raises StoreDamaged."""
     found = connection.execute(
-        "SELECT number, name, moment, turn_key, candidates, cached, seal FROM job_question WHERE job = ?"
+        "SELECT number, name, context, turn_key, candidates, cached, checksum FROM job_question WHERE job = ?"
         " ORDER BY number",
         (job_id,),
     )
@@ -237,9 +237,9 @@ def requests_of_batch(connection: sqlite3.Connection, job_id: str, batch: int) -
 
 def _question_row(job_id: str, one: JobQuestion) -> tuple[object, ...]:
     told = {"task": one.turn.task, "errors": one.turn.errors, "file": one.turn.file, "shown": one.shown}
-    moment = json.dumps({name: value for name, value in told.items() if value}, ensure_ascii=False)
-    sealed = row_checksum(job_id, str(one.number), moment, one.turn_key)
-    return (job_id, one.number, one.name, moment, one.turn_key, one.candidates, one.cached, sealed)
+    context = json.dumps({name: value for name, value in told.items() if value}, ensure_ascii=False)
+    sealed = row_checksum(job_id, str(one.number), context, one.turn_key)
+    return (job_id, one.number, one.name, context, one.turn_key, one.candidates, one.cached, sealed)
 
 
 def _ask_row(job_id: str, number: int, ask: PackPrompt) -> tuple[object, ...]:
@@ -260,7 +260,7 @@ def _pieces(text: str) -> Iterator[MemoryPart]:
 
 def _verify_checksum(sealed: int, *fields: str) -> None:
     if row_checksum(*fields) != sealed:
-        raise ValueError("it does not fit its seal")
+        raise ValueError("it does not fit its checksum")
 
 
 def _job(row: tuple[Any, ...]) -> BatchJob:
@@ -285,10 +285,10 @@ def _job(row: tuple[Any, ...]) -> BatchJob:
 
 
 def _question(job_id: str, row: tuple[int, str, str, str, int, int, int]) -> JobQuestion:
-    number, name, moment, turn_key, candidates, cached, sealed = row
+    number, name, context, turn_key, candidates, cached, sealed = row
     with damage_if_invalid("a question of a job"):
-        _verify_checksum(sealed, job_id, str(number), moment, turn_key)
-        told = json.loads(moment)
+        _verify_checksum(sealed, job_id, str(number), context, turn_key)
+        told = json.loads(context)
         turn = Turn(task=told.get("task", ""), errors=told.get("errors", ""), file=told.get("file", ""))
         shown = told.get("shown", "")
     return JobQuestion(

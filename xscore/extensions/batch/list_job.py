@@ -318,7 +318,7 @@ DAYS = 14
 MAX_TASKS = 100
 DAY_S = 86_400.0
 _RECENT = """
-    SELECT id, task, moment, turn_key FROM turn
+    SELECT id, task, context, turn_key FROM turn
     WHERE thread <> '' AND task <> '' AND started_at <= :now
         AND (started_at >= :since OR thread IN (SELECT thread FROM session WHERE closed_at IS NULL))
         AND NOT EXISTS (SELECT 1 FROM turn_figures WHERE turn_id = turn.id AND command = 'eval')
@@ -347,13 +347,13 @@ def recent_tasks(connection: sqlite3.Connection, root: RepositoryRoot, *, now: f
     found: dict[str, Question] = {}
     beyond = 0
     with lenient_text(connection):
-        for turn_id, task, moment, key in connection.execute(_RECENT, {"now": now, "since": now - DAYS * DAY_S}):
+        for turn_id, task, context, key in connection.execute(_RECENT, {"now": now, "since": now - DAYS * DAY_S}):
             if key in found:
                 continue
             if len(found) == MAX_TASKS:
                 beyond += 1
                 continue
-            found[key] = _task_question(str(turn_id), str(task), str(moment), root)
+            found[key] = _task_question(str(turn_id), str(task), str(context), root)
     name = digest("rescore", *(f"{one.task}\n{one.errors}\n{one.file}" for one in found.values()))
     return RecentTasks(QuestionList(tuple(found.values()), name), beyond)
 
@@ -372,9 +372,9 @@ def edited_files(root: RepositoryRoot, *, since: str = "") -> frozenset[str]:
     return frozenset(map(portable_name, found))
 
 
-def _task_question(turn_id: str, task: str, moment: str, root: RepositoryRoot) -> Question:
+def _task_question(turn_id: str, task: str, context: str, root: RepositoryRoot) -> Question:
     try:
-        known = json.loads(moment)
+        known = json.loads(context)
         file, errors = str(known.get("file", "")), str(known.get("errors", ""))
     except (ValueError, AttributeError):
         file = errors = ""

@@ -1,6 +1,6 @@
 """A store's judgments as one signed Parquet file, for another machine with a clone of the same repository.
 
-It reveals keys, scores and reasons: no task, no source, no path. A judgment that does not fit its seal stays behind.
+It reveals keys, scores and reasons: no task, no source, no path. A judgment that does not fit its checksum stays behind.
 The user's own layer is judged in another store and never exported. Trade-off: a judgment bears no date, so `since` goes
 by when its turn was last asked; one that no turn here has asked is left out then.
 
@@ -37,7 +37,7 @@ from xscore.platform.hashing import judgment_checksums, turn_checksum
 from xscore.records import Judgment
 
 _OF_TURN = """
-    SELECT hash, score, prior, pack, position, seal, coalesce(text, '')
+    SELECT hash, score, prior, pack, position, checksum, coalesce(text, '')
     FROM judgment JOIN content ON content.id = judgment.content_id
     LEFT JOIN reason ON reason.query_id = judgment.query_id AND reason.content_id = judgment.content_id
     WHERE judgment.query_id = ? ORDER BY judgment.content_id
@@ -62,7 +62,7 @@ class CacheExport(Struct):
     """Turns by one judge."""
     reasons: int = 0
     damaged: int = 0
-    """Judgments that stayed behind, since they do not fit their seal."""
+    """Judgments that stayed behind, since they do not fit their checksum."""
     bytes: int = 0
     key: str = ""
     """Id of the key that signed."""
@@ -139,11 +139,11 @@ def _groups(
 def _checked_rows(
     turn: JudgedTurn, name: str, rows: list[tuple[Any, ...]], found: CacheExport, *, reasons: bool
 ) -> Iterator[ExchangeRow]:
-    """Yield what fits its seal."""
+    """Yield what fits its checksum."""
     begun = turn_checksum(turn.turn_key, turn.judge, turn.sample)
-    for hash_, score, prior, pack, position, seal, reason in rows:
+    for hash_, score, prior, pack, position, checksum, reason in rows:
         try:
-            fits = judgment_checksums(begun, [(hash_, score, prior, pack, position)]) == [seal] and 0 <= score <= 1
+            fits = judgment_checksums(begun, [(hash_, score, prior, pack, position)]) == [checksum] and 0 <= score <= 1
         except (ValueError, TypeError, AttributeError, struct.error):
             fits = False
         if not fits:

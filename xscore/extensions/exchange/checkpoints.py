@@ -30,7 +30,7 @@ NOTE_CHARS = 2_000
 MOST_NOTES = 20
 _FORGET_NAME = (
     "DELETE FROM checkpoint WHERE name = ?",
-    "UPDATE turn SET moment = json_set(moment, '$.checkpoint', '') WHERE json_extract(moment, '$.checkpoint') = ?",
+    "UPDATE turn SET context = json_set(context, '$.checkpoint', '') WHERE json_extract(context, '$.checkpoint') = ?",
     "UPDATE receipt SET body = json_set(body, '$.checkpoint', '') WHERE json_extract(body, '$.checkpoint') = ?",
 )
 _LISTS = frozenset(field.name for field in fields(SessionEntry) if "tuple" in str(field.type))

@@ -256,7 +256,7 @@ class _MemoryCheck(Struct):
 def _import_memory(
     connection: sqlite3.Connection, line: SavedMemory, counts: _ImportCounts, *, now: float, allow_pii: bool
 ) -> None:
-    if connection.execute("SELECT 1 FROM forgotten WHERE memory_id = ?", (line.id,)).fetchone():
+    if connection.execute("SELECT 1 FROM erased_memory WHERE memory_id = ?", (line.id,)).fetchone():
         counts.forgotten += 1
         return
     names = ("layer", "kind", "title", "text", "path", "entity", "key", "scope", "importance", "confidence", "status")

@@ -318,7 +318,7 @@ def _checked(memory: Memory, *, allow_pii: bool) -> tuple[Memory, int]:
 
 def _without_forgotten(connection: sqlite3.Connection, snapshot: Snapshot) -> tuple[Snapshot, int]:
     """Leave out memories that must stay forgotten, with their edges; also return their number."""
-    names = {name for (name,) in connection.execute("SELECT memory_id FROM forgotten").fetchall()}
+    names = {name for (name,) in connection.execute("SELECT memory_id FROM erased_memory").fetchall()}
     memories = tuple(kept for kept in snapshot.memories if kept.memory.id not in names)
     gone = {kept.memory.id for kept in snapshot.memories} & names
     edges = tuple(edge for edge in snapshot.edges if gone.isdisjoint((edge.source, edge.target)))

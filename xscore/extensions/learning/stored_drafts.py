@@ -63,7 +63,7 @@ def closed_sessions(connection: sqlite3.Connection) -> frozenset[str]:
 
 def forgotten(connection: sqlite3.Connection) -> frozenset[str]:
     """Return the ids that must not come back."""
-    return frozenset(id_ for (id_,) in connection.execute("SELECT memory_id FROM forgotten").fetchall())
+    return frozenset(id_ for (id_,) in connection.execute("SELECT memory_id FROM erased_memory").fetchall())
 
 
 def write_draft(connection: sqlite3.Connection, draft: ConsolidationDraft, *, now: float) -> None:

@@ -67,19 +67,21 @@ def suggest_preferences(store: Databases, *, at_least: float) -> Suggestions:
 
 def mute_suggestion(store: Databases, key: str, *, now: float) -> None:
     """Suggest nothing of this key any more. Raises UsageError where the user's store is not to be opened."""
-    store.home_of(Layer.USER).execute("INSERT INTO muted (key, at) VALUES (?, ?) ON CONFLICT DO NOTHING", (key, now))
+    store.home_of(Layer.USER).execute(
+        "INSERT INTO muted_key (key, at) VALUES (?, ?) ON CONFLICT DO NOTHING", (key, now)
+    )
 
 
 def unmute_suggestion(store: Databases, key: str) -> bool:
     """Suggest it again; False: it was not muted."""
     user = store.user_connection()
-    return user is not None and user.execute("DELETE FROM muted WHERE key = ?", (key,)).rowcount > 0
+    return user is not None and user.execute("DELETE FROM muted_key WHERE key = ?", (key,)).rowcount > 0
 
 
 def muted_keys(store: Databases) -> tuple[str, ...]:
     """Return the muted keys, sorted."""
     user = store.user_connection()
-    return () if user is None else tuple(key for (key,) in user.execute("SELECT key FROM muted ORDER BY key"))
+    return () if user is None else tuple(key for (key,) in user.execute("SELECT key FROM muted_key ORDER BY key"))
 
 
 def _choice(memory: Memory) -> tuple[str, str]:

@@ -24,7 +24,7 @@ _KEPT = """
 """
 _SAID = "SELECT id, title || char(10) || attrs || char(10) || card || char(10) || text FROM memory"
 _TASKS = f"""
-    {_SAID} UNION ALL SELECT id, task || char(10) || moment FROM turn
+    {_SAID} UNION ALL SELECT id, task || char(10) || context FROM turn
     UNION ALL SELECT thread, active_task FROM session
 """
 _OF_SESSIONS = "layer = 'session'"
@@ -34,7 +34,7 @@ _SUMMARIES = f"""
 """
 
 _MET_THERE_ALONE = f"""
-    SELECT memory.id FROM memory JOIN occurrence ON memory_id = memory.id WHERE told_by {AMONG}
+    SELECT memory.id FROM memory JOIN occurrence ON memory_id = memory.id WHERE source_exchange {AMONG}
     GROUP BY memory.id HAVING count(*) >= json_extract(attrs, '$.occurrences')
     UNION SELECT memory.id FROM memory, json_each(attrs, '$.links') AS link
     WHERE layer = 'project' AND kind = 'pattern' AND memory.key LIKE 'failure_pattern:%' AND link.value {AMONG}

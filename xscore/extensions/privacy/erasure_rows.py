@@ -37,20 +37,20 @@ def strip_jobs(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
     hashes = sorted(plan.hashes)
     shown = {row[0] for row in connection.execute(_SHOWN, (json.dumps(hashes),)).fetchall()}
     gone = frozenset(hashes) - shown
-    connection.execute(f"DELETE FROM hearsay WHERE hash {AMONG}", (json.dumps(sorted(gone)),))
+    connection.execute(f"DELETE FROM untrusted_score WHERE hash {AMONG}", (json.dumps(sorted(gone)),))
     _pieces(connection, gone)
-    told = connection.execute("SELECT job, number, name, moment, turn_key FROM job_question").fetchall()
-    said = [(job, number, key) for job, number, name, moment, key in told if _says(plan, name, moment)]
+    told = connection.execute("SELECT job, number, name, context, turn_key FROM job_question").fetchall()
+    said = [(job, number, key) for job, number, name, context, key in told if _says(plan, name, context)]
     connection.executemany(
-        "UPDATE job_question SET name = '', moment = '{}', seal = ? WHERE job = ? AND number = ?",
+        "UPDATE job_question SET name = '', context = '{}', checksum = ? WHERE job = ? AND number = ?",
         [(row_checksum(job, str(number), "{}", key), job, number) for job, number, key in said],
     )
     connection.executemany(_UNASKED, [(ERASED, job, number) for job, number, _ in said])
     return len(said)
 
 
-def _says(plan: ErasurePlan, name: str, moment: str) -> bool:
-    texts = (name, *json.loads(moment).values())
+def _says(plan: ErasurePlan, name: str, context: str) -> bool:
+    texts = (name, *json.loads(context).values())
     return any(plan.lines.found_in(text) for text in texts if isinstance(text, str))
 
 
@@ -65,7 +65,7 @@ def _pieces(connection: sqlite3.Connection, gone: frozenset[str]) -> None:
         if left != pieces:
             stripped = json.dumps(left)
             changed.append((stripped, row_checksum(job, str(number), pack, stripped), job, number))
-    connection.executemany("UPDATE job_ask SET pieces = ?, seal = ? WHERE job = ? AND number = ?", changed)
+    connection.executemany("UPDATE job_ask SET pieces = ?, checksum = ? WHERE job = ? AND number = ?", changed)
 
 
 _ID = re.compile(r"\b[mt]_[0-9a-f]{16,20}\b")
@@ -75,7 +75,7 @@ _MADE_WITH = frozenset({"answer", "bundle"})
 """Parts of a receipt that go whole when the turn kept an erased memory."""
 _OF_GONE = f"content_id IN (SELECT id FROM content WHERE memories = 0 AND hash {AMONG})"
 _HEARSAY = f"""
-    DELETE FROM hearsay WHERE hash {AMONG} AND hash NOT IN (SELECT hash FROM content WHERE memories > 0)
+    DELETE FROM untrusted_score WHERE hash {AMONG} AND hash NOT IN (SELECT hash FROM content WHERE memories > 0)
 """
 """What strangers said of contents that no memory shows any more."""
 _EVERY_QUERY = "query_id IN (SELECT id FROM query)"
@@ -86,14 +86,14 @@ _COUNTED_BEFORE = {
     "evidence": f"SELECT count(*) FROM evidence WHERE memory_id {AMONG}",
 }
 _ROWS = (
-    f"DELETE FROM slot WHERE memory_id {AMONG}",
+    f"DELETE FROM pack_slot WHERE memory_id {AMONG}",
     f"DELETE FROM mention WHERE source {AMONG}",
     f"DELETE FROM memory WHERE id {AMONG}",
 )
 
 
 _MET_ELSEWHERE_TOO = f"""
-    SELECT memory_id, count(*) FROM occurrence WHERE told_by {AMONG} GROUP BY memory_id
+    SELECT memory_id, count(*) FROM occurrence WHERE source_exchange {AMONG} GROUP BY memory_id
 """
 _COUNT_LESS = """
     UPDATE memory SET attrs = json_set(attrs, '$.occurrences', max(1, json_extract(attrs, '$.occurrences') - :n)),
@@ -136,7 +136,7 @@ def _own_rows(connection: sqlite3.Connection, plan: ErasurePlan) -> Counter[str]
         connection.execute(sql, (ids,))
     met = connection.execute(_MET_ELSEWHERE_TOO, (ids,)).fetchall()  # those met there alone went just now
     connection.executemany(_COUNT_LESS, [{"id": identifier, "n": count} for identifier, count in met])
-    connection.execute(f"DELETE FROM occurrence WHERE told_by {AMONG}", (ids,))
+    connection.execute(f"DELETE FROM occurrence WHERE source_exchange {AMONG}", (ids,))
     done.update(_judgments(connection, plan))
     return done
 
@@ -179,7 +179,7 @@ def _judgments(connection: sqlite3.Connection, plan: ErasurePlan) -> Counter[str
 
 
 def _answers(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
-    connection.executemany("UPDATE turn SET task = '', moment = '{}' WHERE id = ?", [(turn,) for turn in plan.unsaid])
+    connection.executemany("UPDATE turn SET task = '', context = '{}' WHERE id = ?", [(turn,) for turn in plan.unsaid])
     stored = connection.execute("SELECT id, answer FROM turn WHERE answer <> ''").fetchall()
     gone = [(turn,) for turn, answer in stored if turn in plan.turns or plan.lines.found_in(answer)]
     connection.executemany("UPDATE turn SET answer = '' WHERE id = ?", gone)
@@ -189,14 +189,14 @@ def _answers(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
 
 def _paths_of_answers(connection: sqlite3.Connection, turns: Iterable[str]) -> None:
     """Of the paths noted with a turn whose answer is gone, keep what was asked about; ids stay, as tombstones do."""
-    asked = f"SELECT id, task, moment FROM turn WHERE id {AMONG}"
+    asked = f"SELECT id, task, context FROM turn WHERE id {AMONG}"
     for turn, task, known in connection.execute(asked, (json.dumps(list(turns)),)).fetchall():
-        moment = json.loads(known)
-        own = {moment.get("file"), *moment.get("recent", ())}
-        paths = [path for path in moment.get("paths", ()) if path in own or path in task]
-        if paths != moment.get("paths", []):
-            told = json.dumps(moment | {"paths": paths}, ensure_ascii=False)
-            connection.execute("UPDATE turn SET moment = ? WHERE id = ?", (told, turn))
+        context = json.loads(known)
+        own = {context.get("file"), *context.get("recent", ())}
+        paths = [path for path in context.get("paths", ()) if path in own or path in task]
+        if paths != context.get("paths", []):
+            told = json.dumps(context | {"paths": paths}, ensure_ascii=False)
+            connection.execute("UPDATE turn SET context = ? WHERE id = ?", (told, turn))
 
 
 def _receipts(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
@@ -240,7 +240,7 @@ def _tombstones(connection: sqlite3.Connection, plan: ErasurePlan, *, now: float
     for identifier in sorted(plan.memories):
         emit_event(connection, EventName.REMOVED, at=now, subject=identifier)
     connection.executemany(
-        "INSERT INTO forgotten (memory_id, at) VALUES (?, ?) ON CONFLICT DO NOTHING",
+        "INSERT INTO erased_memory (memory_id, at) VALUES (?, ?) ON CONFLICT DO NOTHING",
         [(name, now) for name, memory in plan.memories.items() if forget or memory.source is MemorySource.IMPORT],
     )
 

@@ -10,11 +10,11 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from xscore.extensions.recovery.salvage import salvage_store
-from xscore.platform import database, sqlite_drivers
+from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreUntrusted, UsageError
 from xscore.platform.sqlite_drivers import KeySource
 from xscore.store import encryption_key, user_secret
-from xscore.store.opening import RebuiltStore, refuse_busy_store, user_store_path
+from xscore.store.opening import RebuiltStore, connect_store, refuse_busy_store, user_store_path
 
 _SIDES = ("", "-wal", "-shm", "-journal")
 _MOST_ASIDES = 10_000
@@ -32,7 +32,7 @@ def rebuild_user_store(user_data_dir: Path) -> RebuiltStore:
         refuse_busy_store(path, keys)
         is_sealed = sqlite_drivers.read_note(path) is not None
         scratch = _create_user_scratch(path, keys if is_sealed else None)
-        with closing(database.connect(scratch, keys)) as connection:
+        with closing(connect_store(scratch, keys)) as connection:
             connection.execute("INSERT INTO meta (key, value) VALUES ('store_id', ?)", (secrets.token_hex(16),))
             salvaged = salvage_store(path, connection, keys)
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -6,14 +6,14 @@ Trade-off: sound rows between two damaged places that lie close together may be 
 
 What a damaged store still tells of offline jobs: what is at a vendor was paid for, and is still to be fetched.
 
-A job, a question or an ask is believed when its seal fits; a request when its question and ask are there; a batch when
+A job, a question or an ask is believed when its checksum fits; a request when its question and ask are there; a batch when
 its job is. Of a batch whose job cannot be believed the vendor's id is told instead, since its results are the user's.
 Dollars set aside for batches come along. Trade-off: a request on a damaged page is forgotten; if it was sent, its
 result bears an id that nobody knows any more, and is asked and paid for again.
 
 What a damaged store still tells, row by row: everything that was paid for or said by someone, and can be believed.
 
-A judgment is believed when its seal fits, a memory when its hashes fit its text, any other row when each value has its
+A judgment is believed when its checksum fits, a memory when its hashes fit its text, any other row when each value has its
 type and the words and numbers in it are such. Code is not salvaged, it is indexed again. Whether the store was trusted
 at all is `memory.trust`'s business. Trade-off: a changed character inside a receipt, a reason or an event is not
 noticed; only judgments and memories are sealed by their content.
@@ -146,7 +146,7 @@ class DamagedReader:
 _JOB_TYPES: Mapping[str, tuple[type, ...]] = {"TEXT": (str,), "INTEGER": (int,), "REAL": (float, int)}
 _INVALID_JOB_ROW = (ValueError, TypeError, ArithmeticError, AttributeError, KeyError, StoreError)
 _SET_ASIDE = """
-    SELECT id, turn_id, day, life, leased_until, amount FROM reservation WHERE id >= ? ORDER BY id
+    SELECT id, turn_id, day, process, leased_until, amount FROM reservation WHERE id >= ? ORDER BY id
 """
 
 _WITHOUT_BATCH = """
@@ -242,11 +242,11 @@ def _batches(reader: DamagedReader, target: sqlite3.Connection, found: SalvagedJ
 
 
 def _set_aside(reader: DamagedReader, target: sqlite3.Connection) -> None:
-    marks = {row[0] for row in target.execute("SELECT mark FROM batch").fetchall()}
+    marks = {row[0] for row in target.execute("SELECT token FROM batch").fetchall()}
     for row in reader.read(_SET_ASIDE, TEXTS):
         if row[0] in marks and isinstance(row[4], float) and isinstance(row[5], int) and row[5] >= 0:
             target.execute(
-                "INSERT INTO reservation (id, turn_id, day, life, leased_until, amount) VALUES (?, ?, ?, '', ?, ?)"
+                "INSERT INTO reservation (id, turn_id, day, process, leased_until, amount) VALUES (?, ?, ?, '', ?, ?)"
                 " ON CONFLICT DO NOTHING",
                 (*row[:3], *row[4:]),
             )
@@ -263,11 +263,11 @@ def _types(target: sqlite3.Connection, table: str) -> dict[str, tuple[type, ...]
 
 
 def _checksum_matches(*fields: str) -> Callable[[Mapping[str, Any]], None]:
-    """Return what raises where these fields do not fit the row's seal."""
+    """Return what raises where these fields do not fit the row's checksum."""
 
     def check(row: Mapping[str, Any]) -> None:
-        if row_checksum(*(str(row[name]) for name in fields)) != row["seal"]:
-            raise ValueError(row["seal"])
+        if row_checksum(*(str(row[name]) for name in fields)) != row["checksum"]:
+            raise ValueError(row["checksum"])
 
     return check
 
@@ -279,7 +279,7 @@ def _no_check(row: Mapping[str, Any]) -> None:
 _JOB = _JobTable("job", "offline jobs", "id", _checksum_matches("id", "judge", "plan"))
 _BATCH = _JobTable("batch", "batches", "number", _no_check)
 _OF_JOBS = (
-    _JobTable("job_question", "questions of jobs", "number", _checksum_matches("job", "number", "moment", "turn_key")),
+    _JobTable("job_question", "questions of jobs", "number", _checksum_matches("job", "number", "context", "turn_key")),
     _JobTable("job_ask", "prompts of jobs", "number", _checksum_matches("job", "number", "pack", "pieces")),
     _JobTable(
         "job_request",
@@ -296,12 +296,12 @@ _INVALID_ROW = (ValueError, TypeError, ArithmeticError, AttributeError, KeyError
 _TYPES: Mapping[str, tuple[type, ...]] = {"TEXT": (str,), "INTEGER": (int,), "REAL": (float, int), "BLOB": (bytes,)}
 _MEMORIES = f"SELECT rowid, thread, {memory_rows.MEMORY_COLUMNS} FROM memory WHERE source <> 'index' AND rowid >= ? ORDER BY rowid"
 _JUDGMENTS = """
-    SELECT content_id, score, prior, pack, position, seal FROM judgment
+    SELECT content_id, score, prior, pack, position, checksum FROM judgment
     WHERE query_id = ? AND content_id >= ? ORDER BY content_id
 """
 _REASONS = "SELECT content_id, text FROM reason WHERE query_id = ? AND content_id >= ? ORDER BY content_id"
 _KEEP = """
-    INSERT INTO judgment (query_id, content_id, score, prior, pack, position, seal)
+    INSERT INTO judgment (query_id, content_id, score, prior, pack, position, checksum)
     SELECT ?, id, ?, ?, ?, ?, ? FROM content WHERE hash = ?
     ON CONFLICT (query_id, content_id) DO NOTHING
 """
@@ -309,8 +309,29 @@ _KEEP_REASON = """
     INSERT INTO reason (query_id, content_id, text) SELECT ?, id, ? FROM content WHERE hash = ?
     ON CONFLICT (query_id, content_id) DO NOTHING
 """
-_GAPS = ("bills_of_calls", "figures_of_receipts")
-"""Statements that fill what could not be read or was not kept yet: what caps count, what reports add up."""
+_SPENDING_OF_CALLS = """
+    INSERT OR IGNORE INTO spending (span, spent)
+    SELECT span, iif(millions >= 9223372036854, 9223372036854775807, millions * 1000000 + rest) FROM (
+        SELECT span, sum(cost / 1000000) + sum(cost % 1000000) / 1000000 AS millions, sum(cost % 1000000) % 1000000 AS rest
+        FROM (SELECT date(started_at, 'unixepoch') AS span, cost FROM call UNION ALL SELECT 'repository', cost FROM call)
+        WHERE span IS NOT NULL AND cost IS NOT NULL GROUP BY span
+    )
+"""
+"""What the caps of a day and of the repository count; summed in two parts so that no sum overflows."""
+_FIGURES_OF_RECEIPTS = """
+    INSERT OR IGNORE INTO turn_figures (turn_id, command, judge, is_model, candidates, judged, cached, carried, unjudged,
+        unjudged_by_cause, kept, threshold, scores, index_s, pool_s, cache_s, judge_s, select_s, primary_s, total_s)
+    SELECT turn_id, '', iif(body ->> '$.judge.is_model', (body ->> '$.judge.provider') || ':' || (body ->> '$.judge.model'),
+           'lexical'), body ->> '$.judge.is_model',
+           body ->> '$.coverage.candidates', body ->> '$.coverage.judged', body ->> '$.coverage.cached',
+           body ->> '$.coverage.carried', body ->> '$.coverage.unjudged', coalesce(body ->> '$.unjudged.by_cause', '{}'),
+           json_array_length(body, '$.selected'), body ->> '$.threshold', '[]',
+           coalesce(body ->> '$.latency_s.index', 0), coalesce(body ->> '$.latency_s.pool', 0),
+           coalesce(body ->> '$.latency_s.cache', 0), coalesce(body ->> '$.latency_s.judge', 0),
+           coalesce(body ->> '$.latency_s.select', 0), coalesce(body ->> '$.latency_s.primary', 0),
+           coalesce(body ->> '$.latency_s.total', 0)
+    FROM receipt JOIN turn ON turn.id = turn_id WHERE body ->> '$.coverage.candidates' IS NOT NULL
+"""
 _COSTS = ("cost", "cost_without_prefix_cache", "cost_without_packs", "cost_by_batch")
 _QUERY = "SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?"
 
@@ -346,8 +367,8 @@ def salvage_store(damaged: Path, target: sqlite3.Connection, keys: KeySource | N
         _judgments(reader, target, found)
         for table in _TABLES:
             table.carry(reader, target, found)
-        for gap in _GAPS:
-            target.execute(database.statement(4, gap))
+        target.execute(_SPENDING_OF_CALLS)
+        target.execute(_FIGURES_OF_RECEIPTS)
         _memories(reader, target, found)
         for table in _OF_MEMORIES:
             table.carry(reader, target, found)
@@ -389,14 +410,14 @@ def _judgments(reader: DamagedReader, target: sqlite3.Connection, found: Salvage
 def _valid_judgments(
     judgments: Iterator[DamagedRow], hashes: Mapping[int, str], turn: int, found: SalvageReport
 ) -> Iterator[DamagedRow]:
-    """Yield score, prior, pack, position, seal and content hash of those whose seal fits."""
-    for content, score, prior, pack, position, seal in judgments:
+    """Yield score, prior, pack, position, checksum and content hash of those whose checksum fits."""
+    for content, score, prior, pack, position, checksum in judgments:
         try:
-            fits = judgment_checksums(turn, [(hashes[content], score, prior, pack, position)]) == [seal]
+            fits = judgment_checksums(turn, [(hashes[content], score, prior, pack, position)]) == [checksum]
         except _INVALID_ROW:
             fits = False
         if fits:
-            yield score, prior, pack, position, seal, hashes[content]
+            yield score, prior, pack, position, checksum, hashes[content]
         else:
             found.not_believed += 1
 
@@ -507,11 +528,11 @@ _TABLES = (
         "session", "sessions", "thread", TEXTS, lambda row: _check_timestamp(row["opened_at"] + row["last_updated"])
     ),
     _Table("event", "events", "id", NUMBERS, _check_event),
-    _Table("forgotten", "ids that stay erased", "memory_id", TEXTS, lambda row: _check_timestamp(row["at"])),
+    _Table("erased_memory", "ids that stay erased", "memory_id", TEXTS, lambda row: _check_timestamp(row["at"])),
     _Table("project", "projects", "id", TEXTS, lambda row: _check_timestamp(row["seen_at"])),
     _Table("observation", "observations", "key", TEXTS, lambda row: _check_timestamp(row["seen_at"])),
-    _Table("hearsay", "scores in quarantine", "turn_key", TEXTS, lambda row: _check_score(row["score"])),
-    _Table("muted", "muted keys", "key", TEXTS, lambda row: _check_timestamp(row["at"])),
+    _Table("untrusted_score", "scores in quarantine", "turn_key", TEXTS, lambda row: _check_score(row["score"])),
+    _Table("muted_key", "muted keys", "key", TEXTS, lambda row: _check_timestamp(row["at"])),
     _Table("repository_map", "repository maps", "id", TEXTS, lambda row: None),
 )
 _OF_MEMORIES = (

@@ -167,7 +167,7 @@ def record_exchange_failures(
             pattern_at=pattern_at,
             allow_pii=allow_pii,
             link=False,
-            told_by=memory.id,
+            source_exchange=memory.id,
         )
         found.append(failure.memory.id)
     return found
@@ -254,7 +254,7 @@ class ExchangeWriter:
         forgotten = {
             id_
             for (id_,) in self._connection.execute(
-                "SELECT memory_id FROM forgotten WHERE memory_id IN (SELECT value FROM json_each(?))", (ids,)
+                "SELECT memory_id FROM erased_memory WHERE memory_id IN (SELECT value FROM json_each(?))", (ids,)
             )
         }
         chosen: dict[str, ExchangeMemory] = {}

@@ -45,7 +45,7 @@ def imported_sessions(connection: sqlite3.Connection, *, origins: Collection[str
     names = ImportedSession.__struct_fields__
     found = [ImportedSession(**dict(zip(names, row, strict=True))) for row in rows]
     chosen = tuple(one for one in found if not origins or one.origin in origins)
-    (forgotten,) = connection.execute("SELECT count(*) FROM forgotten").fetchone()
+    (forgotten,) = connection.execute("SELECT count(*) FROM erased_memory").fetchone()
     return ImportedSessions(chosen, sum(one.exchanges for one in chosen), forgotten)
 
 
