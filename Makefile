@@ -5,7 +5,7 @@
 #   make verify      the wheel in an environment of its own; long and real-server tests
 #   make nightly     the long random searches and kill runs
 #   make measure     what a scripted workload costs, held to cost_reports/baseline.json
-#   make bench       measure speed, memory and recall (docs/benchmarks.md)
+#   make bench       measure speed, memory and recall (docs/internals/benchmarks.md)
 #   make docs        write the generated references
 #   make clean       remove what was made here (the store .xscore stays: it holds what was paid for)
 #

@@ -1,4 +1,4 @@
-"""`docs/protocol.md` shows what is really sent, read and repaired."""
+"""`docs/internals/protocol.md` shows what is really sent, read and repaired."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from xscore.scorer.drafts import MOST_FRAME_TOKENS, PROMPT_IDS, REASON_TOKENS, S
 from xscore.scorer.packs import choose_profile
 from xscore.scorer.replies import parse_reply
 
-PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "protocol.md").read_text("utf-8")
 ENTRIES = (
     PackEntry("co", "decision", "", "One store", "Judgments live in SQLite, one file a repository."),
     PackEntry("qe", "function", "src/cache.py", "write", "def write(row):\n    db.execute(INSERT, row)"),

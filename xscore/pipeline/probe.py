@@ -195,5 +195,5 @@ def _unusable(calls: JudgeCalls, completion: Completion) -> NoUsableModel:
         )
     return NoUsableModel(
         f"{who} gives no readable scores, neither under a schema nor as JSON nor as text",
-        hint="This model does not follow the judging protocol (docs/protocol.md); use another.",
+        hint="This model does not follow the judging protocol (docs/internals/protocol.md); use another.",
     )

@@ -4,7 +4,7 @@ Every form shows each memory's id, so that an answer can cite it, and names what
 the sections, the headers and what fits are given. What we say of a memory stands outside its fence, right after its
 kind and in parentheses, where no quoted text can come before it.
 
-Short facts as one TOON table, when that is shorter than a fence for each; see docs/decisions/0014-toon.md.
+Short facts as one TOON table, when that is shorter than a fence for each; see docs/internals/decisions/0014-toon.md.
 
 Preferences, conventions, the tech stack and todos come as many rows of a line; nothing else does, and code never.
 Trade-off: a table is read a little less easily than a fence for each fact, so it has to be shorter to be chosen, and

@@ -1,6 +1,6 @@
 """The judging prompt: a frozen rubric, then the pack, then the turn last, so that the costly prefix never changes.
 
-Public contract: `docs/protocol.md`. The rubric (`judge_rubric.md`) is the system text and all of it; memories and
+Public contract: `docs/internals/protocol.md`. The rubric (`judge_rubric.md`) is the system text and all of it; memories and
 the turn stand in the user message, fenced. It does not decide what goes into a pack, nor deal ids.
 Trade-off: a long file is shown by characters around the cursor, so that the size of a prompt is known to the byte,
 although the window may begin and end within a line.

@@ -1,6 +1,6 @@
 """The judging prompt that several questions share: rubric, the pack once, then the questions, and what is asked for.
 
-Public contract: `docs/protocol.md`. Its prefix, rubric and pack, is byte-identical whatever is asked, as in the prompt
+Public contract: `docs/internals/protocol.md`. Its prefix, rubric and pack, is byte-identical whatever is asked, as in the prompt
 of one turn (`judge`), from which it differs in all else: so it has a version of its own, and with one question in it
 that same version. It does not decide which questions share a prompt. Trade-off: questions are seen by the model beside
 one another, which may colour its scores; that is why they are another judge's.

@@ -37,7 +37,7 @@ class Request(Struct, frozen=True, kw_only=True):
     prefix_ttl_s: int = 0
     """How long a host that charges for keeping a prefix is to keep the stable parts; 0: it is not asked to."""
     reply_ids: tuple[str, ...] = ()
-    """Ids that the reply must score; not empty: the reply is the judging object of `docs/protocol.md`."""
+    """Ids that the reply must score; not empty: the reply is the judging object of `docs/internals/protocol.md`."""
     reply_questions: tuple[str, ...] = ()
     """Codes of the questions that share the prompt: each of the ids is scored for each of them. Empty: one turn."""
     max_output_tokens: int

@@ -2,7 +2,7 @@
 
 The assignment of memories to packs is kept from turn to turn, because a pack whose bytes stay the same is served from
 the provider's prefix cache. So nothing is ever packed anew as a whole: a newcomer joins a neighbour, a full pack splits
-in two, two packs that fit into one merge, and all others stay as they are (`docs/decisions/0002-packs.md`).
+in two, two packs that fit into one merge, and all others stay as they are (`docs/internals/decisions/0002-packs.md`).
 It does not load texts, render, or store the assignment.
 Trade-off: packs are begun a little below their limit and merge only when touched, which costs up to a quarter more
 packs than the tightest filling, for about one changed pack an edit.
