@@ -46,7 +46,7 @@ asyncio.run(main(pathlib.Path(sys.argv[1]), int(sys.argv[2])))
 async def test_what_is_acknowledged_is_committed(path: Path) -> None:
     """After `write` returns, any other connection sees the judgments."""
     async with GroupCommit(path) as commits:
-        reader = database.connect(path)
+        reader = connect_store(path)
         await judgment_writer(commits, turn_key="turn", judge=JUDGE)(judgments(0, 20))
         assert len(Judgments(reader).known("turn", JUDGE)) == 20
         reader.close()
@@ -192,7 +192,7 @@ async def test_a_full_disk_is_said_to_be_full(path: Path) -> None:
             await writer(judgments(0, 10))
             await commits.submit(lambda connection: connection.execute("PRAGMA max_page_count = 1").fetchone())
             await writer(judgments(10, 50_000))
-    connection = database.connect(path)
+    connection = connect_store(path)
     assert len(Judgments(connection).known("turn", JUDGE)) == 10
     connection.close()
 
