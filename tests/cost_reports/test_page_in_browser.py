@@ -28,6 +28,9 @@ CLASHES = """Array.from(document.querySelectorAll('figure svg')).flatMap(svg => 
     ...words.slice(at + 1).filter(([, other]) => meet(box, other)).map(([other]) => said + ' / ' + other)]); })"""
 
 
+pytestmark = pytest.mark.verify
+
+
 @pytest.fixture(scope="module")
 def devtools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Run a browser for these tests; skip them where there is none, except in continuous integration."""

@@ -1,7 +1,5 @@
-"""The report as one HTML file to look at."""
+"""The HTML page of a report."""
 
 from xscore.cost_reports.page.page import render_page
 
-__all__ = [
-    "render_page",
-]
+__all__ = ["render_page"]

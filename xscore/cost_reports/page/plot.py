@@ -1,80 +1,64 @@
-"""The frame of a plot: round ticks, grid, labels. Coordinates are those of a drawing 360 wide, scaled to its place.
+"""The frame of a plot: round ticks, grid, labels, as shapes that the template draws.
 
-One drawing serves a telephone and a desk: it is laid out for 360 pixels, and the style sheet makes its letters smaller
-where it is shown larger. It knows nothing of turns or money.
+A drawing is 360 wide and scaled to its place, so one serves a phone and a desk; the style sheet makes its letters
+smaller where it is shown larger. Everyone gets the numbers as a table below it. It knows nothing of turns or money.
 Trade-off: at most four labels along the bottom and five at the side, however large the plot is shown.
-
-One plot with everything around it: name, what it shows, legend, drawing, and its numbers as a table.
-
-Who cannot see the drawing has its name, a sentence, and the table; who can has the table as well, folded.
-
-HTML from text: the one gate between what a repository or a model says and the page.
-
-A plain `str` is text and is escaped wherever it enters an element; only `Html` passes as it is, and only this module
-and constants of our own make it. What no text should hold is shown as an escape (`safe_text`): it could reorder what
-is read, or make the file impossible to write. It knows no element by meaning.
-Trade-off: end tags that HTML lets one leave out are left out, for a page of a thousand turns is mostly cells.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from html import escape
+from collections.abc import Callable, Sequence
 from math import ceil, floor, log10
+from typing import NamedTuple
 
 from msgspec import Struct
 
+from xscore.cost_reports.page.rows import Table
 from xscore.platform.clock import DAY_S
-from xscore.platform.text import ellipsize, escape_controls, format_time
-
-_NO_END = frozenset({"td", "th", "tr", "tbody", "meta", "br", "line", "rect", "path", "circle"})
-_VOID_IN_SVG = frozenset({"line", "rect", "path", "circle"})
-
-
-class Html(str):
-    """Markup that is ready to stand in the page."""
-
-    __slots__ = ()
-
-
-def text(words: str) -> Html:
-    """Make any text harmless, in an element and in a quoted attribute."""
-    return Html(escape(escape_controls(words), quote=True))
-
-
-def element(name: str, *children: str, **attributes: str | float) -> Html:
-    """Make an element; `class_` is `class`, other underscores are hyphens, and an empty value is no attribute."""
-    said = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{text(value) if isinstance(value, str) else number(value)}"'
-        for key, value in attributes.items()
-        if value != ""
-    )
-    if name in _VOID_IN_SVG:
-        return Html(f"<{name}{said}/>")
-    return Html(f"<{name}{said}>{joined(children)}" + ("" if name in _NO_END else f"</{name}>"))
-
-
-def joined(children: Iterable[str]) -> Html:
-    """Put pieces beside each other; what is not `Html` is escaped."""
-    return Html("".join(child if isinstance(child, Html) else text(child) for child in children))
-
-
-def number(value: float) -> str:
-    """Write a coordinate: at most one decimal, no trailing zero."""
-    return f"{value:.1f}".removesuffix(".0")
-
+from xscore.platform.text import format_time
 
 WIDTH = 360
 
 
-class AxisTick(Struct, frozen=True):
-    """A place along an axis, and its words."""
+class Shape(NamedTuple):
+    """An SVG element."""
+
+    tag: str
+    attributes: tuple[tuple[str, str], ...]
+    text: str = ""
+    children: tuple["Shape", ...] = ()
+
+
+class LegendEntry(NamedTuple):
+    """A mark and what it means."""
+
+    css_class: str
+    """A colour (`c1` … `c6`, `ink`, `quiet`) and, where it is not a bar, a shape."""
+    text: str
+
+
+class Figure(Struct, frozen=True, kw_only=True):
+    """One plot with everything around it."""
+
+    title: str
+    why_empty: str = ""
+    """Why there is nothing to draw; then the rest is empty."""
+    name: str = ""
+    """Unique in the page."""
+    summary: str = ""
+    shapes: Sequence[Shape] = ()
+    height: int = 0
+    legend: Sequence[LegendEntry] = ()
+    numbers: Table | None = None
+
+
+class Tick(NamedTuple):
+    """A place along an axis, from 0 to 1, and its label."""
 
     at: float
-    """0..1."""
-    words: str
+    text: str
 
 
 class PlotFrame(Struct, frozen=True, kw_only=True):
-    """Where the data of a plot stand within its drawing."""
+    """Where the data stand within the drawing."""
 
     left: float = 46
     right: float = WIDTH - 10
@@ -90,6 +74,21 @@ class PlotFrame(Struct, frozen=True, kw_only=True):
         return self.bottom - (self.bottom - self.top) * ratio
 
 
+def shape(tag: str, *children: Shape, text: str = "", **attributes: str | float) -> Shape:
+    """Make a shape; `class_` is `class`, underscores are hyphens, an empty value is no attribute."""
+    written = tuple(
+        (name.rstrip("_").replace("_", "-"), value if isinstance(value, str) else number(value))
+        for name, value in attributes.items()
+        if value != ""
+    )
+    return Shape(tag, written, text, children)
+
+
+def number(value: float) -> str:
+    """Write a coordinate: at most one decimal, no trailing zero."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
 def ticks(top: float, most: int = 4) -> tuple[float, ...]:
     """Return round figures from 0 to the first at or above `top`, in steps of 1, 2 or 5 times a power of ten."""
     if top <= 0:
@@ -101,7 +100,7 @@ def ticks(top: float, most: int = 4) -> tuple[float, ...]:
 
 
 def whole_ticks(top: float, most: int = 4) -> tuple[float, ...]:
-    """Return round figures without a fraction, from 0 to the first at or above `top`, and never less than to 1."""
+    """Return round figures without a fraction, from 0 to the first at or above `top`, and at least to 1."""
     return tuple(mark for mark in ticks(max(ceil(top), 1), most) if mark == int(mark))
 
 
@@ -124,135 +123,56 @@ def in_seconds(value: float) -> str:
     return f"{value * 1000:g} ms" if value < 0.9 else f"{value:g} s"
 
 
-def label(x: float, y: float, words: str, anchor: str = "", class_: str = "") -> Html:
-    """Write words in a drawing."""
-    return element("text", words, x=x, y=y, text_anchor=anchor, class_=class_)
+def label(x: float, y: float, text: str, anchor: str = "", class_: str = "") -> Shape:
+    """Write text in a drawing."""
+    return shape("text", text=text, x=x, y=y, text_anchor=anchor, class_=class_)
 
 
-def y_axis(frame: PlotFrame, marks: Sequence[AxisTick], title: str) -> Html:
+def y_axis(frame: PlotFrame, marks: Sequence[Tick], title: str) -> list[Shape]:
     """Draw the grid across, with its labels at the left."""
-    lines = (_across(frame, mark) for mark in marks)
-    words = (label(frame.left - 5, frame.y(mark.at) + 3.5, mark.words, "end") for mark in marks)
-    return joined((element("g", *lines, class_="grid"), *words, label(2, frame.top - 10, title, class_="axis")))
+    grid = [
+        shape("line", x1=frame.left, x2=frame.right, y1=y, y2=y, class_="" if mark.at else "base")
+        for mark, y in ((mark, frame.y(mark.at)) for mark in marks)
+    ]
+    labels = [label(frame.left - 5, frame.y(mark.at) + 3.5, mark.text, "end") for mark in marks]
+    return [shape("g", *grid, class_="grid"), *labels, label(2, frame.top - 10, title, class_="axis")]
 
 
-def x_axis(frame: PlotFrame, marks: Sequence[AxisTick], title: str) -> Html:
+def x_axis(frame: PlotFrame, marks: Sequence[Tick], title: str) -> list[Shape]:
     """Write labels along the bottom, and what they are below."""
-    words = (label(frame.x(mark.at), frame.bottom + 13, mark.words, _anchor(mark.at)) for mark in marks)
-    return joined((*words, label(frame.right, frame.bottom + 27, title, "end", "axis")))
+    labels = [label(frame.x(mark.at), frame.bottom + 13, mark.text, anchor(mark.at)) for mark in marks]
+    return [*labels, label(frame.right, frame.bottom + 27, title, "end", "axis")]
 
 
-def vertical_grid(frame: PlotFrame, marks: Sequence[AxisTick]) -> Html:
+def vertical_grid(frame: PlotFrame, marks: Sequence[Tick]) -> Shape:
     """Draw the grid upright."""
-    return element(
-        "g",
-        *(element("line", x1=at, x2=at, y1=frame.top, y2=frame.bottom) for at in (frame.x(mark.at) for mark in marks)),
-        class_="grid",
-    )
+    places = (frame.x(mark.at) for mark in marks)
+    return shape("g", *(shape("line", x1=x, x2=x, y1=frame.top, y2=frame.bottom) for x in places), class_="grid")
 
 
-def time_ticks(times: Sequence[float], place: Callable[[int], float]) -> list[AxisTick]:
-    """Choose at most four of the times to be named: by the clock within a day, else by days, else by months."""
+def anchor(at: float) -> str:
+    """Return how a label at 0..1 keeps within the drawing."""
+    return "start" if at < 0.08 else "end" if at > 0.92 else "middle"
+
+
+def bar(x: float, y: float, width: float, height: float, class_: str = "") -> tuple[Shape, ...]:
+    """Draw a bar, or nothing where it has no size; a bar that means something is at least half a pixel."""
+    if width <= 0 or height <= 0:
+        return ()
+    return (shape("rect", x=x, y=y, width=max(width, 0.5), height=max(height, 0.5), class_=class_),)
+
+
+def time_ticks(times: Sequence[float], place: Callable[[int], float]) -> list[Tick]:
+    """Label at most four of the times: by the clock within a day, else by days, else by months."""
     if not times:
         return []
     length = max(times) - min(times)
     form = "%H:%M" if length < 1.5 * DAY_S else "%-d %b" if length < 300 * DAY_S else "%b %Y"
-    chosen = (
-        sorted({round(index * (len(times) - 1) / 3) for index in range(4)}) if len(times) > 4 else range(len(times))
-    )
-    marks: list[AxisTick] = []
+    last = len(times) - 1
+    chosen = sorted({round(index * last / 3) for index in range(4)}) if last > 3 else range(last + 1)
+    marks: list[Tick] = []
     for index in chosen:
-        said = format_time(times[index], form)
-        if not marks or marks[-1].words != said:
-            marks.append(AxisTick(place(index), said))
+        text = format_time(times[index], form)
+        if not marks or marks[-1].text != text:
+            marks.append(Tick(place(index), text))
     return marks
-
-
-def _across(frame: PlotFrame, mark: AxisTick) -> Html:
-    at = frame.y(mark.at)
-    return element("line", x1=frame.left, x2=frame.right, y1=at, y2=at, class_="" if mark.at else "base")
-
-
-def _anchor(at: float) -> str:
-    return "start" if at < 0.08 else "end" if at > 0.92 else "middle"
-
-
-NAME_CHARS = 60
-
-
-class LegendEntry(Struct, frozen=True):
-    """One entry of a legend."""
-
-    look: str
-    """Classes of the style sheet: a colour (`c1` … `c6`, `ink`, `quiet`) and, where it is not a bar, a shape."""
-    words: str
-
-
-def figure(
-    name: str, title: str, says: str, drawing: Html, height: float, *, legend: Sequence[LegendEntry] = (), numbers: Html
-) -> Html:
-    """Put a drawing into the page; `name` is unique in it."""
-    marks = (
-        element(
-            "li", element("span", class_=f"mark {sign.look}", aria_hidden="true"), ellipsize(sign.words, NAME_CHARS)
-        )
-        for sign in legend
-    )
-    svg = element(
-        "svg",
-        element("title", title, id=f"{name}-title"),
-        element("desc", says, id=f"{name}-desc"),
-        drawing,
-        viewBox=f"0 0 {WIDTH} {height:.0f}",
-        role="img",
-        aria_labelledby=f"{name}-title",
-        aria_describedby=f"{name}-desc",
-    )
-    return element(
-        "figure",
-        element("figcaption", element("strong", title), element("span", says)),
-        element("ul", *marks, class_="legend") if legend else "",
-        svg,
-        element("details", element("summary", f"Numbers of “{title}”"), numbers, class_="numbers"),
-        aria_labelledby=f"{name}-title",
-    )
-
-
-def empty_figure(title: str, why: str) -> Html:
-    """Stand in for a plot of which there is nothing to draw."""
-    return element(
-        "figure",
-        element("figcaption", element("strong", title)),
-        element("p", why, class_="nothing"),
-        aria_label=title,
-    )
-
-
-def number_table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
-    """Make the plain table of a plot; the first cell of a row is its head."""
-    return element(
-        "div",
-        element(
-            "table",
-            element("caption", caption),
-            element("thead", element("tr", *(element("th", head, scope="col") for head in heads))),
-            element(
-                "tbody",
-                *(
-                    element("tr", element("th", row[0], scope="row"), *(element("td", cell) for cell in row[1:]))
-                    for row in rows
-                ),
-            ),
-        ),
-        class_="wide",
-        role="region",
-        aria_label=caption,
-        tabindex="0",
-    )
-
-
-def bar(x: float, y: float, width: float, height: float, class_: str = "") -> Html:
-    """Draw a bar, or nothing where it has no size; a bar that means something is never thinner than half a pixel."""
-    if width <= 0 or height <= 0:
-        return joined(())
-    return element("rect", x=x, y=y, width=max(width, 0.5), height=max(height, 0.5), class_=class_)
