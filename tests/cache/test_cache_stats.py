@@ -1,6 +1,5 @@
 """What the cache holds, told also of a store that is damaged."""
 
-import sqlite3
 from pathlib import Path
 from sqlite3 import Connection
 
@@ -9,7 +8,7 @@ from tests.memory.conftest import function
 from xscore.cache import judgments
 from xscore.cache.stats import CacheStats, HitRate, cache_stats
 from xscore.platform import database
-from xscore.store.opening import connect_store, open_empty_store
+from xscore.store.opening import connect_store
 
 DAY = 86_400.0
 
@@ -95,13 +94,3 @@ def test_a_damaged_page_costs_its_part_alone(connection: Connection, path: Path)
     found = look(again, path)
     assert "reasons" in found.unreadable and found.judgments == 2
     again.close()
-
-
-def test_no_store_is_an_empty_one(tmp_path: Path) -> None:
-    """Where there is no file there is nothing, and none is made."""
-    place = tmp_path / "none.db"
-    nothing: sqlite3.Connection = open_empty_store()
-    found = look(nothing, place)
-    assert (found.judgments, found.bytes, found.parts) == (0, 0, {})
-    assert not place.exists()
-    nothing.close()

@@ -25,7 +25,7 @@ from xscore.records import Judgment
         "UPDATE judgment SET pack = x'00' WHERE content_id = 3",
     ],
 )
-def test_a_changed_judgment_does_not_fit_its_seal(connection: Connection, change: str) -> None:
+def test_a_changed_judgment_does_not_fit_its_checksum(connection: Connection, change: str) -> None:
     """Score, prior, place or content changed into another valid value: damage, never another judgment."""
     Judgments(connection).write("turn", JUDGE, judgments(0, 5))
     connection.execute("INSERT INTO content (id, hash) VALUES (9, 'ff')")
@@ -47,7 +47,7 @@ def test_a_judgment_does_not_pass_for_another_turns(connection: Connection) -> N
 
 
 def test_some_judgments_are_read_as_carefully_as_all(connection: Connection) -> None:
-    """Looking a few contents up gives those that are judged, and looks at their seals."""
+    """Looking a few contents up gives those that are judged, and checks them."""
     Judgments(connection).write("turn", JUDGE, judgments(0, 5))
     names = ("turn", judge_key(JUDGE), 0)
     query = find_or_add_query(connection, names)
@@ -58,7 +58,7 @@ def test_some_judgments_are_read_as_carefully_as_all(connection: Connection) -> 
         known_judgments(connection, names, query, asked)
 
 
-def test_zero_has_one_seal(connection: Connection) -> None:
+def test_zero_has_one_checksum(connection: Connection) -> None:
     """Minus zero, which the store keeps as zero, comes back as a score and not as damage."""
     Judgments(connection).write("turn", JUDGE, [Judgment("aa", -0.0, prior=-0.0)])
     assert Judgments(connection).known("turn", JUDGE)["aa"].score == 0.0

@@ -50,3 +50,10 @@ def test_an_empty_store_is_swept_too(connection: Connection) -> None:
         memory_writer.put_memories(connection, [function()])
     Judgments(connection).write("turn", JUDGE, judgments(0, 5))
     assert prune_judgments(connection, PruneOptions(max_judgments=0)) == PruneResult(5, 0, 5)
+
+
+def test_an_indexed_repository_may_be_empty(connection: Connection) -> None:
+    """Once indexed, a repository whose last memory was removed is swept, and its judgments go."""
+    connection.execute("INSERT INTO meta VALUES ('index_profile', 'x')")
+    Judgments(connection).write("turn", JUDGE, judgments(0, 5))
+    assert prune_judgments(connection) == PruneResult(unreachable=5, contents=5)

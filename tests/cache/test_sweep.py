@@ -178,12 +178,3 @@ def test_a_shrunk_file_is_smaller(connection: Connection) -> None:
     before = connection.execute(pages).fetchone()[0]
     vacuum_store(connection)
     assert connection.execute(pages).fetchone()[0] < before / 3
-
-
-def test_a_store_without_judgments_is_swept(connection: Connection) -> None:
-    """Nothing to do is no error."""
-    assert (
-        preview_prune(connection, PruneOptions(), now=NOW)
-        == prune_judgments(connection, PruneOptions(), now=NOW)
-        == PruneResult(0, 0, 0)
-    )

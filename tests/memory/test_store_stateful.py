@@ -32,6 +32,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.memories: dict[str, Memory] = {}
         self.judged: dict[tuple[str, str], float] = {}
         self.store = self._open()
+        self.store.connection.execute("INSERT INTO meta VALUES ('index_profile', '')")
 
     def _open(self) -> Store:
         (self.place / "project").mkdir(exist_ok=True)

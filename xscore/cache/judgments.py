@@ -1,20 +1,12 @@
-"""Scores from an import that nobody vouches for: in quarantine, where they order work and never count as judgments.
+"""Judgments in the store, clustered by turn: what is known of a turn comes in one range scan.
 
-A turn that has nothing better sends what they praise first; whoever reads judgments never looks here, so they reach no
-score, no cached status and no sum of a receipt. One goes as soon as the content is judged for this turn by this judge,
-with a sweep of the cache, and with the erasure of its content. Trade-off: of two strangers who say different things of
-one content the first is kept, since neither is believed.
-
-Judgments in the store, clustered by turn: what is known of a turn comes in one range scan.
-
-It reads and writes on a connection it is given and decides nothing about staleness: an edited memory has another
-content hash and is simply not found. A judgment once committed is never changed; of two processes that judged the same
-pair, the first wins. Each bears a checksum (`hashing.judgment_seal`), looked at whenever it is read: a damaged score is
-never handed out. Trade-off: finding a memory's judgments over all turns is a scan, finding a turn's is not.
+It works on a connection it is given and decides nothing about staleness: an edited memory has another content hash and
+is not found. A committed judgment is never changed; of two processes that judged the same pair, the first wins. Each
+row has a checksum, verified on every read. Scores from an import that nobody vouches for are quarantined: they order
+work, never count, and go once the content is judged. Trade-off: finding a memory's judgments over all turns is a scan.
 """
 
 import json
-import sqlite3
 import struct
 from collections.abc import Iterable, Sequence
 from sqlite3 import Connection
@@ -25,44 +17,6 @@ from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreDamaged
 from xscore.platform.hashing import judgment_checksums, turn_checksum
 from xscore.records import JudgeIdentity, Judgment
-
-_UNTRUSTED_OF_TURN = "turn_key = ? AND judge = ? AND sample = ?"
-_ANY_UNTRUSTED = f"SELECT 1 FROM untrusted_score WHERE {_UNTRUSTED_OF_TURN} LIMIT 1"
-_KEEP_UNTRUSTED = """
-    INSERT INTO untrusted_score (turn_key, judge, sample, hash, score) VALUES (?, ?, ?, ?, ?)
-    ON CONFLICT (turn_key, judge, sample, hash) DO NOTHING
-"""
-_SETTLE_UNTRUSTED = (
-    f"DELETE FROM untrusted_score WHERE {_UNTRUSTED_OF_TURN} AND hash IN (SELECT value FROM json_each(?))"
-)
-
-
-def untrusted_scores(connection: Connection, names: JudgmentKey) -> dict[str, float]:
-    """Return what is said of contents for this turn by this judge: content hash -> 0..1."""
-    found = connection.execute(f"SELECT hash, score FROM untrusted_score WHERE {_UNTRUSTED_OF_TURN}", names)
-    return dict(found.fetchall())
-
-
-def keep_untrusted(connection: Connection, names: JudgmentKey, said: Sequence[tuple[str, float]]) -> int:
-    """Take content hashes with scores 0..1 into quarantine; return how many were new. Within an open transaction."""
-    return connection.executemany(_KEEP_UNTRUSTED, [(*names, *one) for one in said]).rowcount
-
-
-def settle_untrusted(connection: Connection, names: JudgmentKey, hashes: str) -> None:
-    """Drop what was said of contents (a JSON array) that are judged now. Within an open transaction."""
-    if connection.execute(_ANY_UNTRUSTED, names).fetchone():  # hardly ever, and every judging comes by here
-        connection.execute(_SETTLE_UNTRUSTED, (*names, hashes))
-
-
-def count_untrusted(connection: Connection) -> int:
-    """Count the rows in quarantine."""
-    return int(connection.execute("SELECT count(*) FROM untrusted_score").fetchone()[0])
-
-
-def drop_untrusted(connection: Connection) -> int:
-    """Empty the quarantine; return how many rows went. Within an open transaction."""
-    return connection.execute("DELETE FROM untrusted_score").rowcount
-
 
 _KNOWN_OF_TURN = """
     SELECT hash, score, prior, pack, position, checksum
@@ -92,18 +46,18 @@ _REASONS = """
 
 
 class WrittenJudgments(NamedTuple):
-    """Judgments that were kept just now."""
+    """Judgments that were just kept."""
 
     query: int
-    """What they are filed under (`enter_query`)."""
+    """The number of their turn by their judge (`find_or_add_query`)."""
     hashes: str
-    """Of their contents, a JSON array: made once, since every judging comes by here."""
+    """Of their contents, a JSON array: built once, since every write passes here."""
 
 
 class Judgments:
     """The judgments of one store."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
     def known(self, turn_key: str, judge: JudgeIdentity, *, sample: int = 0) -> dict[str, Judgment]:
@@ -114,7 +68,7 @@ class Judgments:
         return self.known_under(turn_key, judge_key(judge), sample=sample)
 
     def known_under(self, turn_key: str, judge: str, *, sample: int = 0) -> dict[str, Judgment]:
-        """Return the same for a judge that is known by its key alone, as a past turn remembers it."""
+        """Return the same for a judge known by its key alone, as a past turn remembers it."""
         names = (turn_key, judge, sample)
         query = find_query(self.connection, names)
         if query is None:
@@ -135,20 +89,20 @@ class Judgments:
 
 
 def known_judgments(
-    connection: sqlite3.Connection, names: JudgmentKey, query: int, hashes: Iterable[str]
+    connection: Connection, names: JudgmentKey, query: int, hashes: Iterable[str]
 ) -> dict[str, Judgment]:
     """Return the judgments that exist for these contents, without reasons. Raises StoreDamaged."""
     return _checked_judgments(connection.execute(_KNOWN_AMONG, (json.dumps(list(hashes)), query)).fetchall(), names)
 
 
-def find_query(connection: sqlite3.Connection, names: JudgmentKey) -> int | None:
+def find_query(connection: Connection, names: JudgmentKey) -> int | None:
     """Return the number of a turn by a judge; None: nothing is filed under it yet."""
     row = connection.execute("SELECT id FROM query WHERE turn_key = ? AND judge = ? AND sample = ?", names).fetchone()
     return int(row[0]) if row else None
 
 
-def find_or_add_query(connection: sqlite3.Connection, names: JudgmentKey) -> int:
-    """Return the number of a turn by a judge, dealing it at the first call. Within an open transaction."""
+def find_or_add_query(connection: Connection, names: JudgmentKey) -> int:
+    """Return the number of a turn by a judge, adding it at the first call. Within an open transaction."""
     known = find_query(connection, names)
     if known is not None:
         return known
@@ -158,7 +112,7 @@ def find_or_add_query(connection: sqlite3.Connection, names: JudgmentKey) -> int
 
 
 def insert_judgments(
-    connection: sqlite3.Connection,
+    connection: Connection,
     judgments: Sequence[Judgment],
     *,
     turn_key: str,
@@ -170,18 +124,18 @@ def insert_judgments(
 
 
 def insert_judgments_under(
-    connection: sqlite3.Connection, judgments: Sequence[Judgment], names: JudgmentKey
+    connection: Connection, judgments: Sequence[Judgment], names: JudgmentKey
 ) -> WrittenJudgments:
-    """Do the same for a judge that is known by its key alone; what strangers said of these contents goes."""
+    """Do the same for a judge known by its key alone; quarantined scores of these contents go."""
     query, turn = find_or_add_query(connection, names), turn_checksum(*names)
     hashes = json.dumps([judgment.content_hash for judgment in judgments])
     connection.execute(_ENTER, (hashes,))
     rows = [  # + 0.0: SQLite keeps -0.0 as 0.0, and so must the checksum
         (j.content_hash, j.score + 0.0, j.prior + 0.0, j.pack, j.position) for j in judgments
     ]
-    seals = judgment_checksums(turn, rows)
+    checksums = judgment_checksums(turn, rows)
     connection.executemany(
-        _WRITE_JUDGMENT, [(query, *row[1:], checksum, row[0]) for row, checksum in zip(rows, seals, strict=True)]
+        _WRITE_JUDGMENT, [(query, *row[1:], checksum, row[0]) for row, checksum in zip(rows, checksums, strict=True)]
     )
     connection.executemany(_WRITE_REASON, [(query, j.reason, j.content_hash) for j in judgments if j.reason])
     settle_untrusted(connection, names, hashes)
@@ -191,8 +145,8 @@ def insert_judgments_under(
 def _checked_judgments(rows: list[tuple[Any, ...]], names: JudgmentKey) -> dict[str, Judgment]:
     """Turn rows into judgments by content hash. Raises StoreDamaged where a checksum does not fit."""
     try:
-        seals = judgment_checksums(turn_checksum(*names), rows)
-        if seals != [row[5] for row in rows]:
+        checksums = judgment_checksums(turn_checksum(*names), rows)
+        if checksums != [row[5] for row in rows]:
             raise ValueError("a judgment does not fit its checksum")
         judgments = Judgment.many(
             [(content, score, "", pack, at, prior) for content, score, prior, pack, at, _ in rows]
@@ -200,3 +154,41 @@ def _checked_judgments(rows: list[tuple[Any, ...]], names: JudgmentKey) -> dict[
         return dict(zip([row[0] for row in rows], judgments, strict=True))
     except (ValueError, TypeError, AttributeError, struct.error) as error:
         raise StoreDamaged(f"the store is damaged: {error}", hint=sqlite_drivers.REBUILD_HINT) from error
+
+
+_UNTRUSTED_OF_TURN = "turn_key = ? AND judge = ? AND sample = ?"
+_ANY_UNTRUSTED = f"SELECT 1 FROM untrusted_score WHERE {_UNTRUSTED_OF_TURN} LIMIT 1"
+_KEEP_UNTRUSTED = """
+    INSERT INTO untrusted_score (turn_key, judge, sample, hash, score) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (turn_key, judge, sample, hash) DO NOTHING
+"""
+_SETTLE_UNTRUSTED = (
+    f"DELETE FROM untrusted_score WHERE {_UNTRUSTED_OF_TURN} AND hash IN (SELECT value FROM json_each(?))"
+)
+
+
+def untrusted_scores(connection: Connection, names: JudgmentKey) -> dict[str, float]:
+    """Return the quarantined scores for this turn by this judge: content hash -> 0..1."""
+    found = connection.execute(f"SELECT hash, score FROM untrusted_score WHERE {_UNTRUSTED_OF_TURN}", names)
+    return dict(found.fetchall())
+
+
+def keep_untrusted(connection: Connection, names: JudgmentKey, scores: Sequence[tuple[str, float]]) -> int:
+    """Quarantine content hashes with scores 0..1; return how many were new. Within an open transaction."""
+    return connection.executemany(_KEEP_UNTRUSTED, [(*names, *one) for one in scores]).rowcount
+
+
+def settle_untrusted(connection: Connection, names: JudgmentKey, hashes: str) -> None:
+    """Drop the quarantined scores of contents (a JSON array) that are judged now. Within an open transaction."""
+    if connection.execute(_ANY_UNTRUSTED, names).fetchone():  # hardly ever true, and every write passes here
+        connection.execute(_SETTLE_UNTRUSTED, (*names, hashes))
+
+
+def count_untrusted(connection: Connection) -> int:
+    """Count the rows in quarantine."""
+    return int(connection.execute("SELECT count(*) FROM untrusted_score").fetchone()[0])
+
+
+def drop_untrusted(connection: Connection) -> int:
+    """Empty the quarantine; return how many rows went. Within an open transaction."""
+    return connection.execute("DELETE FROM untrusted_score").rowcount

@@ -1,13 +1,13 @@
-"""What the cache of a store holds, what of it can be reached, and how often it spared a call.
+"""What the cache of a store holds, how much of it a turn can use, and how often it saved a call.
 
-Each part is looked up by itself: one that cannot be read is named, and the others are told all the same. Rows that make
-no sense count as what they are, rows. Trade-off: it reads every page once, about a second for a gigabyte.
+Each part is read by itself: one that cannot be read is named, and the others are still shown. Rows that make no sense
+count as rows. Trade-off: it reads every page once, about a second for a gigabyte.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -15,6 +15,7 @@ from xscore.cache.prune import JUDGMENT_COUNTS, JudgedTurn, is_indexed, judge_na
 from xscore.platform.clock import DAY_S
 from xscore.platform.errors import StoreError
 
+T = TypeVar("T")
 HIT_RATE_DAYS = (None, 7, 30)
 """Days back; None: all time."""
 _TABLE_NAMES = {
@@ -42,7 +43,7 @@ class JudgeShare(Struct, frozen=True, kw_only=True):
     judge: str
     """Judge key."""
     name: str
-    """`provider:model`; empty: no turn here tells it."""
+    """`provider:model`; empty: no turn here knows it."""
     is_configured: bool
     """Whether the next turn would find them."""
     turns: int
@@ -57,7 +58,7 @@ class HitRate(Struct, frozen=True, kw_only=True):
     of: str
     """`turns`, or `jobs` when they were planned."""
     days: int | None
-    """So far back; None: all time."""
+    """Days back; None: all time."""
     asked: int
     """Turns or jobs."""
     candidates: int
@@ -73,9 +74,9 @@ class CacheStats(Struct, frozen=True, kw_only=True):
     contents: int
     reasons: int
     hearsay: int
-    """Scores in quarantine."""
+    """Quarantined scores."""
     unreachable: int
-    """Judgments of contents that no memory shows any more; 0 where nothing is indexed, as nobody can tell."""
+    """Judgments of contents that no memory shows any more; 0 where nothing is indexed, as it is not known then."""
     parts_needed: int
     """Judgments of parts of memories too large for one pack, where such a memory is not judged as a whole yet."""
     parts_spare: int
@@ -87,9 +88,9 @@ class CacheStats(Struct, frozen=True, kw_only=True):
     bytes: int
     """Of the store's files."""
     free_bytes: int
-    """Of them, what `prune --vacuum` gives back at once."""
+    """Of them, what `prune --vacuum` frees."""
     parts: dict[str, int] | None
-    """About how many bytes each part takes; None: it is not known of an encrypted store."""
+    """About how many bytes each part takes; None: unknown, as in an encrypted store."""
     hit_rates: tuple[HitRate, ...]
     unreadable: tuple[str, ...]
     """Parts that could not be read: the store is damaged."""
@@ -101,28 +102,28 @@ class CacheStats(Struct, frozen=True, kw_only=True):
 
 
 def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: float) -> CacheStats:
-    """Look at the cache in this store. path: of its file. judge: the configured judge's key. now: Unix seconds."""
-    looks = _TolerantReader(connection)
-    counts = {row[0]: row[1:] for row in looks.rows("judgments", JUDGMENT_COUNTS)}
+    """Read what the cache of this store holds. path: of its file. judge: the configured judge's key. now: Unix seconds."""
+    reader = _TolerantReader(connection)
+    counts = {row[0]: row[1:] for row in reader.rows("judgments", JUDGMENT_COUNTS)}
     judgments, parts = sum(row[0] for row in counts.values()), sum(int(row[2]) for row in counts.values())
     needed = sum(int(parts) for _, _, parts, is_needed in counts.values() if is_needed)
-    shown, indexed = sum(int(row[1]) for row in counts.values()), looks.is_indexed()
+    shown, indexed = sum(int(row[1]) for row in counts.values()), reader.read("memories", is_indexed, False)
     return CacheStats(
         judgments=judgments,
-        turns=looks.count("query"),
-        contents=looks.count("content"),
-        reasons=looks.count("reason"),
-        hearsay=looks.count("untrusted_score"),
+        turns=reader.count("query"),
+        contents=reader.count("content"),
+        reasons=reader.count("reason"),
+        hearsay=reader.count("untrusted_score"),
         unreachable=judgments - shown - parts if indexed else 0,
         parts_needed=needed if indexed else parts,
         parts_spare=parts - needed if indexed else 0,
         is_indexed=indexed,
-        judges=tuple(_judges(looks, {query: row[0] for query, row in counts.items()}, judge)),
+        judges=tuple(_judges(reader, {query: row[0] for query, row in counts.items()}, judge)),
         bytes=sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*")),
-        free_bytes=looks.pragma("freelist_count") * looks.pragma("page_size"),
-        parts=_parts(looks) if path.exists() else {},
-        hit_rates=tuple(_hit_rates(looks, now=now)),
-        unreadable=tuple(looks.unreadable),
+        free_bytes=reader.pragma("freelist_count") * reader.pragma("page_size"),
+        parts=_bytes_by_part(reader) if path.exists() else {},
+        hit_rates=tuple(_hit_rates(reader, now=now)),
+        unreadable=tuple(dict.fromkeys(reader.unreadable)),
     )
 
 
@@ -133,68 +134,57 @@ class _TolerantReader:
         self.connection = connection
         self.unreadable: list[str] = []
 
-    def rows(self, what: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+    def read(self, part: str, look: Callable[[Connection], T], otherwise: T) -> T:
         try:
-            return self.connection.execute(sql, parameters).fetchall()
+            return look(self.connection)
         except StoreError:
-            if what not in self.unreadable:
-                self.unreadable.append(what)
-            return []
+            self.unreadable.append(part)
+            return otherwise
+
+    def rows(self, part: str, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        return self.read(part, lambda connection: connection.execute(sql, parameters).fetchall(), [])
 
     def count(self, table: str) -> int:
-        found = self.rows(_TABLE_NAMES[table], f"SELECT count(*) FROM {table}")
-        return int(found[0][0]) if found else 0
-
-    def is_indexed(self) -> bool:
-        try:
-            return is_indexed(self.connection)
-        except StoreError:
-            self.unreadable.append("memories")
-            return False
+        return sum(int(count) for (count,) in self.rows(_TABLE_NAMES[table], f"SELECT count(*) FROM {table}"))
 
     def pragma(self, name: str) -> int:
         return int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
 
-    def turns(self) -> tuple[list[JudgedTurn], dict[str, str]]:
-        try:
-            return judged_turns(self.connection), judge_names(self.connection)
-        except StoreError:
-            self.unreadable.append("judges")
-            return [], {}
 
-
-def _judges(looks: _TolerantReader, counts: dict[int, int], configured: str | None) -> list[JudgeShare]:
-    turns, names = looks.turns()
+def _judges(reader: _TolerantReader, counts: dict[int, int], configured: str | None) -> list[JudgeShare]:
+    no_names: dict[str, str] = {}
+    no_turns: list[JudgedTurn] = []
+    names = reader.read("judges", judge_names, no_names)
     by_judge: dict[str, list[JudgedTurn]] = {}
-    for turn in turns:
+    for turn in reader.read("judges", judged_turns, no_turns):
         by_judge.setdefault(turn.judge, []).append(turn)
     found = [
         JudgeShare(
             judge=judge,
             name=names.get(judge, ""),
             is_configured=judge == configured,
-            turns=len(its),
-            judgments=sum(counts.get(turn.query, 0) for turn in its),
-            used_at=max((turn.used_at for turn in its if turn.used_at is not None), default=None),
+            turns=len(turns),
+            judgments=sum(counts.get(turn.query, 0) for turn in turns),
+            used_at=max((turn.used_at for turn in turns if turn.used_at is not None), default=None),
         )
-        for judge, its in by_judge.items()
+        for judge, turns in by_judge.items()
     ]
     return sorted(found, key=lambda one: (-one.judgments, one.judge))
 
 
-def _parts(looks: _TolerantReader) -> dict[str, int] | None:
-    """Add up the pages of each part; None where SQLite cannot tell."""
-    if not looks.rows("sizes", "SELECT 1 FROM pragma_module_list WHERE name = 'dbstat'"):
+def _bytes_by_part(reader: _TolerantReader) -> dict[str, int] | None:
+    """Add up the pages of each part; None where this SQLite cannot."""
+    if not reader.rows("sizes", "SELECT 1 FROM pragma_module_list WHERE name = 'dbstat'"):
         return None
     found = dict.fromkeys((*_TABLE_NAMES.values(), "other"), 0)
-    for table, size in looks.rows("sizes", _SIZES):
+    for table, size in reader.rows("sizes", _SIZES):
         found[_TABLE_NAMES.get(table, "other")] += int(size)
     return found
 
 
-def _hit_rates(looks: _TolerantReader, *, now: float) -> Iterator[HitRate]:
+def _hit_rates(reader: _TolerantReader, *, now: float) -> Iterator[HitRate]:
     for of, sql in _HITS.items():
         for days in HIT_RATE_DAYS:
-            rows = looks.rows(f"figures of {of}", sql, 0.0 if days is None else now - days * DAY_S)
+            rows = reader.rows(f"figures of {of}", sql, 0.0 if days is None else now - days * DAY_S)
             asked, candidates, hits = rows[0] if rows else (0, 0, 0)
             yield HitRate(of=of, days=days, asked=int(asked), candidates=int(candidates), hits=int(hits))
