@@ -1,18 +1,17 @@
-"""The baseline as a file: JSON that a person reviews in a diff, read back without believing it.
+"""The baseline as a file: JSON that a person reviews in a diff, read back without trusting it.
 
 Keys are sorted, one figure stands on a line, dollars are a decimal string, seconds are rounded to a tenth of a
-millisecond. A file that is no baseline is neither read nor written over, and no link is followed: a name given in
-haste must not cost a file. What is compared is decided in `gate`.
+millisecond. A file that is no baseline is neither read nor overwritten, and no link is followed: a name typed in haste
+must not cost a file. `gate` decides what is compared. Trade-off: what others can write into it is checked field by field.
 """
 
 import json
 import secrets
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, NoReturn
 
-import pydantic_core
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
 
 from xscore.platform.errors import BrokenReceipt, UsageError
 from xscore.platform.files import FileRefused, read_named_file
@@ -25,66 +24,43 @@ SCHEMA = 1
 MAX_BYTES = 1_000_000
 NAME_IT = "Name the file itself with --baseline."
 WRITE_IT = "Write one with --update-baseline, and commit it."
-NAME_ANOTHER = "Name the right file with --baseline, or remove this one and write it anew with --update-baseline."
+NAME_ANOTHER = "Name the right file with --baseline, or remove this one and write a new one with --update-baseline."
 _NO_BASELINE = {
     "not_a_file": ("is no file", NAME_IT),
     "too_large": (f"has more than {MAX_BYTES:,} bytes", NAME_ANOTHER),
 }
 
-Count = Annotated[int, Field(ge=0, lt=2**63)]
-Share = Annotated[float, Field(ge=0, le=1)]
-Seconds = Annotated[float, Field(ge=0)]
-Word = Annotated[str, Field(max_length=200)]
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Word = Annotated[str, Meta(max_length=200)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
-
-
-class _Coverage(_Part):
-    candidates: Count
-    judged: Count
-    cached: Count
-    carried: Count
-    unjudged: Count
-
-
-class _Usage(_Part):
-    input_tokens: Count
-    cached_input_tokens: Count
-    cache_write_tokens: Count
-    cache_write_1h_tokens: Count
-    output_tokens: Count
-    reasoning_tokens: Count
-
-
-class _Recalled(_Part):
+class _Recall(Struct, forbid_unknown_fields=True):
     questions: Word
     judge: Word
     cases: Count
     k: Count
-    recall: Share
+    recall: Annotated[float, Meta(ge=0, le=1)]
 
 
-class _Sampled(_Part):
+class _Timing(Struct, forbid_unknown_fields=True):
     of: Literal["turn", "call"]
     stage: Literal["index", "pool", "cache", "judge", "select", "primary", "total", "probe", "embed"]
     kind: Literal["live", "cached"]
     count: Count
-    p95_s: Seconds
+    p95_s: Annotated[float, Meta(ge=0, le=1e9)]
 
 
-class _Baseline(_Part):
-    schema_: Literal[1] = Field(alias="schema")
+class _Baseline(Struct, forbid_unknown_fields=True):
+    schema_: Literal[1] = field(name="schema")
     turns: Count
-    coverage: _Coverage
+    coverage: dict[str, Count]
     calls: Count
     attempts: Count
-    usage: _Usage
-    cost_usd: Annotated[str, Field(pattern=r"^[0-9]{1,12}(\.[0-9]{1,12})?$")]
+    usage: dict[str, Count]
+    cost_usd: Annotated[str, Meta(pattern=r"^[0-9]{1,12}(\.[0-9]{1,12})?$")]
     unpriced: Count
-    recall: _Recalled | None
-    timings: Annotated[list[_Sampled], Field(max_length=1_000)]
+    recall: _Recall | None
+    timings: Annotated[list[_Timing], Meta(max_length=1_000)]
 
 
 def read_baseline(path: Path) -> GateFigures:
@@ -121,23 +97,13 @@ def write_baseline(path: Path, measured: GateFigures) -> None:
 
 def baseline_json(measured: GateFigures) -> str:
     """Return a baseline as it stands in its file."""
-    recall, coverage, usage = measured.recall, measured.coverage, measured.usage
-    body = {
-        "schema": SCHEMA,
-        "turns": measured.turns,
-        "coverage": {name: getattr(coverage, name) for name in _Coverage.model_fields},
-        "calls": measured.calls,
-        "attempts": measured.attempts,
-        "usage": {name: getattr(usage, name) for name in _Usage.model_fields},
-        "cost_usd": f"{dollars_of_picodollars(picodollars(measured.cost_usd)):f}",
-        "unpriced": measured.unpriced,
-        "recall": recall and {name: getattr(recall, name) for name in _Recalled.model_fields},
-        "timings": [
-            {"of": timing.of, "stage": timing.stage, "kind": timing.kind, "count": timing.count}
-            | {"p95_s": round(timing.p95_s, 4)}
-            for timing in sorted(measured.timings, key=lambda timing: (timing.of, timing.stage, timing.kind))
-        ],
-    }
+    body = to_builtins(measured)
+    del body["evaluations_passed_over"], body["left_out"]
+    body["schema"] = SCHEMA
+    body["cost_usd"] = f"{dollars_of_picodollars(picodollars(measured.cost_usd)):f}"
+    body["timings"] = sorted(body["timings"], key=lambda timing: (timing["of"], timing["stage"], timing["kind"]))
+    for timing in body["timings"]:
+        timing["p95_s"] = round(timing["p95_s"], 4)
     return json.dumps(body, sort_keys=True, indent=2, allow_nan=False) + "\n"
 
 
@@ -157,36 +123,40 @@ def _bytes_of(path: Path) -> bytes | None:
 
 def _parsed(data: bytes, path: Path) -> GateFigures:
     try:
-        value = pydantic_core.from_json(data, allow_inf_nan=False)
-    except ValueError as error:
+        value = json.loads(data.decode(), parse_constant=_refuse_constant)
+        refuse_repeated_keys(data.decode())
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"the baseline {path} is not JSON: {error}", hint=NAME_ANOTHER) from error
     schema = value.get("schema") if isinstance(value, dict) else None
     if isinstance(schema, int) and schema > SCHEMA:
         raise UsageError(
             f"the baseline {path} is of schema {schema}, and this xscore knows {SCHEMA}",
-            hint="Upgrade xscore, or remove the file and write it anew with --update-baseline.",
+            hint="Upgrade xscore, or remove the file and write a new one with --update-baseline.",
         )
     try:
-        refuse_repeated_keys(data.decode())
-        return _measured(_Baseline.model_validate_json(data))
+        return _figures(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the whole"
-        message = f"the baseline {path} cannot be understood: {where}: {first['msg']}"
-        raise UsageError(message, hint=NAME_ANOTHER) from error
-    except (ValueError, BrokenReceipt) as error:
+        raise UsageError(f"the baseline {path} cannot be understood: {error}", hint=NAME_ANOTHER) from error
+    except (ValueError, TypeError, BrokenReceipt) as error:
         raise UsageError(f"the baseline {path} does not add up: {error}", hint=NAME_ANOTHER) from error
 
 
-def _measured(found: _Baseline) -> GateFigures:
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def _figures(value: Any) -> GateFigures:
+    found = convert(value, _Baseline)
+    if found.usage.keys() != set(Usage.__struct_fields__):
+        raise ValueError("its kinds of tokens are not those of a baseline")
     return GateFigures(
         turns=found.turns,
-        coverage=Coverage(**found.coverage.model_dump()),
+        coverage=Coverage(**found.coverage),
         calls=found.calls,
         attempts=found.attempts,
-        usage=Usage(**found.usage.model_dump()),
+        usage=Usage(**found.usage),
         cost_usd=Decimal(found.cost_usd),
         unpriced=found.unpriced,
-        recall=EvaluationRecall(**found.recall.model_dump()) if found.recall else None,
-        timings=tuple(StageP95(**timing.model_dump()) for timing in found.timings),
+        recall=convert(found.recall, EvaluationRecall, from_attributes=True) if found.recall else None,
+        timings=tuple(convert(timing, StageP95, from_attributes=True) for timing in found.timings),
     )

@@ -1,10 +1,9 @@
-"""Hold the figures of a report to a baseline: hard on what is deterministic, an alert on what depends on the machine.
+"""Compare the figures of a report with a baseline: hard on what is deterministic, an alert on what a machine decides.
 
-Dollars, calls, tokens, coverage and recall fail a check; the p95 of a stage is an alert, unless the settings make it a
-failure. What cannot be compared is named and never passed over: another number of turns, or of candidates beyond the
-tolerance of calls, is another workload, and fails as such. So does a damaged ledger, of which nothing is compared: what
-is left out would look like savings. Pure: it reads no file and prints nothing. The trade-off: sums of the whole report
-are compared, so a turn that got dearer can hide behind one that got cheaper.
+Dollars, calls, tokens, coverage and recall fail a check; the p95 of a stage is an alert unless the settings make it a
+failure. What cannot be compared is named: another number of turns or candidates is another workload and fails; of a
+damaged ledger nothing is compared, because what is left out would look like savings. It reads no file and prints
+nothing. Trade-off: sums are compared, so a turn that got dearer can hide behind one that got cheaper.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +29,7 @@ from xscore.settings import GateSettings
 LEAST_RISE_S = 0.01
 """A p95 that rose by less is noise of any machine, whatever its share."""
 ANOTHER_WORKLOAD = (
-    "another workload, so dollars, calls and tokens are not compared; if it is meant, write the baseline anew"
+    "another workload, so dollars, calls and tokens are not compared; if you meant it, update the baseline"
 )
 
 DAMAGED = "left out of every figure, since they make no sense: nothing of the ledger can be compared"
@@ -115,62 +114,49 @@ def check_gates(now: GateFigures, baseline: GateFigures, gates: GateSettings) ->
     return GateReport(lines=(_damaged(now), *map(_incomparable, lines)) if now.left_out else lines)
 
 
+def _line(
+    what: str,
+    unit: str,
+    figures: tuple[Figure | None, Figure | None, Figure | None],
+    verdict: GateVerdict,
+    note: str = "",
+) -> GateLine:
+    """figures: the baseline's, the present one, and the worst that is allowed."""
+    before, now, allowed = figures
+    return GateLine(what=what, unit=unit, baseline=before, now=now, allowed=allowed, verdict=verdict, note=note)
+
+
 def _damaged(now: GateFigures) -> GateLine:
-    """Fail for rows that no figure has; no baseline is made of such a ledger."""
-    return GateLine(
-        what="damaged rows",
-        unit="count",
-        baseline=0,
-        now=now.left_out,
-        allowed=0,
-        verdict=GateVerdict.FAILED,
-        note=DAMAGED,
-    )
+    """Fail for rows that are in no figure; no baseline is made of such a ledger."""
+    return _line("damaged rows", "count", (0, now.left_out, 0), GateVerdict.FAILED, DAMAGED)
+
+
+def _workload_line(what: str, before: int, now: int, allowed: int, *, is_same: bool) -> GateLine:
+    verdict = GateVerdict.HELD if is_same else GateVerdict.FAILED
+    return _line(what, "count", (before, now, allowed), verdict, "" if is_same else ANOTHER_WORKLOAD)
 
 
 def _turns(now: GateFigures, baseline: GateFigures) -> GateLine:
     is_same = now.turns == baseline.turns
-    return GateLine(
-        what="turns",
-        unit="count",
-        baseline=baseline.turns,
-        now=now.turns,
-        allowed=baseline.turns,
-        verdict=GateVerdict.HELD if is_same else GateVerdict.FAILED,
-        note="" if is_same else ANOTHER_WORKLOAD,
-    )
+    return _workload_line("turns", baseline.turns, now.turns, baseline.turns, is_same=is_same)
 
 
 def _candidates(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
-    """Hold the number of candidates within the tolerance of calls, upwards and downwards."""
-    before, found = baseline.coverage.candidates, now.coverage.candidates
-    is_near = abs(found - before) <= before * _exact(gates.calls)
-    return GateLine(
-        what="candidates",
-        unit="count",
-        baseline=before,
-        now=found,
-        allowed=_most(before, gates.calls) if found >= before else before - _floor(before * _exact(gates.calls)),
-        verdict=GateVerdict.HELD if is_near else GateVerdict.FAILED,
-        note="" if is_near else ANOTHER_WORKLOAD,
-    )
+    """Allow as many candidates more or fewer as the tolerance of calls."""
+    before, found, tolerance = baseline.coverage.candidates, now.coverage.candidates, _exact(gates.calls)
+    allowed = _most(before, gates.calls) if found >= before else before - _floor(before * tolerance)
+    is_near = abs(found - before) <= before * tolerance
+    return _workload_line("candidates", before, found, allowed, is_same=is_near)
 
 
 def _count_line(one: _CountGate, now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
     before, found = one.of(baseline), one.of(now)
     allowed = _most(before, one.tolerance(gates))
-    return GateLine(
-        what=one.what,
-        unit="count",
-        baseline=before,
-        now=found,
-        allowed=allowed,
-        verdict=_at_most(found, before, allowed),
-    )
+    return _line(one.what, "count", (before, found, allowed), _at_most(found, before, allowed))
 
 
 def _dollars(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
-    """Hold the dollars of what is priced, as far as the same is priced on both sides."""
+    """Compare the dollars of what is priced, as far as the same is priced on both sides."""
     allowed = baseline.cost_usd * (1 + _exact(gates.cost))
     verdict, note = _at_most(now.cost_usd, baseline.cost_usd, allowed), ""
     if now.unpriced and now.unpriced == now.attempts and baseline.unpriced == baseline.attempts:
@@ -179,15 +165,7 @@ def _dollars(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Ga
         verdict, note = GateVerdict.INCONCLUSIVE, "less is priced than in the baseline"
     elif now.unpriced < baseline.unpriced and verdict is GateVerdict.FAILED:
         verdict, note = _with_more_priced(now, baseline, allowed)
-    return GateLine(
-        what="dollars",
-        unit="usd",
-        baseline=baseline.cost_usd,
-        now=now.cost_usd,
-        allowed=allowed,
-        verdict=verdict,
-        note=note,
-    )
+    return _line("dollars", "usd", (baseline.cost_usd, now.cost_usd, allowed), verdict, note)
 
 
 def _with_more_priced(now: GateFigures, baseline: GateFigures, allowed: Decimal) -> tuple[GateVerdict, str]:
@@ -205,49 +183,35 @@ def _coverage(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> G
 
 
 def _recall(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> GateLine:
-    """Hold recall where both sides answered the same questions at the same k by the same judge."""
+    """Compare recall where both sides answered the same questions at the same k by the same judge."""
     before, found = baseline.recall, now.recall
     note = "no evaluation on one side" if before or found else "no evaluation"
     if before and found and (before.questions, before.k) != (found.questions, found.k):
         found, note = None, "other questions, or another k"
     elif before and found and before.judge != found.judge:
         found, note = None, "another judge"
-    line = _share_line(
-        "recall",
-        _exact(before.recall) if before else None,
-        _exact(found.recall) if found else None,
-        gates.recall,
-        note=note,
-    )
-    return line if not now.evaluations_passed_over else _told_of_passed_over(line, now.evaluations_passed_over)
-
-
-def _told_of_passed_over(line: GateLine, count: int) -> GateLine:
+    shares = [_exact(one.recall) if one else None for one in (before, found)]
+    line = _share_line("recall", shares[0], shares[1], gates.recall, note=note)
+    if not (count := now.evaluations_passed_over):
+        return line
     newer = "a newer evaluation that" if count == 1 else f"{count:,} newer evaluations that"
     said = f"passed over: {newer} left candidates unjudged"
     return replace(line, note=f"{line.note}; {said}" if line.note else said)
 
 
 def _share_line(what: str, before: Decimal | None, found: Decimal | None, tolerance: float, *, note: str) -> GateLine:
-    """Hold a share that may fall by so much; what one side lacks is inconclusive."""
+    """Allow a share to fall by the tolerance; what one side lacks is inconclusive."""
     if before is None or found is None:
         allowed, verdict = None, GateVerdict.INCONCLUSIVE
     else:
         allowed, note = max(Decimal(0), before - _exact(tolerance)), ""
         verdict = GateVerdict.FAILED if found < allowed else GateVerdict.BETTER if found > before else GateVerdict.HELD
-    return GateLine(
-        what=what,
-        unit="share",
-        baseline=None if before is None else float(before),
-        now=None if found is None else float(found),
-        allowed=None if allowed is None else float(allowed),
-        verdict=verdict,
-        note=note,
-    )
+    figures = [None if share is None else float(share) for share in (before, found, allowed)]
+    return _line(what, "share", (figures[0], figures[1], figures[2]), verdict, note)
 
 
 def _latency_lines(now: GateFigures, baseline: GateFigures, gates: GateSettings) -> Iterator[GateLine]:
-    """Hold each p95 that has enough samples on both sides."""
+    """Compare each p95 that has enough samples on both sides."""
     before = {(timing.of, timing.stage, timing.kind): timing for timing in baseline.timings}
     found = {(timing.of, timing.stage, timing.kind): timing for timing in now.timings}
     for key in before | found:
@@ -263,15 +227,8 @@ def _latency_line(what: str, found: StageP95 | None, before: StageP95 | None, ga
     else:
         verdict = GateVerdict.HELD
     samples = f"{before.count if before else 0} samples in the baseline, {found.count if found else 0} now"
-    return GateLine(
-        what=what,
-        unit="s",
-        baseline=before.p95_s if before else None,
-        now=found.p95_s if found else None,
-        allowed=allowed,
-        verdict=verdict,
-        note=samples if verdict is GateVerdict.INCONCLUSIVE else "",
-    )
+    figures = (before.p95_s if before else None, found.p95_s if found else None, allowed)
+    return _line(what, "s", figures, verdict, samples if verdict is GateVerdict.INCONCLUSIVE else "")
 
 
 def _at_most(found: Figure, before: Figure, allowed: Figure) -> GateVerdict:
@@ -281,14 +238,7 @@ def _at_most(found: Figure, before: Figure, allowed: Figure) -> GateVerdict:
 
 
 def _incomparable(line: GateLine) -> GateLine:
-    return GateLine(
-        what=line.what,
-        unit=line.unit,
-        baseline=line.baseline,
-        now=line.now,
-        allowed=None,
-        verdict=GateVerdict.INCOMPARABLE,
-    )
+    return replace(line, allowed=None, verdict=GateVerdict.INCOMPARABLE, note="")
 
 
 def _share_judged(found: GateFigures) -> Decimal | None:
