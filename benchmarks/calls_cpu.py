@@ -38,13 +38,13 @@ MOST_CPU, LEAST_RATE = 1.5, 2.0
 async def ours(bench: Bench, number: int) -> Cost:
     """Judge every memory for a task of its own, so that nothing is known."""
     turn = Turn(task=f"{TASK} ({number})", id=f"t_{number}")
-    async with bench.desk(turn.id) as (desk, wrapped):
-        return await bench.judge(desk, wrapped, turn, bench.candidates)
+    async with bench.resources(turn.id) as (resources, wrapped):
+        return await bench.judge(resources, wrapped, turn, bench.candidates)
 
 
 async def stack(bench: Bench, requests: list[Request], number: int) -> Cost:
     """Send the requests through the wrappers, with budget and ledger, and read the replies no further."""
-    async with bench.desk(f"t_stack_{number}") as (_, wrapped):
+    async with bench.resources(f"t_stack_{number}") as (_, wrapped):
 
         async def send(request: Request) -> None:
             assert (await wrapped.complete(request)).text

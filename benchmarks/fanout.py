@@ -33,12 +33,12 @@ WARM_CALLS = 256
 async def judged(bench: Bench) -> Cost:
     """Warm the controller on one task, then judge everything for another."""
     turn = Turn(task=TASK, id="t_fanout")
-    async with bench.desk(turn.id) as (desk, wrapped):
+    async with bench.resources(turn.id) as (resources, wrapped):
         slots = bench.seat.slots(pool_in_scope(bench.candidates, Scope(), {}))
         some = set(sorted({slot[0] for slot in slots.values()})[:WARM_CALLS])
         warming = [candidate for candidate in bench.candidates if slots[candidate.id][0] in some]
-        await bench.judge(desk, wrapped, Turn(task="a task to warm up with", id=turn.id), warming)
-        return await bench.judge(desk, wrapped, turn, bench.candidates)
+        await bench.judge(resources, wrapped, Turn(task="a task to warm up with", id=turn.id), warming)
+        return await bench.judge(resources, wrapped, turn, bench.candidates)
 
 
 def whole_command(tree: Path, home: Path, url: str, latency_s: float) -> None:

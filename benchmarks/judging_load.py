@@ -122,43 +122,49 @@ class Bench(Struct, frozen=True):
         return cls(store, seat, settings, store.pool())
 
     @asynccontextmanager
-    async def desk(
+    async def resources(
         self, turn_id: str, wrapping: Callable[[Provider], Provider] = lambda provider: provider
     ) -> AsyncIterator[tuple[TurnResources, Provider]]:
         """Open what a turn spends through, and the judge's provider with all that is wrapped around it.
 
         wrapping: what is to stand within, around the bare provider.
         """
-        async with open_resources(self.store, self.settings, answerer=None, turn_id=turn_id, price_of=a_little) as desk:
+        async with open_resources(
+            self.store, self.settings, answerer=None, turn_id=turn_id, price_of=a_little
+        ) as resources:
             seat = model_judge_factory(self.seat.spec, self.settings, store=self.store)
-            line = desk.wrap(wrapping(seat.provider), model=seat.spec.model, concurrency=self.seat.concurrency)
-            yield desk, line
+            line = resources.judging_provider(
+                wrapping(seat.provider), model=seat.spec.model, concurrency=self.seat.concurrency
+            )
+            yield resources, line
 
-    async def judge(self, desk: TurnResources, wrapped: Provider, turn: Turn, candidates: Sequence[Candidate]) -> Cost:
+    async def judge(
+        self, resources: TurnResources, wrapped: Provider, turn: Turn, candidates: Sequence[Candidate]
+    ) -> Cost:
         """Judge candidates as the turn `turn.task` would, every one of them a miss."""
         wall, cpu = time.perf_counter(), time.process_time()
-        before = desk.tab.spent(Stage.JUDGE).calls
-        judge = self.judge_of(desk, wrapped, turn, pool_in_scope(self.candidates, Scope(), {}))
+        before = resources.usage.spent(Stage.JUDGE).calls
+        judge = self.judge_of(resources, wrapped, turn, pool_in_scope(self.candidates, Scope(), {}))
         judged = 0
         async for result in judge.judge(turn, candidates):
             judged += isinstance(result, Judgment)
         assert judged == len(candidates), f"{len(candidates) - judged} candidates are unjudged"
-        calls = desk.tab.spent(Stage.JUDGE).calls - before
+        calls = resources.usage.spent(Stage.JUDGE).calls - before
         return Cost(time.perf_counter() - wall, time.process_time() - cpu, calls)
 
-    def judge_of(self, desk: TurnResources, wrapped: Provider, turn: Turn, pool: Pool) -> ModelJudge:
+    def judge_of(self, resources: TurnResources, wrapped: Provider, turn: Turn, pool: Pool) -> ModelJudge:
         """Put the judge together as `ModelSeat.open` does, around a provider that may be warm."""
         seat = self.seat
         return ModelJudge(
             wrapped,
             seat.drafts,
             texts=seat.texts,
-            write=desk.writer(turn.task, seat.identity),
-            claims=desk.claims(turn.task, seat.identity),
+            write=resources.writer(turn.task, seat.identity),
+            claims=resources.claims(turn.task, seat.identity),
             slots=seat.slots(pool),
             priors=lexical_priors(turn, pool.candidates, lambda: self.store.vectors(TERM_EMBEDDER)),
             concurrency=workers_for(seat.concurrency),
-            stop=StopSignal(desk.halt),
+            stop=StopSignal(resources.halt),
         )
 
     def requests(self, turn: Turn) -> list[Request]:

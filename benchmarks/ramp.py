@@ -56,8 +56,8 @@ async def sends(bench: Bench, number: int) -> list[float]:
         return stamped[-1]
 
     turn = Turn(task=f"{TASK} {number}", id=f"t_ramp_{number}")
-    async with bench.desk(turn.id, within) as (desk, wrapped):
-        await bench.judge(desk, wrapped, turn, bench.candidates)
+    async with bench.resources(turn.id, within) as (resources, wrapped):
+        await bench.judge(resources, wrapped, turn, bench.candidates)
     times = stamped[0].sent_at
     return [at - times[0] for at in times]
 

@@ -66,9 +66,9 @@ def work(folder: Path, url: str, candidates: int, number: int, shared: str) -> N
 async def judged(bench: Bench, candidates: list) -> None:
     cpu = time.process_time()
     turn = Turn(task=TASK, id="t_shared")
-    async with bench.desk(turn.id) as (desk, wrapped):
-        await bench.judge(desk, wrapped, turn, candidates)
-        calls = desk.tab.spent(Stage.JUDGE).calls
+    async with bench.resources(turn.id) as (resources, wrapped):
+        await bench.judge(resources, wrapped, turn, candidates)
+        calls = resources.usage.spent(Stage.JUDGE).calls
     print(json.dumps({"cpu_s": time.process_time() - cpu, "calls": calls}), flush=True)
 
 

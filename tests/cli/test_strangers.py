@@ -19,7 +19,7 @@ FILES = {"shop.py": "def total(lines):\n    return sum(lines)\n", "README.md": "
 TASK = "Why is the total wrong?"
 
 
-def judged_by(server: OpenAIServer) -> tuple[tuple[str, ...], dict[str, str]]:
+def with_judge(server: OpenAIServer) -> tuple[tuple[str, ...], dict[str, str]]:
     """Flags and environment of a user who chose this host."""
     return ("--judge", "openai:judge-2", "--no-answer", "--json"), {"OPENAI_BASE_URL": server.url}
 
@@ -28,7 +28,7 @@ def test_planted_scores_are_neither_used_nor_salvaged(xscore: Run, make_repo: Ma
     """A clone's store is refused with 6; a rebuild keeps it aside, takes nothing of it and pays for every candidate."""
     root = make_repo(FILES)
     with OpenAIServer() as server:
-        flags, environ = judged_by(server)
+        flags, environ = with_judge(server)
         assert xscore("ask", TASK, *flags, cwd=root, environ=environ).returncode == 0
         clone = tmp_path / "clone"
         shutil.copytree(root, clone)
@@ -48,7 +48,7 @@ def test_a_sound_store_of_ones_own_is_rebuilt_without_loss(xscore: Run, make_rep
     """Of a trusted store everything is taken over, and counted; the same question costs nothing afterwards."""
     root = make_repo(FILES)
     with OpenAIServer() as server:
-        flags, environ = judged_by(server)
+        flags, environ = with_judge(server)
         first = json.loads(xscore("ask", TASK, *flags, cwd=root, environ=environ).stdout)["coverage"]
         said = json.loads(xscore("trust", "--rebuild", "--json", cwd=root, environ=environ).stdout)["salvaged"]
         server.reset()
@@ -73,7 +73,7 @@ def test_a_repositorys_settings_cannot_redirect_or_spend(xscore: Run, make_repo:
     """A host, model, budget, plugin or trust set by the repository is not followed, and the user is told by name."""
     with OpenAIServer() as chosen, OpenAIServer() as planted:
         root = make_repo({**FILES, ".xscore.toml": line.format(url=planted.url) + "\n"})
-        flags, environ = judged_by(chosen)
+        flags, environ = with_judge(chosen)
         done = xscore("ask", TASK, *flags, cwd=root, environ=environ)
         assert planted.counts.requests == 0
         assert {body.get("model") for body in chosen.counts.bodies} <= {"judge-2"}
@@ -126,7 +126,7 @@ def test_a_read_only_root_works_all_the_same(make_repo: MakeRepo, open_ground: P
     root.chmod(0o555)
     try:
         with OpenAIServer() as server:
-            flags, environ = judged_by(server)
+            flags, environ = with_judge(server)
             done = subprocess.run(
                 [sys.executable, "-c", ASK_AS_NOBODY, *map(str, (writable, root, home)), "ask", TASK, *flags],
                 env={**os.environ, **environ},

@@ -58,14 +58,14 @@ class Hears(SilentObserver):
 
 def priced(parts: PipelineParts, usd_a_call: str) -> PipelineParts:
     """The same at a host where every call has a price; under another cap what the real parts make of it."""
-    under = parts.capped_at
+    under = parts.with_cap
     assert under is not None
 
-    def desk(turn_id: str) -> AbstractAsyncContextManager[TurnResources]:
+    def resources(turn_id: str) -> AbstractAsyncContextManager[TurnResources]:
         price = Decimal(usd_a_call)
         return open_resources(parts.store, parts.settings, answerer=None, turn_id=turn_id, price_of=lambda *_: price)
 
-    return replace(parts, open_desk=desk, capped_at=lambda max_usd: priced(under(max_usd), usd_a_call))
+    return replace(parts, open_resources=resources, with_cap=lambda max_usd: priced(under(max_usd), usd_a_call))
 
 
 async def evaluated(shop: Path, settings: Settings, questions: Qrels = QUESTIONS) -> Evaluation:

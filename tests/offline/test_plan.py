@@ -48,7 +48,7 @@ def planner(profile: PackProfile, under_way: Mapping[str, frozenset[str]] | None
     drafts = PromptDrafts(JudgeModel(name="judge-1"), profile, b"secret")
 
     def slots(pool: Pool) -> Mapping[str, tuple[str, int]]:
-        return assign_packs(pool.everything, {}, profile).slots
+        return assign_packs(pool.all_candidates, {}, profile).slots
 
     return BatchPlanner(drafts, slots=slots, texts=texts, under_way=under_way)
 

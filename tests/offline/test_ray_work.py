@@ -62,8 +62,10 @@ async def actor(
         found = fetch_list_memories(parts, Scope())
         progress = ListProgress(SilentObserver(), ListPlan())
         run = _RayRun(parts, "b_test", found.candidates, 1, lambda _: None, progress)
-        async with parts.open_desk("b_test") as desk:
-            wave = await run._wave(parts.judge, desk, prepare_questions(parts, enumerate(QUESTIONS.all[:1]), found))
+        async with parts.open_resources("b_test") as resources:
+            wave = await run._wave(
+                parts.judge, resources, prepare_questions(parts, enumerate(QUESTIONS.all[:1]), found)
+            )
         scorer = ChunkJudge(run._library(parts.judge, wave, None))
         try:
             yield scorer, wave.chunks[0]

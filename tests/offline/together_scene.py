@@ -70,7 +70,7 @@ async def misplaced(root: Path, settings: Settings, questions: QuestionList) -> 
     wrong: list[str] = []
     count = 0
     async with Pipeline.open(root, settings) as pipeline:
-        store, seat = pipeline.store, pipeline.parts.judge.sharing_packs()
+        store, seat = pipeline.store, pipeline.parts.judge.with_shared_prompts()
         candidates = {one.content_hash: one for one in store.fetch().candidates}
         texts = store.texts(list(candidates.values()))
         for question in questions.all:

@@ -75,7 +75,7 @@ def chosen(answer: Answer) -> list[tuple[str, float, str]]:
 async def test_a_cached_turn_is_replayed_as_it_was_paid(
     shop: Path, server: OpenAIServer, request: pytest.FixtureRequest
 ) -> None:
-    """The very same selection, at no call, with no socket opened and no desk; the bundle stands for the answer."""
+    """The very same selection, at no call, with no socket opened and no resources; the bundle stands for the answer."""
     server.score = table(SCORES)
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
         paid = await pipeline.ask(TASK, answer=False)
@@ -83,9 +83,9 @@ async def test_a_cached_turn_is_replayed_as_it_was_paid(
     async with Pipeline.open(shop, replaying(settings_for(server)), observer=Asks()) as pipeline:
 
         def no_desk(turn_id: str) -> object:
-            raise AssertionError("a replay opened a desk")
+            raise AssertionError("a replay opened a resources")
 
-        pipeline.parts = replace(pipeline.parts, open_desk=no_desk)
+        pipeline.parts = replace(pipeline.parts, open_resources=no_desk)
         again = await pipeline.ask(TASK)
     assert chosen(again) == chosen(paid) and len(chosen(paid)) == 2
     assert again.exit_code == 0 and again.coverage.cached == paid.coverage.candidates

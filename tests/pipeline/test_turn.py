@@ -153,7 +153,7 @@ async def priced(pipeline: Pipeline, usd_a_call: str) -> AsyncIterator[Pipeline]
     parts = pipeline.parts
 
     @asynccontextmanager
-    async def desk(turn_id: str) -> AsyncIterator[TurnResources]:
+    async def resources(turn_id: str) -> AsyncIterator[TurnResources]:
         opened = open_resources(
             parts.store,
             parts.settings,
@@ -164,7 +164,7 @@ async def priced(pipeline: Pipeline, usd_a_call: str) -> AsyncIterator[Pipeline]
         async with opened as one:
             yield one
 
-    yield Pipeline(replace(parts, open_desk=desk))
+    yield Pipeline(replace(parts, open_resources=resources))
 
 
 async def test_a_turn_never_spends_more_than_its_cap(shop: Path, server: OpenAIServer) -> None:

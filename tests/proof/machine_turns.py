@@ -140,14 +140,14 @@ async def opened(place: Place, settings: Settings, *, offset_s: float) -> AsyncI
         parts = pipeline.parts
 
         @asynccontextmanager
-        async def desk(turn_id: str) -> AsyncIterator[TurnResources]:
+        async def resources(turn_id: str) -> AsyncIterator[TurnResources]:
             priced = open_resources(
                 parts.store, settings, answerer=parts.answerer, turn_id=turn_id, price_of=_price, clock=clock
             )
             async with priced as one:
                 yield one
 
-        yield Pipeline(replace(parts, open_desk=desk))
+        yield Pipeline(replace(parts, open_resources=resources))
 
 
 def _price(provider: str, model: str, host: str, usage: Usage) -> Decimal:

@@ -67,7 +67,7 @@ async def test_a_spoilt_first_reply_is_repaired(code: Code, name: str) -> None:
     assert max(Counter(one.content_hash for one in bench.written).values()) == 1
     if name == "foreign":
         assert judge.faults.foreign > 0
-        assert "scores for unknown ids" in "".join(judge.remarks())
+        assert "scores for unknown ids" in "".join(judge.warnings())
 
 
 async def test_a_reply_that_never_reads_leaves_all_unjudged(code: Code) -> None:

@@ -76,7 +76,7 @@ async def test_four_at_once_pay_for_each_candidate_once(code: Code, stores: Open
     assert all(causes(one) == {"judged": len(code)} for one in found)
     assert len({tuple(sorted((h, r.score) for h, r in one.items() if isinstance(r, Judgment))) for one in found}) == 1
     assert paid(*providers) == paid(alone)
-    assert sum(len(code) - len(judge.elsewhere) for judge in judges) == len(code)
+    assert sum(len(code) - len(judge.judged_elsewhere) for judge in judges) == len(code)
     assert all(provider.requests for provider in providers)
     assert await left(stores) == 0
 

@@ -22,7 +22,7 @@ class Paced:
     """A judge that takes some time for each candidate, and may fail at the end."""
 
     identity, is_model = LEXICAL_IDENTITY, True
-    elsewhere: frozenset[str] = frozenset()
+    judged_elsewhere: frozenset[str] = frozenset()
 
     def __init__(self, seconds: float, *, failure: StoreError | None = None) -> None:
         self.seconds, self.failure = seconds, failure
@@ -37,7 +37,7 @@ class Paced:
         if self.failure:
             raise self.failure
 
-    def remarks(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """Say nothing."""
         return ()
 

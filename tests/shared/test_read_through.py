@@ -245,8 +245,8 @@ async def test_without_the_server_the_local_store_goes_on(
         assert place.stored() == {"a": "why a", "b": "why b", "c": "why c"}
     (once,) = said
     assert "going on with the local store alone" in once
-    assert len(link.remarks()) == 1
-    assert place.through.remarks() == ("3 judgments are in the local store alone: the shared server was away",)
+    assert len(link.warnings()) == 1
+    assert place.through.warnings() == ("3 judgments are in the local store alone: the shared server was away",)
 
 
 async def test_a_required_server_stops_the_run(
@@ -293,7 +293,7 @@ async def test_what_was_judged_meanwhile_is_told_when_it_is_back(place: MakePlac
             running.start()
         await until(lambda: len(said) == 2)
         assert said[1].endswith("answers again")
-        await until(lambda: not here.through.remarks())
+        await until(lambda: not here.through.warnings())
     async with there.claims() as others:
         (found,) = await others.claim([["a", "b"]], at_most=1)
         assert set(found.known) == {"a", "b"}

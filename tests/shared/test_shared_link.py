@@ -50,7 +50,7 @@ async def test_each_outage_is_said_and_each_return(server: SharedServer) -> None
         assert await link.ask(life, otherwise=False)
         assert ["goes on" if "going on" in line else "back" for line in said] == ["goes on", "back"] * outage
     assert said[0] == "the shared server is away (it said so, 1); going on with the local store alone"
-    assert link.remarks()[0].startswith("the shared server is away (it said so, 1); what")
+    assert link.warnings()[0].startswith("the shared server is away (it said so, 1); what")
     flapping.is_away = False
     await link.aclose()
 
@@ -69,7 +69,7 @@ async def test_a_required_server_that_dies_at_the_end_ends_the_run(server: Share
         with pytest.raises(SharedUnavailable):  # and nobody waits for it
             await link.until_here()
         await through.aclose()
-    assert through.remarks() == ("1 judgments are in the local store alone: the shared server was away",)
+    assert through.warnings() == ("1 judgments are in the local store alone: the shared server was away",)
     await link.aclose()
 
 

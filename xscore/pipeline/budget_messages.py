@@ -24,12 +24,12 @@ FORECAST_MARGIN = 2
 """A cap so many times the forecast is named as enough: a first forecast is a quarter off at worst."""
 
 
-def announce_budget(parts: PipelineParts, opened: OpenedTurn, *, answers: bool, apart: bool = False) -> list[str]:
+def announce_budget(parts: PipelineParts, opened: OpenedTurn, *, answers: bool, isolated: bool = False) -> list[str]:
     """Tell the observer, before anything is sent, what `before` says; return it for the receipt.
 
-    apart: it is one turn of a run, which has the cap and its words, so that only what no cap can hold is returned.
+    isolated: it is one turn of a run, which has the cap and its words, so that only what no cap can hold is returned.
     """
-    if apart:
+    if isolated:
         return uncapped_judge(parts)
     said = budget_warnings(parts, opened, answers=answers)
     for message in said:

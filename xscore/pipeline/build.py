@@ -1,4 +1,4 @@
-"""The pipeline, put together: store, index, seats and desk (`seats` and `desk` name judges and what spending needs).
+"""The pipeline, put together: store, index, seats and resources (`seats` and `resources` name judges and what spending needs).
 
 `Pipeline` is the Python interface, and every command but `trust` and `config` is one call to it. Opening it opens the
 store and nothing that costs time or money: an SDK is imported at the first call, numpy at the first lexical score.
@@ -105,8 +105,8 @@ class Pipeline:
         """Bring the index up to date with the files, and the vectors where an embedder is set."""
         report, parts = self.parts.index(), self.parts
         for finish in implementations("after_index", parts.settings):
-            async with parts.open_desk(f"e_{token_hex(8)}") as desk:
-                failed = await finish(parts.settings, store=parts.store, resources=desk)
+            async with parts.open_resources(f"e_{token_hex(8)}") as resources:
+                failed = await finish(parts.settings, store=parts.store, resources=resources)
             if failed:
                 parts.observer.note(failed)
         return report
@@ -210,17 +210,17 @@ def _assemble_parts(
         judge=factories.judge_factory(judge_spec, settings, store=store, clock=clock),
         answerer=answerer,
         index=lambda: _update_index(store, settings, observer, now=clock()),
-        open_desk=lambda turn_id: open_resources(
+        open_resources=lambda turn_id: open_resources(
             store, settings, answerer=answerer, turn_id=turn_id, clock=clock, note=observer.note
         ),
         boosters=load_boosters(settings.boosts.boosters),
         vectors=lambda: store.vectors(TERM_EMBEDDER),
         clock=clock,
         listener=listener,
-        judged_by=None
+        with_judge=None
         if _names_judge(given, loaded)
         else lambda spec: again(judge=replace(given.judge, model=spec, is_named=True)),
-        capped_at=lambda max_usd: again(budget=replace(given.budget, max_usd=max_usd)),
+        with_cap=lambda max_usd: again(budget=replace(given.budget, max_usd=max_usd)),
     )
 
 

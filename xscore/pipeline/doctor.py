@@ -320,9 +320,9 @@ async def _listed(parts: PipelineParts) -> list[DoctorFinding]:
 
 async def _probe(parts: PipelineParts, calls: JudgeCalls) -> list[DoctorFinding]:
     """Judge two memories of our own making; the repository's text is not sent."""
-    async with parts.open_desk(f"p_{token_hex(8)}") as desk:
+    async with parts.open_resources(f"p_{token_hex(8)}") as resources:
         try:
-            line = desk.wrap(calls.provider, model=calls.model.name)
+            line = resources.judging_provider(calls.provider, model=calls.model.name)
             found = await probe_host(parts.store.connection, calls, line, clock=parts.clock)
         except (ProviderError, NoUsableModel, BudgetExhausted) as error:
             hint = await _names_hint(calls) if isinstance(error, UnknownModel) else ""

@@ -57,9 +57,9 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
         """The lowest final score that is kept, on the scale of words."""
         return self.settings.selection.lexical_threshold
 
-    async def open(self, desk: TurnResources, turn: Turn, pool: Pool, turn_key: str) -> Judge:
-        """Return the judge; it needs the desk only for likeness of meaning, where an embedder is set."""
-        meaning = await find_likeness(turn, self.settings, store=self.store, resources=desk)
+    async def open(self, resources: TurnResources, turn: Turn, pool: Pool, turn_key: str) -> Judge:
+        """Return the judge; it needs the resources only for likeness of meaning, where an embedder is set."""
+        meaning = await find_likeness(turn, self.settings, store=self.store, resources=resources)
         return LexicalJudge(
             lambda: self.store.vectors(TERM_EMBEDDER),
             reasons_from=self.settings.judge.reasons_from,
@@ -69,7 +69,7 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
             stale=stale_memory_ids(self.store.connection),
         )
 
-    def sharing_packs(self) -> "LexicalJudgeFactory":
+    def with_shared_prompts(self) -> "LexicalJudgeFactory":
         """Return itself: it has no prompts."""
         return self
 

@@ -131,8 +131,8 @@ async def judge_pool(pool: Pool, judge: Judge | NoJudge, turn: Turn, watched: Ju
     known_as = Origin.CARRIED if turn.continues else Origin.CACHED
     with gc_paused():
         known = Outcome.found(pool.candidates, pool.known, known_as)
-        if pool.fresh:
-            known = [_as_judged(outcome, pool.fresh) for outcome in known]
+        if pool.judged_this_turn:
+            known = [_as_judged(outcome, pool.judged_this_turn) for outcome in known]
         if not pool.misses:
             return JudgedPool(tuple([outcome for outcome in known if outcome is not None]), interrupted=False)
     tally = _JudgingProgress(pool, watched)
@@ -142,7 +142,7 @@ async def judge_pool(pool: Pool, judge: Judge | NoJudge, turn: Turn, watched: Ju
         ended, detail, elsewhere = judge.cause, judge.detail, frozenset()
     else:
         ended, detail = await _judge(pool.misses, judge, turn, tally), ""
-        elsewhere = judge.elsewhere  # known once it has judged
+        elsewhere = judge.judged_elsewhere  # known once it has judged
     tally.report(final=True)
     found = _MissResults(tally.found, elsewhere, ended, detail)
     outcomes = [outcome or found.outcome(one) for one, outcome in zip(pool.candidates, known, strict=True)]

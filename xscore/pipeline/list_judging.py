@@ -1,11 +1,11 @@
-"""One desk for a whole list of questions: one line to the host, one budget, one ledger.
+"""One resources for a whole list of questions: one line to the host, one budget, one ledger.
 
 Each question has a judge of its own, and what ends a question need not end the list: a model that will not judge one
 question may judge the next. A cap, the deadline, Ctrl-C, and a host that takes nothing more end all. It opens nothing.
 Trade-off: limits that a host states are learned by the one line, so what the seat remembers of them counts only for the
 first question.
 
-Questions judged by live calls through one desk, some at a time, so that the line to the host stays full.
+Questions judged by live calls through one resources, some at a time, so that the line to the host stays full.
 
 The cache is the checkpoint: every judgment is committed before its slot is freed, so whatever ends the list, the same
 again goes on from what was judged. Ctrl-C, a cap, the deadline and a host that fails end it with what there is. It
@@ -47,12 +47,12 @@ ENDS_ALL = frozenset({UnjudgedCause.BUDGET, UnjudgedCause.DEADLINE, UnjudgedCaus
 class ListResources:
     """See `pipeline.parts.Desk`."""
 
-    def __init__(self, desk: TurnResources) -> None:
-        self.tab = desk.tab
+    def __init__(self, resources: TurnResources) -> None:
+        self.usage = resources.usage
         self.cause: UnjudgedCause | None = None
         """Why nothing more is begun; None: it goes on."""
         self.detail = ""
-        self._desk = desk
+        self._resources = resources
         self._lines: list[tuple[Provider, Provider]] = []
         """Providers as connected, each with the line that leads to it."""
         self._stops: WeakSet[StopSignal] = WeakSet()
@@ -64,7 +64,7 @@ class ListResources:
         self.cause, self.detail = cause, detail
         for stop in list(self._stops):
             stop.set(cause, detail)
-        self._desk.halt()
+        self._resources.hold_back()
 
     def new_stop(self) -> StopSignal:
         """Return what ends one question's judging, and the list's where the cause holds for all."""
@@ -78,7 +78,7 @@ class ListResources:
         if stop.cause in ENDS_ALL:
             self.end(stop.cause, stop.detail)
 
-    def wrap(
+    def judging_provider(
         self,
         provider: Provider,
         *,
@@ -92,41 +92,43 @@ class ListResources:
         for connected, line in self._lines:
             if connected is provider:
                 return line
-        line = self._desk.wrap(provider, model=model, rpm=rpm, tpm=tpm, concurrency=concurrency, stated=stated)
+        line = self._resources.judging_provider(
+            provider, model=model, rpm=rpm, tpm=tpm, concurrency=concurrency, stated=stated
+        )
         self._lines.append((provider, line))
         return line
 
     def writer(self, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
         """Return what keeps the judgments of a question."""
-        return self._desk.writer(turn_key, judge)
+        return self._resources.writer(turn_key, judge)
 
     def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
         """Return what keeps other processes from paying for the same."""
-        return self._desk.claims(turn_key, judge)
+        return self._resources.claims(turn_key, judge)
 
-    async def of_user(self, turn_key: str, judge: JudgeIdentity) -> tuple[WriteJudgments, Claims]:
+    async def user_store_writer(self, turn_key: str, judge: JudgeIdentity) -> tuple[WriteJudgments, Claims]:
         """Return both for the user's own store."""
-        return await self._desk.of_user(turn_key, judge)
+        return await self._resources.user_store_writer(turn_key, judge)
 
-    def primary(self) -> Provider:
+    def answering_provider(self) -> Provider:
         """Return the answering model; nobody asks for it offline."""
-        return self._desk.primary()
+        return self._resources.answering_provider()
 
-    def embedding(self, provider: Provider) -> Provider:
+    def embedding_provider(self, provider: Provider) -> Provider:
         """Return a provider of embeddings within the budget."""
-        return self._desk.embedding(provider)
+        return self._resources.embedding_provider(provider)
 
-    def halt(self) -> None:
+    def hold_back(self) -> None:
         """Hold back what waits to be sent."""
-        self._desk.halt()
+        self._resources.hold_back()
 
     def traffic(self) -> Traffic:
         """Return how the calls went."""
-        return self._desk.traffic()
+        return self._resources.traffic()
 
-    def remarks(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """Say what could not be shared with others."""
-        return self._desk.remarks()
+        return self._resources.warnings()
 
 
 AHEAD = 2
@@ -159,7 +161,7 @@ class LiveEnd(Struct):
 
 async def judge_question(
     parts: PipelineParts,
-    desk: TurnResources,
+    resources: TurnResources,
     prepared: PreparedQuestion,
     *,
     observer: Observer | None = None,
@@ -169,7 +171,7 @@ async def judge_question(
 ) -> JudgedPool:
     """Judge what the cache lacks of one question; every candidate has its outcome. Cancelled, it keeps what was paid.
 
-    desk: of one question; or a `JobDesk`, and then as many at once as one likes. opening: held while the judge is
+    resources: of one question; or a `JobDesk`, and then as many at once as one likes. opening: held while the judge is
     opened, so that a host that is not known yet is probed once. Raises leaves of ProviderError and NoUsableModel where
     the judge cannot be opened, StoreError where judgments cannot be kept.
     """
@@ -177,12 +179,12 @@ async def judge_question(
         observer=observer or SilentObserver(),
         leaders=0,
         deadline=deadline,
-        spent=lambda: desk.tab.spent(Stage.JUDGE),
-        call_s=lambda: desk.tab.call_s(Stage.JUDGE),
+        spent=lambda: resources.usage.spent(Stage.JUDGE),
+        call_s=lambda: resources.usage.call_s(Stage.JUDGE),
     )
     try:
         async with asyncio.timeout(deadline.judging_left_s() if deadline else None), opening or asyncio.Lock():
-            judge = await parts.judge.open(desk, prepared.turn, prepared.pool, prepared.key)
+            judge = await parts.judge.open(resources, prepared.turn, prepared.pool, prepared.key)
     except TimeoutError:
         return await judge_pool(prepared.pool, NoJudge(UnjudgedCause.DEADLINE), prepared.turn, watched)
     except asyncio.CancelledError:
@@ -190,13 +192,13 @@ async def judge_question(
         return await judge_pool(prepared.pool, NoJudge(UnjudgedCause.INTERRUPTED), prepared.turn, watched)
     settled = await judge_pool(prepared.pool, judge, prepared.turn, watched)
     if remarks is not None:
-        remarks.extend(judge.remarks())
+        remarks.extend(judge.warnings())
     return settled
 
 
 async def judge_list(
     parts: PipelineParts,
-    desk: ListResources,
+    resources: ListResources,
     questions: Iterable[PreparedQuestion],
     *,
     told: Callable[[QuestionEnd], None] = lambda _: None,
@@ -209,18 +211,18 @@ async def judge_list(
     score, so far. Cancelled, it stops sending, lets what is in flight finish for a moment, and returns. Raises what
     opening the judge raises where nothing was judged before, and StoreError.
     """
-    run = _ListUnderWay(parts, desk, told, progress, deadline)
+    run = _ListUnderWay(parts, resources, told, progress, deadline)
     try:
         await run.through(iter(questions))
     except asyncio.CancelledError:
         take_back_cancellation(asyncio.current_task())
-        desk.end(UnjudgedCause.INTERRUPTED)
+        resources.end(UnjudgedCause.INTERRUPTED)
         await run.wind_up()
     except XscoreError:
-        desk.end(UnjudgedCause.PROVIDER)
+        resources.end(UnjudgedCause.PROVIDER)
         await run.wind_up()
         raise
-    run.end.cause, run.end.detail = desk.cause, desk.detail
+    run.end.cause, run.end.detail = resources.cause, resources.detail
     run.end.remarks = list(dict.fromkeys(run.end.remarks))
     return run.end
 
@@ -242,7 +244,7 @@ class _ListUnderWay(Struct):
     """One list under way."""
 
     parts: PipelineParts
-    desk: ListResources
+    resources: ListResources
     told: Callable[[QuestionEnd], None]
     progress: Callable[[int, int], None]
     deadline: Deadline | None
@@ -255,9 +257,9 @@ class _ListUnderWay(Struct):
         for prepared in questions:
             await asyncio.sleep(0)  # Ctrl-C is met here, and those under way go on
             self._look_at_the_clock()
-            while self.open and self.desk.cause is None and self._is_full():
+            while self.open and self.resources.cause is None and self._is_full():
                 await self._wait(asyncio.FIRST_COMPLETED, FULL_CHECK_S)
-            if self.desk.cause is not None:
+            if self.resources.cause is not None:
                 break
             if prepared.pool.misses:
                 self._begin(prepared)
@@ -276,7 +278,7 @@ class _ListUnderWay(Struct):
 
     def _look_at_the_clock(self) -> None:
         if self.deadline is not None and not self.deadline.judging_left_s():
-            self.desk.end(UnjudgedCause.DEADLINE)
+            self.resources.end(UnjudgedCause.DEADLINE)
 
     def _is_full(self) -> bool:
         """Whether enough prompts wait: by the least number of packs that the open questions still need."""
@@ -290,7 +292,7 @@ class _ListUnderWay(Struct):
         watcher = _Watcher(len(prepared.pool.misses), self._tell)
         work = judge_question(
             self.parts,
-            self.desk,
+            self.resources,
             prepared,
             observer=watcher,
             deadline=self.deadline,
@@ -313,12 +315,12 @@ class _ListUnderWay(Struct):
         except (ProviderError, NoUsableModel) as error:
             if not (self.end.judged or any(one.judged for _, one in self.open.values())):
                 raise
-            self.desk.end(UnjudgedCause.PROVIDER, f"{error.message.rstrip('.')}. {error.hint}".strip())
+            self.resources.end(UnjudgedCause.PROVIDER, f"{error.message.rstrip('.')}. {error.hint}".strip())
             return
         if any(
             isinstance(one.result, Unjudged) and one.result.cause is UnjudgedCause.DEADLINE for one in settled.outcomes
         ):
-            self.desk.end(UnjudgedCause.DEADLINE)  # the judge was still to be opened
+            self.resources.end(UnjudgedCause.DEADLINE)  # the judge was still to be opened
         ended = self._ended(prepared.number, settled.outcomes)
         self.end.judged += ended.judged
         self.unjudged += watcher.unjudged
@@ -341,5 +343,5 @@ class _ListUnderWay(Struct):
     def _is_of_the_list(self, absent: Unjudged) -> bool:
         """Whether it has no score because the list was ended; a call that failed alone has words of its own."""
         if absent.cause is UnjudgedCause.PROVIDER:
-            return self.desk.cause is UnjudgedCause.PROVIDER and absent.detail == self.desk.detail
+            return self.resources.cause is UnjudgedCause.PROVIDER and absent.detail == self.resources.detail
         return absent.cause in ENDS_ALL

@@ -1,7 +1,7 @@
-"""The seat of a model that judges in packs: its prompts, its place in the cache, its pace. Opened through a desk.
+"""The seat of a model that judges in packs: its prompts, its place in the cache, its pace. Opened through a resources.
 
 What its host can do is found out at the first opening and remembered (`probe`), because the length of its context
-shapes the packs. Nothing is sent before a desk is there.
+shapes the packs. Nothing is sent before a resources is there.
 
 How a model is drafted for as a judge: what is declared of it, what its host tells, what the user has set.
 
@@ -102,7 +102,7 @@ def model_judge_factory(
         provider=provider,
         clock=clock,
     )
-    return seat.knowing(probe.known_capability(store.connection, seat.calls, now=clock()))
+    return seat.with_capability(probe.known_capability(store.connection, seat.calls, now=clock()))
 
 
 class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
@@ -124,23 +124,23 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
     assigned: dict[str, tuple[Pool, Mapping[str, tuple[str, int]]]] = field(default_factory=dict)
     """Profile -> the latest pool and its slots."""
 
-    async def open(self, desk: TurnResources, turn: Turn, pool: Pool, turn_key: str) -> Judge:
+    async def open(self, resources: TurnResources, turn: Turn, pool: Pool, turn_key: str) -> Judge:
         """Return the judge of this turn; its judgments are committed before it yields them.
 
         Where the host is not known yet, it is probed first. Raises what `probe.find_out` raises.
         """
-        seat, wrapped = await self.acquainted(desk)
-        return await seat._judge(desk, wrapped, turn, pool, turn_key)
+        seat, wrapped = await self.with_probed_host(resources)
+        return await seat._judge(resources, wrapped, turn, pool, turn_key)
 
-    async def acquainted(self, desk: TurnResources) -> tuple["ModelJudgeFactory", Provider]:
-        """Return the seat that knows its host, probed first where need be, and its provider with the desk around it.
+    async def with_probed_host(self, resources: TurnResources) -> tuple["ModelJudgeFactory", Provider]:
+        """Return the seat that knows its host, probed first where need be, and its provider with the resources around it.
 
         Raises what `probe.find_out` raises.
         """
         await import_sdk(self.provider.name)
         judging = self.settings.judge
         stated = self.capability.limits if self.capability else None
-        wrapped = desk.wrap(
+        wrapped = resources.judging_provider(
             self.provider,
             model=self.spec.model,
             rpm=judging.rpm,
@@ -154,9 +154,9 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             )
         except BudgetExhausted:  # then nothing will be judged either, and the receipt says so
             known = None
-        return self.knowing(known)._marking(), wrapped
+        return self.with_capability(known)._marking(), wrapped
 
-    def sharing_packs(self) -> "ModelJudgeFactory":
+    def with_shared_prompts(self) -> "ModelJudgeFactory":
         """Return the same model as the judge whose prompts questions may share: another, with judgments of its own."""
         (layout,) = implementations("shared_prompt_layout", self.settings)
         drafts = replace(self.drafts, layout=layout)
@@ -175,8 +175,8 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         ttl_s = best_cache_ttl_s(gaps, traits.cache_writes, read_factor=traits.cache_read_factor)
         return replace(self, drafts=replace(self.drafts, model=replace(model, prefix_ttl_s=ttl_s)))
 
-    async def _judge(self, desk: TurnResources, wrapped: Provider, turn: Turn, pool: Pool, turn_key: str) -> Judge:
-        guesses, remarks = await self.guesses(desk, turn, pool)
+    async def _judge(self, resources: TurnResources, wrapped: Provider, turn: Turn, pool: Pool, turn_key: str) -> Judge:
+        guesses, remarks = await self.guesses(resources, turn, pool)
         judge = partial(
             ModelJudge,
             wrapped,
@@ -187,30 +187,32 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             known_parts=lambda hashes: {part: pool.known[part] for part in hashes if part in pool.known},
             concurrency=workers_for(self.concurrency),
             context=self.settings.judge.context,
-            stop=desk.new_stop(),
-            hearsay=untrusted_scores(self.store.connection, (turn_key, judge_key(self.identity), 0)),
+            stop=resources.new_stop(),
+            untrusted_scores=untrusted_scores(self.store.connection, (turn_key, judge_key(self.identity), 0)),
         )
         here = judge(
-            write=desk.writer(turn_key, self.identity),
-            claims=desk.claims(turn_key, self.identity),
+            write=resources.writer(turn_key, self.identity),
+            claims=resources.claims(turn_key, self.identity),
             remarks=remarks,
         )
         if not any(miss.layer is Layer.USER for miss in pool.misses):
             return here
-        write, claims = await desk.of_user(turn_key, self.identity)
+        write, claims = await resources.user_store_writer(turn_key, self.identity)
         return TwoStoreJudge(here, judge(write=write, claims=claims))
 
-    async def guesses(self, desk: TurnResources, turn: Turn, pool: Pool) -> tuple[Mapping[str, float], tuple[str, ...]]:
+    async def guesses(
+        self, resources: TurnResources, turn: Turn, pool: Pool
+    ) -> tuple[Mapping[str, float], tuple[str, ...]]:
         """Guess by words and likeness how much each candidate matters, 0..1 by memory id; and say what went wrong."""
         words = lexical_priors(turn, pool.candidates, lambda: self.store.vectors(TERM_EMBEDDER))
-        meaning = await find_likeness(turn, self.settings, store=self.store, resources=desk)
+        meaning = await find_likeness(turn, self.settings, store=self.store, resources=resources)
         return fuse_ranks(words, meaning.cosines), meaning.warnings
 
     def close(self) -> None:
         """Remember what the replies have shown of the host."""
         probe.remember_host(self.store.connection, self.calls, at=self.clock())
 
-    def knowing(self, capability: Capability | None) -> "ModelJudgeFactory":
+    def with_capability(self, capability: Capability | None) -> "ModelJudgeFactory":
         """Return the seat with packs that the host's context holds."""
         if capability is None or capability == self.capability:
             return self
@@ -243,14 +245,14 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         """
         name = self.drafts.profile.name
         latest = self.assigned.get(name)
-        if latest is None or latest[0].everything is not pool.everything:
+        if latest is None or latest[0].all_candidates is not pool.all_candidates:
             latest = self.assigned[name] = (pool, self._assigned(pool))
         return latest[1]
 
     def _assigned(self, pool: Pool) -> Mapping[str, tuple[str, int]]:
         found: dict[str, tuple[str, int]] = {}
-        own = [candidate for candidate in pool.everything if candidate.layer is Layer.USER]
-        others = [each for each in pool.everything if each.layer is not Layer.USER] if own else pool.everything
+        own = [candidate for candidate in pool.all_candidates if candidate.layer is Layer.USER]
+        others = [each for each in pool.all_candidates if each.layer is not Layer.USER] if own else pool.all_candidates
         members = (others, own)
         for connection, candidates in zip(self.store.connections_of_a_turn(), members, strict=False):
             name = self.drafts.profile.name

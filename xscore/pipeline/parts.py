@@ -42,7 +42,7 @@ from xscore.store.store import Store
 class TurnResources(Protocol):
     """What a turn needs to spend: a ledger, a budget, a writer, and the models behind them."""
 
-    tab: UsageTotals
+    usage: UsageTotals
 
     def writer(self, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
         """Return what keeps the judgments of a turn: awaited, they are committed."""
@@ -52,15 +52,15 @@ class TurnResources(Protocol):
         """Return what keeps processes at work on one store from paying for the same candidates of a turn."""
         ...
 
-    async def of_user(self, turn_key: str, judge: JudgeIdentity) -> tuple[WriteJudgments, Claims]:
+    async def user_store_writer(self, turn_key: str, judge: JudgeIdentity) -> tuple[WriteJudgments, Claims]:
         """Return both of these for the user's own store, where judgments of the user's memories are kept."""
         ...
 
-    def primary(self) -> Provider:
+    def answering_provider(self) -> Provider:
         """Return the answering model, within the turn's budget."""
         ...
 
-    def wrap(
+    def judging_provider(
         self,
         provider: Provider,
         *,
@@ -76,23 +76,23 @@ class TurnResources(Protocol):
         """
         ...
 
-    def embedding(self, provider: Provider) -> Provider:
+    def embedding_provider(self, provider: Provider) -> Provider:
         """Return a connected provider of embeddings, with retries, budget and ledger around it."""
         ...
 
-    def halt(self) -> None:
+    def hold_back(self) -> None:
         """Have the judge's calls that wait for their turn not be sent; those in flight go on."""
         ...
 
     def new_stop(self) -> StopSignal:
-        """Return what ends one turn's judging; how far it reaches beyond that turn is the desk's to say."""
+        """Return what ends one turn's judging; how far it reaches beyond that turn is the resources's to say."""
         ...
 
     def traffic(self) -> Traffic:
         """Return how the judge's calls went."""
         ...
 
-    def remarks(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """Say for the receipt what could not be shared with others."""
         ...
 
@@ -131,14 +131,14 @@ class JudgeFactory(Protocol):
         """How its model is called; None: no model judges."""
         ...
 
-    async def open(self, desk: TurnResources, turn: Turn, pool: Pool, turn_key: str) -> Judge:
+    async def open(self, resources: TurnResources, turn: Turn, pool: Pool, turn_key: str) -> Judge:
         """Return the judge of this turn; a model's judgments are committed before it yields them.
 
         A host that is not known yet is probed first. Raises leaves of ProviderError, and NoUsableModel.
         """
         ...
 
-    def sharing_packs(self) -> "JudgeFactory":
+    def with_shared_prompts(self) -> "JudgeFactory":
         """Return the same model as the judge whose prompts questions may share; itself, where no model judges."""
         ...
 
@@ -176,7 +176,7 @@ class PipelineParts(Struct, frozen=True, kw_only=True):
     answerer: AnswererFactory | None
     """None: no usable model to answer."""
     index: Callable[[], IndexReport]
-    open_desk: Callable[[str], AbstractAsyncContextManager[TurnResources]]
+    open_resources: Callable[[str], AbstractAsyncContextManager[TurnResources]]
     """Turn id -> what the turn spends through."""
     boosters: tuple[Booster, ...]
     """Who may lift a raw score."""
@@ -186,9 +186,9 @@ class PipelineParts(Struct, frozen=True, kw_only=True):
     """Unix seconds."""
     listener: "TurnListener | None" = None
     """Called with every turn that has ended."""
-    judged_by: "Callable[[str], PipelineParts] | None" = None
+    with_judge: "Callable[[str], PipelineParts] | None" = None
     """Judge (`provider:model`) -> the same with that judge; None: the caller has named the judge."""
-    capped_at: "Callable[[Decimal], PipelineParts] | None" = None
+    with_cap: "Callable[[Decimal], PipelineParts] | None" = None
     """Dollars -> the same with that cap on a turn; its judge knows what was found out of its host meanwhile."""
 
 

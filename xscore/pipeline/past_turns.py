@@ -245,8 +245,8 @@ def _with_its_judge(parts: PipelineParts, past: PastTurn) -> PipelineParts:
         parts.observer.note(f"turn {past.turn.id} was judged by another judge: nothing of it can be carried over")
         return parts
     spec = _judge_named(past)
-    if spec and parts.judged_by is not None:
-        own = _if_its_judge(parts.judged_by(spec), past)
+    if spec and parts.with_judge is not None:
+        own = _if_its_judge(parts.with_judge(spec), past)
         if own is not None:
             parts.observer.note(f"turn {past.turn.id} goes on with its own judge, {spec}")
             return own
@@ -262,7 +262,7 @@ def _if_its_judge(parts: PipelineParts, past: PastTurn) -> PipelineParts | None:
     """Return the parts with this judge, or with the same model in prompts that questions share; None: it is another."""
     if past.judge == judge_key(parts.judge.identity):
         return parts
-    shared = parts.judge.sharing_packs()
+    shared = parts.judge.with_shared_prompts()
     return replace(parts, judge=shared) if past.judge == judge_key(shared.identity) else None
 
 

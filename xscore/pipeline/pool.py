@@ -21,55 +21,55 @@ from xscore.store.store import Store
 class Pool(Struct, frozen=True):
     """The candidates of a turn and what is already known of them."""
 
-    everything: tuple[Candidate, ...]
+    all_candidates: tuple[Candidate, ...]
     """All memories, also those the user's narrowing leaves out: packs are made of all."""
     candidates: tuple[Candidate, ...]
     known: Mapping[str, Judgment]
     """By content hash, from the cache."""
     misses: tuple[Candidate, ...]
     """Candidates that no earlier turn judged for this key."""
-    fresh: AbstractSet[str] = frozenset()
+    judged_this_turn: AbstractSet[str] = frozenset()
     """Contents among the known that were judged for this very turn, in prompts that it shared with others."""
 
     def judged_here(self, candidate: Candidate, origin: Origin) -> bool:
         """Whether a result was judged as this turn ran, so that it comes with its reason."""
-        return origin is Origin.JUDGED and candidate.content_hash not in self.fresh
+        return origin is Origin.JUDGED and candidate.content_hash not in self.judged_this_turn
 
 
-def pool_in_scope(everything: tuple[Candidate, ...], scope: Scope, known: Mapping[str, Judgment]) -> Pool:
+def pool_in_scope(all_candidates: tuple[Candidate, ...], scope: Scope, known: Mapping[str, Judgment]) -> Pool:
     """Put a turn's pool together. Raises UsageError for a kind or layer that does not exist."""
-    return pool_among(everything, narrow_to_scope(everything, scope), known)
+    return pool_among(all_candidates, narrow_to_scope(all_candidates, scope), known)
 
 
 def pool_among(
-    everything: tuple[Candidate, ...], candidates: tuple[Candidate, ...], known: Mapping[str, Judgment]
+    all_candidates: tuple[Candidate, ...], candidates: tuple[Candidate, ...], known: Mapping[str, Judgment]
 ) -> Pool:
     """Put a pool of these candidates together; where nothing is known, the misses are the very same tuple."""
     if not known:
-        return Pool(everything, candidates, known, candidates)
+        return Pool(all_candidates, candidates, known, candidates)
     misses = tuple([candidate for candidate in candidates if candidate.content_hash not in known])
-    return Pool(everything, candidates, known, misses)
+    return Pool(all_candidates, candidates, known, misses)
 
 
-def narrow_to_scope(everything: tuple[Candidate, ...], scope: Scope) -> tuple[Candidate, ...]:
+def narrow_to_scope(all_candidates: tuple[Candidate, ...], scope: Scope) -> tuple[Candidate, ...]:
     """Keep what the user's narrowing names."""
     _check_names("kind", scope.kinds, Kind)
     _check_names("layer", scope.layers, Layer)
     if not (scope.paths or scope.kinds or scope.layers):
-        return everything
+        return all_candidates
     inside = _path_test(scope.paths)
     return tuple(
         candidate
-        for candidate in everything
+        for candidate in all_candidates
         if (not scope.kinds or candidate.kind in scope.kinds)
         and (not scope.layers or candidate.layer in scope.layers)
         and (not candidate.path or inside(candidate.path))
     )
 
 
-def refuse_empty_scope(everything: Sequence[Candidate], inside: Sequence[Candidate], scope: Scope) -> None:
+def refuse_empty_scope(all_candidates: Sequence[Candidate], inside: Sequence[Candidate], scope: Scope) -> None:
     """Stop where the user's narrowing leaves nothing of what there is. Raises NothingMatched."""
-    if inside or not everything:
+    if inside or not all_candidates:
         return
     named = [("--path", scope.paths), ("--kind", scope.kinds), ("--layer", scope.layers)]
     asked = " ".join(one_line(f"{flag} {word}") for flag, words in named for word in words)

@@ -240,8 +240,8 @@ def open_turn(
     with gc_paused(), watch.stage("cache"):
         key = turn_key(turn_block(ready, context=settings.judge.context))
         known = kept.known_judgments(parts.store, key, judge_key(judge.identity)) if judge.is_model else {}
-        pool = replace(pool_in_scope(fetched.candidates, ready.scope, known), fresh=judged)
-    refuse_empty_scope(pool.everything, pool.candidates, ready.scope)
+        pool = replace(pool_in_scope(fetched.candidates, ready.scope, known), judged_this_turn=judged)
+    refuse_empty_scope(pool.all_candidates, pool.candidates, ready.scope)
     ready = replace(ready, thread=session.thread, checkpoint=checkpoint.name if checkpoint else "")
     return OpenedTurn(ready, key, pool, report, routing, session, checkpoint)
 

@@ -165,7 +165,7 @@ def make_receipt(
     parts: PipelineParts,
     opened: OpenedTurn,
     ended: TurnOutcome,
-    desk: TurnResources | None,
+    resources: TurnResources | None,
     *,
     latency: Latency,
     wants_answer: bool,
@@ -194,12 +194,12 @@ def make_receipt(
         near_misses=near_misses,
         answer=ended.answer,
         bundle=ended.bundle,
-        judge_usage=desk.tab.spent(Stage.JUDGE) if desk else StageUsage(),
-        primary_usage=desk.tab.spent(Stage.PRIMARY) if desk and answerer else None,
-        probe_usage=_stage_usage(desk, Stage.PROBE),
-        embed_usage=_stage_usage(desk, Stage.EMBED),
+        judge_usage=resources.usage.spent(Stage.JUDGE) if resources else StageUsage(),
+        primary_usage=resources.usage.spent(Stage.PRIMARY) if resources and answerer else None,
+        probe_usage=_stage_usage(resources, Stage.PROBE),
+        embed_usage=_stage_usage(resources, Stage.EMBED),
         routing=opened.routing,
-        traffic=desk.traffic() if desk else Traffic(),
+        traffic=resources.traffic() if resources else Traffic(),
         latency=latency,
         excluded_files=sum(opened.index.files.excluded.by_reason.values()),
         exit_code=_exit_code(coverage, ended),
@@ -229,8 +229,8 @@ def _exit_code(coverage: Coverage, ended: TurnOutcome) -> int:
     return next((code for holds, code in ends if holds), 0)
 
 
-def _stage_usage(desk: TurnResources | None, stage: Stage) -> StageUsage | None:
-    spent = desk.tab.spent(stage) if desk else StageUsage()
+def _stage_usage(resources: TurnResources | None, stage: Stage) -> StageUsage | None:
+    spent = resources.usage.spent(stage) if resources else StageUsage()
     return spent if spent.attempts else None
 
 

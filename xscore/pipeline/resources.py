@@ -55,11 +55,11 @@ async def open_resources(
             with_others = open_shared(settings.shared, judgments=own, budget=budget, note=note, clock=clock)
             shared = await stack.enter_async_context(with_others)
         tab = UsageTotals(Ledger(commits).record)
-        desk = _Resources(store, settings, answerer, shared, stack, tab, turn_id, price_of, clock, note)
+        resources = _Resources(store, settings, answerer, shared, stack, tab, turn_id, price_of, clock, note)
         try:
-            yield desk
+            yield resources
         finally:
-            for provider in desk.opened:
+            for provider in resources.opened:
                 await provider.aclose()
 
 
@@ -80,7 +80,7 @@ class SharedResources(Protocol):
         """Return the limits that the judge's calls to this host and model (`bucket`) take from."""
         ...
 
-    def remarks(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """Say for the receipt what could not be shared."""
         ...
 
@@ -92,7 +92,7 @@ class _Unshared(Struct, frozen=True):
     def rates(self, own: LocalRates, *, bucket: str) -> RateBudget:
         return own
 
-    def remarks(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         return ()
 
 
@@ -103,8 +103,8 @@ class _Resources(Struct):
     shared: SharedResources
     """Judgments, dollars and limits: those of the store and this process, or of all who share a server."""
     stack: AsyncExitStack
-    """What is closed with the desk."""
-    tab: UsageTotals
+    """What is closed with the resources."""
+    usage: UsageTotals
     turn_id: str
     price_of: PriceFunction
     clock: Callable[[], float]
@@ -122,7 +122,7 @@ class _Resources(Struct):
     def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
         return self.shared.judgments.claims(turn_key, judge)
 
-    async def of_user(self, turn_key: str, judge: JudgeIdentity) -> tuple[WriteJudgments, Claims]:
+    async def user_store_writer(self, turn_key: str, judge: JudgeIdentity) -> tuple[WriteJudgments, Claims]:
         assert self.store.user_data_dir is not None
         if self.judgments_of_user is None:
             path = user_store_path(self.store.user_data_dir)
@@ -131,12 +131,12 @@ class _Resources(Struct):
         own = self.judgments_of_user
         return own.writer(turn_key, judge), own.claims(turn_key, judge)
 
-    def primary(self) -> Provider:
+    def answering_provider(self) -> Provider:
         assert self.answerer is not None
         provider = connect_provider(ModelSpec(self.answerer.provider, self.answerer.model), self.settings)
         return self._retrying(Limited(self._metered(provider), budget=self.shared.budget, price_of=self.price_of))
 
-    def wrap(
+    def judging_provider(
         self,
         provider: Provider,
         *,
@@ -156,18 +156,18 @@ class _Resources(Struct):
         )
         return self._retrying(self.judging)
 
-    def embedding(self, provider: Provider) -> Provider:
+    def embedding_provider(self, provider: Provider) -> Provider:
         return self._retrying(Limited(self._metered(provider), budget=self.shared.budget, price_of=self.price_of))
 
-    def halt(self) -> None:
+    def hold_back(self) -> None:
         if self.judging is not None:
             self.judging.halt()
 
     def new_stop(self) -> StopSignal:
-        return StopSignal(self.halt)
+        return StopSignal(self.hold_back)
 
-    def remarks(self) -> tuple[str, ...]:
-        return self.shared.remarks()
+    def warnings(self) -> tuple[str, ...]:
+        return self.shared.warnings()
 
     def traffic(self) -> Traffic:
         return self.judging.traffic() if self.judging else Traffic()
@@ -175,7 +175,7 @@ class _Resources(Struct):
     def _metered(self, provider: Provider) -> Provider:
         if self.settings.judge.replay:  # everything that is sent goes through here
             raise UsageError("a replay sends nothing", hint="Leave out --replay (judge.replay) to have models asked.")
-        return Metered(provider, turn_id=self.turn_id, record=self.tab.add, price=self.price_of, clock=self.clock)
+        return Metered(provider, turn_id=self.turn_id, record=self.usage.add, price=self.price_of, clock=self.clock)
 
     def _tell(self, error: ProviderError) -> None:
         """Say once of each host that it cannot be reached; the tries take some seconds in which nothing is seen."""

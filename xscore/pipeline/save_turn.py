@@ -33,11 +33,11 @@ _STATES = {
 
 
 def save_turn(
-    parts: PipelineParts, answer: Answer, selection: Selection, figures: TurnFigures, *, apart: bool = False
+    parts: PipelineParts, answer: Answer, selection: Selection, figures: TurnFigures, *, isolated: bool = False
 ) -> tuple[str, ...]:
     """Write down what came of a turn; return what could not be noted beside it. Raises StoreError.
 
-    apart: it was an evaluation, so only its receipt is kept.
+    isolated: it was an evaluation, so only its receipt is kept.
     """
     rejected = {
         "below_threshold": selection.below_threshold,
@@ -55,9 +55,9 @@ def save_turn(
         figures=figures,
         verdict=turns.SelectionOutcome(tuple(entry.candidate.id for entry in selection.kept), rejected),
         now=parts.clock(),
-        apart=apart,
+        isolated=isolated,
     )
-    if apart:
+    if isolated:
         return ()
     try:
         _count_use(parts, answer, _cited_memories(answer) if is_new else [])

@@ -46,7 +46,7 @@ class TurnOptions(Struct, frozen=True, kw_only=True):
     """One call to the answering model, where there is one."""
     command: str = "ask"
     """What the turn is entered as in the ledger: `ask`, `context`, `continue`, `eval`."""
-    apart: bool = False
+    isolated: bool = False
     """It is no work of the user's: it belongs to no working session, nothing counts as used by it or is remembered."""
     bundle: str = ""
     """`xml`, `markdown`, `json` or `memory`: give the bundle in this form even when there is an answer."""
@@ -71,9 +71,9 @@ async def run_turn(parts: PipelineParts, turn: Turn, wishes: TurnOptions) -> Ans
         check_scores_path(wishes.all_scores, store_dir=parts.store.path.parent)
     watch = Stopwatch()
     deadline = _deadline(parts, watch.started if wishes.started is None else wishes.started)
-    if wishes.apart:
+    if wishes.isolated:
         turn = replace(turn, fresh=True, thread="")
-    opened = open_turn(parts, turn, watch, takes_up=not wishes.apart, judged=wishes.judged)
+    opened = open_turn(parts, turn, watch, takes_up=not wishes.isolated, judged=wishes.judged)
     answers = wishes.answer and parts.answerer is not None
     confirm_cost(parts, opened, answers=answers)
     turn_id = turns.begin_turn(
@@ -83,10 +83,10 @@ async def run_turn(parts: PipelineParts, turn: Turn, wishes: TurnOptions) -> Ans
         judge=judge_key(parts.judge.identity),
         now=parts.clock(),
         process=process_identity(),
-        apart=wishes.apart,
+        isolated=wishes.isolated,
     )
     course = _TurnRun(parts, replace(opened, turn=replace(opened.turn, id=turn_id)), wishes, watch, deadline)
-    course.warnings.extend(budget_messages.announce_budget(parts, opened, answers=answers, apart=wishes.apart))
+    course.warnings.extend(budget_messages.announce_budget(parts, opened, answers=answers, isolated=wishes.isolated))
     try:
         answer = await course.run()
     except BaseException as error:
@@ -135,23 +135,23 @@ class _TurnRun:
         unkept: StoreError | None = None  # a full disk, say: an answer that was paid for is given all the same
         try:
             async with AsyncExitStack() as stack:
-                desk = await self._desk(stack)
-                settled = await self._judge(desk)
+                resources = await self._resources(stack)
+                settled = await self._judge(resources)
                 ranking = self._rank(settled)
                 if self.wishes.ranked is not None:
                     self.wishes.ranked(self.opened.turn, ranking)
                 selection = ranking.selection
                 context = self._assemble(selection)
-                text = await self._answer(desk, context, settled)
+                text = await self._answer(resources, context, settled)
         except StoreError as error:
             if text is None:
                 raise
             unkept = error
-        answer = self._receipt(desk, settled, selection, context, text)
+        answer = self._receipt(resources, settled, selection, context, text)
         try:
             scores = (entry.score for entry in ranking.ranked)
             self.figures = turn_figures(answer, scores, command=self.wishes.command, forecast=self.forecast)
-            remarks = save_turn(self.parts, answer, selection, self.figures, apart=self.wishes.apart)
+            remarks = save_turn(self.parts, answer, selection, self.figures, isolated=self.wishes.isolated)
             answer = replace(answer, warnings=(*answer.warnings, *remarks)) if remarks else answer
         except StoreError as error:
             if text is None:
@@ -162,30 +162,30 @@ class _TurnRun:
             return replace(answer, warnings=(*answer.warnings, said), exit_code=unkept.exit_code)
         return self._with_scores_written(answer, settled, ranking)
 
-    async def _desk(self, stack: AsyncExitStack) -> TurnResources | None:
+    async def _resources(self, stack: AsyncExitStack) -> TurnResources | None:
         """Open what spending needs only when something may be spent: a cached turn opens nothing, nor does a replay."""
         judges = self.opened.pool.misses and not (self.parts.settings.judge.replay and self.parts.judge.is_model)
         if not (judges or self._wants_answer()):
             return None
-        return await stack.enter_async_context(self.parts.open_desk(self.opened.turn.id))
+        return await stack.enter_async_context(self.parts.open_resources(self.opened.turn.id))
 
     def _wants_answer(self) -> bool:
         return self.wishes.answer and self.parts.answerer is not None
 
-    async def _judge(self, desk: TurnResources | None) -> JudgedPool:
+    async def _judge(self, resources: TurnResources | None) -> JudgedPool:
         opened, parts = self.opened, self.parts
         parts.observer.stage("judge")
         watched = JudgingWatch(observer=parts.observer, leaders=parts.settings.selection.top_k, deadline=self.deadline)
         with self.watch.stage("judge"):
-            if desk is None or not opened.pool.misses:
+            if resources is None or not opened.pool.misses:
                 return await judge_pool(opened.pool, NoJudge(UnjudgedCause.REPLAY), opened.turn, watched)
-            judge = await self._open_judge(desk)
-            tab = desk.tab
+            judge = await self._open_judge(resources)
+            tab = resources.usage
             spending = replace(watched, spent=lambda: tab.spent(Stage.JUDGE), call_s=lambda: tab.call_s(Stage.JUDGE))
             settled = await judge_pool(opened.pool, judge, opened.turn, spending)
             self._keep_what_was_learned()
         self.interrupted = settled.interrupted
-        self.warnings.extend(() if isinstance(judge, NoJudge) else (*judge.remarks(), *desk.remarks()))
+        self.warnings.extend(() if isinstance(judge, NoJudge) else (*judge.warnings(), *resources.warnings()))
         return settled
 
     def _keep_what_was_learned(self) -> None:
@@ -194,7 +194,7 @@ class _TurnRun:
         except StoreError as error:  # it can be found out again; what was judged is worth more
             self.warnings.append(_with_hint(f"what the host can do was not remembered: {error.message}", error.hint))
 
-    async def _open_judge(self, desk: TurnResources) -> Judge | NoJudge:
+    async def _open_judge(self, resources: TurnResources) -> Judge | NoJudge:
         """Open the judge, finding out what its host can do where need be.
 
         A host that cannot be asked is an error only where nothing is known: then there is no account to give.
@@ -206,7 +206,7 @@ class _TurnRun:
             parts.observer.forecast(forecast)
         try:
             async with asyncio.timeout(self.deadline.judging_left_s() if self.deadline else None):
-                return await parts.judge.open(desk, opened.turn, opened.pool, opened.key)
+                return await parts.judge.open(resources, opened.turn, opened.pool, opened.key)
         except TimeoutError:
             return NoJudge(UnjudgedCause.DEADLINE)
         except asyncio.CancelledError:
@@ -238,8 +238,10 @@ class _TurnRun:
                 scope=self.opened.turn.scope,
             )
 
-    async def _answer(self, desk: TurnResources | None, context: RenderedContext, settled: JudgedPool) -> str | None:
-        if desk is None or not self._wants_answer() or self.interrupted or _nothing_judged(settled):
+    async def _answer(
+        self, resources: TurnResources | None, context: RenderedContext, settled: JudgedPool
+    ) -> str | None:
+        if resources is None or not self._wants_answer() or self.interrupted or _nothing_judged(settled):
             return None
         self.parts.observer.stage("primary")
         with self.watch.stage("primary"):
@@ -247,7 +249,7 @@ class _TurnRun:
                 within_s = self.deadline.left_s() if self.deadline else None
                 asked, saved = self.opened.turn, self.opened.checkpoint
                 answered = await ask_primary(
-                    self.parts, desk.primary(), asked, context, within_s=within_s, checkpoint=saved
+                    self.parts, resources.answering_provider(), asked, context, within_s=within_s, checkpoint=saved
                 )
             except asyncio.CancelledError:
                 self.interrupted = True
@@ -267,14 +269,14 @@ class _TurnRun:
 
     def _receipt(
         self,
-        desk: TurnResources | None,
+        resources: TurnResources | None,
         settled: JudgedPool,
         selection: Selection,
         context: RenderedContext,
         text: str | None,
     ) -> Answer:
         self.warnings += context.warnings
-        if not self.wishes.apart:
+        if not self.wishes.isolated:
             self.warnings += budget_messages.how_to_continue(self.parts, self.opened, settled.outcomes, self.refused)
         show = bool(self.wishes.bundle) or (self.wishes.answer and text is None)
         ended = TurnOutcome(
@@ -290,7 +292,7 @@ class _TurnRun:
             is_over_budget=bool(self.refused),
         )
         return make_receipt(
-            self.parts, self.opened, ended, desk, latency=self.watch.latency(), wants_answer=self.wishes.answer
+            self.parts, self.opened, ended, resources, latency=self.watch.latency(), wants_answer=self.wishes.answer
         )
 
     def _with_scores_written(self, answer: Answer, settled: JudgedPool, ranking: Ranking) -> Answer:

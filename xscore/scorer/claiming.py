@@ -191,13 +191,13 @@ class TwoStoreJudge:
             await asyncio.gather(*feeds, return_exceptions=True)
 
     @property
-    def elsewhere(self) -> AbstractSet[str]:
+    def judged_elsewhere(self) -> AbstractSet[str]:
         """Contents among the results that another process was paid for meanwhile."""
-        return self._repository.elsewhere | self._user.elsewhere
+        return self._repository.judged_elsewhere | self._user.judged_elsewhere
 
-    def remarks(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """Say what was wrong with replies so far."""
-        return (*self._repository.remarks(), *self._user.remarks())
+        return (*self._repository.warnings(), *self._user.warnings())
 
     def stop(self, cause: UnjudgedCause) -> None:
         """Send nothing more."""

@@ -22,11 +22,11 @@ class Judge(Protocol):
         ...
 
     @property
-    def elsewhere(self) -> AbstractSet[str]:
+    def judged_elsewhere(self) -> AbstractSet[str]:
         """Contents among the results so far that another process was paid for meanwhile: found, not judged here."""
         ...
 
-    def remarks(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """Say what was wrong with replies so far, for the receipt's warnings."""
         ...
 

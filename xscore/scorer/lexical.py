@@ -99,7 +99,7 @@ class LexicalJudge:
     """Scores memories by shared words. `is_model` is False: every output says that no model judged."""
 
     is_model = False
-    elsewhere: frozenset[str] = frozenset()
+    judged_elsewhere: frozenset[str] = frozenset()
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class LexicalJudge:
         for judgment in self.judgments(turn, candidates):
             yield judgment
 
-    def remarks(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """Say what there was to say before it began: it has no replies."""
         return self._remarks
 

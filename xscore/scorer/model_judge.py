@@ -150,17 +150,17 @@ class ModelJudge:
         context: str = "task",
         stop: StopSignal | None = None,
         remarks: tuple[str, ...] = (),
-        hearsay: Mapping[str, float] | None = None,
+        untrusted_scores: Mapping[str, float] | None = None,
     ) -> None:
         """Slots: memory id -> pack and position, of the whole pool. priors: memory id -> lexical prior, 0..1.
 
         claims: None where no other process can be at work on the same store. remarks: what there was to say before it
-        began. hearsay: content hash -> 0..1, of what nobody vouches for; it moves a pack forward and does nothing else.
+        began. untrusted_scores: content hash -> 0..1, of what nobody vouches for; it moves a pack forward and does nothing else.
         stop: shared by judges that share a provider, so that what ends one ends all; None: one of its own.
         """
         self.identity = drafts.identity(provider=provider.name, host=provider.host)
         self.faults = ReplyFaults()
-        self.elsewhere: set[str] = set()
+        self.judged_elsewhere: set[str] = set()
         self._provider, self._drafts = provider, drafts
         self._texts, self._write, self._known_parts = texts, write, known_parts
         self._slots, self._priors = slots, priors
@@ -168,9 +168,9 @@ class ModelJudge:
         self._claims = claims or NoClaims()
         self._stop = stop or StopSignal()
         self._remarks = remarks
-        self._hearsay = hearsay or {}
+        self._hearsay = untrusted_scores or {}
 
-    def remarks(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """Say what was wrong so far, with replies above all, for the receipt's warnings."""
         said = self.faults.in_words()
         return (*self._remarks, *((f"the judge's replies needed mending: {said}",) if said else ()))
@@ -264,7 +264,7 @@ class ModelJudge:
         """Take packs that others have judged as a whole; parts of their memories that we claimed are given up."""
         found = [claimed.known[member.content_hash] for pack, claimed in settled for member in pack.members]
         memories = [judgment.content_hash for judgment in found]
-        self.elsewhere.update(memories)
+        self.judged_elsewhere.update(memories)
         parts = set(run.with_parts(memories)).difference(memories)
         if parts:
             self._claims.release(parts)
@@ -277,7 +277,7 @@ class ModelJudge:
         elsewhere = [claimed.known[one.content_hash] for one in pack.members if one.content_hash in claimed.known]
         if elsewhere:
             done = {judgment.content_hash for judgment in elsewhere}
-            self.elsewhere |= done
+            self.judged_elsewhere |= done
             self._give_up(run, done)
             pack = Pack(pack.id, tuple(member for member in pack.members if member.content_hash not in done))
             found = tuple(piece for piece in found if piece.memory not in done)

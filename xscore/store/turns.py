@@ -119,11 +119,11 @@ def begin_turn(
     judge: str,
     now: float,
     process: str = "",
-    apart: bool = False,
+    isolated: bool = False,
 ) -> str:
     """Enter a turn as running and deal its id (`t_…`). `judge` is the judge key, `process` that of `processes.process`.
 
-    apart: it is not the user's work (an evaluation), so it is not the latest turn, which one would go on with.
+    isolated: it is not the user's work (an evaluation), so it is not the latest turn, which one would go on with.
     """
     identifier = turn.id or "t_" + secrets.token_hex(8)
     file = turn.file if is_safe_name(turn.file) else ""
@@ -135,7 +135,7 @@ def begin_turn(
             " VALUES (?, ?, ?, ?, ?, ?, ?, 'running')",
             (identifier, turn.thread, turn_key, judge, task, context, now),
         )
-        if not apart:
+        if not isolated:
             connection.execute(
                 "INSERT INTO meta (key, value) VALUES ('latest_turn', ?)"
                 " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
@@ -171,11 +171,11 @@ def finish_turn(
     verdict: SelectionOutcome,
     figures: TurnFigures | None = None,
     now: float,
-    apart: bool = False,
+    isolated: bool = False,
 ) -> None:
     """Keep the receipt and the answer, count the use of what was kept, and leave the exchange as a memory.
 
-    apart: keep the receipt alone; nothing was used, and there is nothing to remember.
+    isolated: keep the receipt alone; nothing was used, and there is nothing to remember.
     """
     clean = redact(answer or "").text
     with database.transaction(connection):
@@ -187,7 +187,7 @@ def finish_turn(
         )
         if figures is not None:
             save_turn_figures(connection, turn_id, figures)
-        if apart:
+        if isolated:
             return
         count_use(connection, verdict.accepted, now=now)
         _emit_selection_events(connection, turn_id, verdict, now)

@@ -139,7 +139,7 @@ class _AskListRun:
 
     def _seated(self, parts: PipelineParts) -> PipelineParts:
         """Return the parts with the judge of the shared layout, and the one look at the index."""
-        return replace(parts, judge=parts.judge.sharing_packs(), index=self.parts.index)
+        return replace(parts, judge=parts.judge.with_shared_prompts(), index=self.parts.index)
 
     async def go(self) -> None:
         found = self._memories()
@@ -166,7 +166,7 @@ class _AskListRun:
     def _memories(self) -> ListMemories:
         """Fetch once what all questions are asked of, as the working session of the first would."""
         opened = open_turn(self.parts, self._turn(self.questions[0], is_first=True), Stopwatch(), takes_up=False)
-        return ListMemories(opened.pool.everything, opened.pool.candidates, self.asked.scope)
+        return ListMemories(opened.pool.all_candidates, opened.pool.candidates, self.asked.scope)
 
     def _some_at_a_time(self, found: ListMemories) -> Iterator[list[PreparedQuestion]]:
         for start in range(0, len(self.questions), QUESTIONS_AT_ONCE):
@@ -249,10 +249,10 @@ class _AskListRun:
     def _under_what_is_left(self) -> PipelineParts:
         """Return the parts whose cap is what the run so far has left of it."""
         cap = self.parts.settings.budget.max_usd
-        if cap is None or self.parts.capped_at is None or not (self.phases or self.answers):
+        if cap is None or self.parts.with_cap is None or not (self.phases or self.answers):
             return self.parts
-        capped = self._seated(self.parts.capped_at(max(Decimal(0), cap - self.spent)))
-        return replace(capped, observer=self.parts.observer, capped_at=self.parts.capped_at)
+        capped = self._seated(self.parts.with_cap(max(Decimal(0), cap - self.spent)))
+        return replace(capped, observer=self.parts.observer, with_cap=self.parts.with_cap)
 
     def account(self) -> AskListReport:
         """Sum up."""

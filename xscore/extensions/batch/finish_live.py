@@ -226,8 +226,8 @@ async def finish_job_live(parts: PipelineParts, job_id: str) -> JobStatus:
 
 async def _judged(parts: PipelineParts, job: BatchJob) -> tuple[LiveEnd, tuple[str, ...]]:
     """Agree to what is left and judge it; say how it ended, and what there is to say."""
-    if job.max_usd is not None and parts.capped_at is not None:
-        parts = parts.capped_at(job.max_usd)
+    if job.max_usd is not None and parts.with_cap is not None:
+        parts = parts.with_cap(job.max_usd)
     others: set[int] = set()
     plan = plan_questions(parts, _remaining_questions(parts, job, others))
     said = [f"{counted(len(others), 'question')} {CHANGED_SINCE}"] if others else []
@@ -236,12 +236,12 @@ async def _judged(parts: PipelineParts, job: BatchJob) -> tuple[LiveEnd, tuple[s
     confirm_plan(parts, plan)
     parts.observer.stage("judge")
     progress = ListProgress(parts.observer, plan)
-    async with parts.open_desk(job.id) as desk:
+    async with parts.open_resources(job.id) as resources:
         end = await judge_list(
             parts,
-            ListResources(desk),
+            ListResources(resources),
             _remaining_questions(parts, job, others),
-            progress=lambda judged, unjudged: progress.tell(judged, unjudged, desk.tab.spent(Stage.JUDGE)),
+            progress=lambda judged, unjudged: progress.tell(judged, unjudged, resources.usage.spent(Stage.JUDGE)),
         )
     parts.judge.close()
     said += [*end.remarks, *([f"it ended early: {end.detail or end.cause}"] if end.cause else [])]

@@ -224,13 +224,13 @@ class _ListRun(Struct):
             self.end = await self._judge_here(progress, deadline)
 
     async def _judge_here(self, progress: ListProgress, deadline: Deadline | None) -> LiveEnd:
-        async with self.parts.open_desk(self.job) as desk:
+        async with self.parts.open_resources(self.job) as resources:
             return await judge_list(
                 self.parts,
-                ListResources(desk),
+                ListResources(resources),
                 prepare_questions(self.parts, enumerate(self.questions.all), self.found),
                 told=self._took,
-                progress=lambda judged, unjudged: progress.tell(judged, unjudged, desk.tab.spent(Stage.JUDGE)),
+                progress=lambda judged, unjudged: progress.tell(judged, unjudged, resources.usage.spent(Stage.JUDGE)),
                 deadline=deadline,
             )
 
@@ -245,12 +245,12 @@ class _ListRun(Struct):
                 lost=self.lost, cause=self.end.cause, detail=self.end.detail or STOP_DETAILS.get(self.end.cause, "")
             )
         async with AsyncExitStack() as stack:
-            desk = None
+            resources = None
             if not self.parts.judge.is_model:
-                desk = await stack.enter_async_context(self.parts.open_desk(self.job))
+                resources = await stack.enter_async_context(self.parts.open_resources(self.job))
 
             async def settle(prepared: PreparedQuestion) -> Sequence[Outcome]:
-                return await self._settled(prepared, known, desk)
+                return await self._settled(prepared, known, resources)
 
             with ResultsFile(self.wishes.out) as file:
 
@@ -264,11 +264,13 @@ class _ListRun(Struct):
                 )
 
     async def _settled(
-        self, prepared: PreparedQuestion, known: KnownCauses, desk: TurnResources | None
+        self, prepared: PreparedQuestion, known: KnownCauses, resources: TurnResources | None
     ) -> Sequence[Outcome]:
-        if desk is None:
+        if resources is None:
             return results.cached_outcomes(prepared, known)
-        return (await judge_question(self.parts, desk, prepared)).outcomes  # the judge without a model costs nothing
+        return (
+            await judge_question(self.parts, resources, prepared)
+        ).outcomes  # the judge without a model costs nothing
 
     def _deadline(self) -> Deadline | None:
         seconds = self.parts.settings.budget.deadline_s

@@ -167,10 +167,10 @@ class ChunkJudge:
         return ChunkResult(
             chunk.question,
             self._store.taken(),
-            len(judged - judge.elsewhere),
+            len(judged - judge.judged_elsewhere),
             tuple(unjudged),
             calls,
-            judge.remarks(),
+            judge.warnings(),
             self._caps.taken(),
             ended,
         )

@@ -288,9 +288,9 @@ class _RayRun(Struct):
         """Judge by actors, a wave at a time."""
         parts = self.parts
         assert isinstance(parts.judge, ModelJudgeFactory)
-        async with parts.open_desk(self.job) as desk:
-            seat, _ = await parts.judge.acquainted(desk)
-            wave = await self._wave(seat, desk, questions)
+        async with parts.open_resources(self.job) as resources:
+            seat, _ = await parts.judge.with_probed_host(resources)
+            wave = await self._wave(seat, resources, questions)
             if not wave.chunks:
                 return
             cap = min((one.left_usd for one in list_caps_left(parts)), default=None)
@@ -305,7 +305,7 @@ class _RayRun(Struct):
                     await self._judge(
                         cluster.scored(library, wave.chunks, count=self.count, cap_usd=left), library, home
                     )
-                    wave = await self._wave(seat, desk, questions)
+                    wave = await self._wave(seat, resources, questions)
 
     async def _judge(
         self, stream: AsyncGenerator[ChunkResult, None], library: ActorContext, home: "_LocalStore"
@@ -322,13 +322,15 @@ class _RayRun(Struct):
 
     async def at_home(self, questions: Iterator[PreparedQuestion], deadline: Deadline | None) -> None:
         """Judge what never leaves this process."""
-        async with self.parts.open_desk(self.job) as desk:
-            end = await judge_list(self.parts, ListResources(desk), questions, told=self.told, deadline=deadline)
+        async with self.parts.open_resources(self.job) as resources:
+            end = await judge_list(self.parts, ListResources(resources), questions, told=self.told, deadline=deadline)
         self.end.cause, self.end.detail = end.cause, end.detail
         self.end.judged += end.judged
         self._remark(end.remarks)
 
-    async def _wave(self, seat: ModelJudgeFactory, desk: TurnResources, questions: Iterator[PreparedQuestion]) -> _Wave:
+    async def _wave(
+        self, seat: ModelJudgeFactory, resources: TurnResources, questions: Iterator[PreparedQuestion]
+    ) -> _Wave:
         wave = _Wave()
         places = {one.id: place for place, one in enumerate(self.candidates)}
         for prepared in questions:
@@ -336,7 +338,7 @@ class _RayRun(Struct):
             if prepared.pool.misses:
                 wave.turns[prepared.number] = (prepared.turn, prepared.key)
                 wave.slots = seat.slots(prepared.pool)
-                guesses, remarks = await seat.guesses(desk, prepared.turn, prepared.pool)
+                guesses, remarks = await seat.guesses(resources, prepared.turn, prepared.pool)
                 self._remark(remarks)
                 wave.chunks.extend(_chunks_of_question(prepared, wave.slots, seat.drafts.profile, guesses, places))
                 wave.size += len(prepared.pool.misses)
@@ -370,7 +372,7 @@ class _RayRun(Struct):
         self.unjudged += len(scored.unjudged)
         self._remark(scored.remarks)
         self.told(QuestionEnd(scored.question, scored.paid, own))
-        self.progress.tell(self.end.judged, self.unjudged, home.tab.spent(Stage.JUDGE))
+        self.progress.tell(self.end.judged, self.unjudged, home.usage.spent(Stage.JUDGE))
 
     def _remark(self, remarks: Sequence[str]) -> None:
         self.end.remarks = list(dict.fromkeys([*self.end.remarks, *remarks]))
@@ -380,7 +382,7 @@ class _LocalStore:
     """Where what actors bring is kept: judgments, calls and dollars, in the local store."""
 
     def __init__(self, parts: PipelineParts, job: str, commits: GroupCommit) -> None:
-        self.tab = UsageTotals(Ledger(commits).record)
+        self.usage = UsageTotals(Ledger(commits).record)
         self.cost_usd = Decimal(0)
         self._judgments = StoredJudgments(commits, clock=parts.clock)
         self._spending = turn_budget(commits, turn_id=job, caps=Caps(), clock=parts.clock)
@@ -391,7 +393,7 @@ class _LocalStore:
         if scored.kept:
             await self._judgments.writer(key, library.identity)(scored.kept)
         for call in scored.calls:
-            self.tab.add(call)
+            self.usage.add(call)
         for cost in (*(call.cost_usd for call in scored.calls), scored.bounds_usd):
             if cost:
                 self.cost_usd += cost

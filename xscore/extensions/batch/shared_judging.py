@@ -1,4 +1,4 @@
-"""The part of `ask --batch` that questions share: one desk, one line to the host, and each pack sent once for several.
+"""The part of `ask --batch` that questions share: one resources, one line to the host, and each pack sent once for several.
 
 What it leaves unjudged is each question's own turn's to judge. Ctrl-C stops it as it stops a turn: what is in flight
 may end, what was judged is kept. Trade-off: the user's own memories are asked about after the repository's, not beside
@@ -73,16 +73,16 @@ async def judge_shared_packs(
     """
     observer = parts.observer
     observer.stage("judge")
-    async with parts.open_desk(run_id) as desk:
-        knowing, provider = await seat.acquainted(desk)
-        passes = [_SharedPass(parts, desk, knowing, provider, questions, alone, own) for own in (False, True)]
+    async with parts.open_resources(run_id) as resources:
+        knowing, provider = await seat.with_probed_host(resources)
+        passes = [_SharedPass(parts, resources, knowing, provider, questions, alone, own) for own in (False, True)]
         judged: list[set[str]] = [set() for _ in questions]
         interrupted, remarks = False, list[str]()
         for one in passes:
             together = await one.opened()
             if together is None:
                 continue
-            interrupted = await _run(together, desk, deadline)
+            interrupted = await _run(together, resources, deadline)
             for number, hashes in enumerate(together.judged):
                 judged[number] |= hashes
             said = together.faults.in_words()
@@ -93,7 +93,7 @@ async def judge_shared_packs(
         knowing.close()
         return SharedPhase(
             judged=tuple(map(frozenset, judged)),
-            spent=desk.tab.spent(Stage.JUDGE),
+            spent=resources.usage.spent(Stage.JUDGE),
             remarks=tuple(dict.fromkeys(remarks)),
             interrupted=interrupted,
         )
@@ -104,7 +104,7 @@ def _left(stop: StopSignal) -> str:
     return f"questions stopped sharing prompts ({stop.cause}): {stop.detail}".removesuffix(": ")
 
 
-async def _run(together: SharedPackJudge, desk: TurnResources, deadline: Deadline | None) -> bool:
+async def _run(together: SharedPackJudge, resources: TurnResources, deadline: Deadline | None) -> bool:
     """Let it work to its end, the deadline or Ctrl-C; say whether it was that."""
     work = asyncio.create_task(together.run())
     interrupted = False
@@ -112,7 +112,7 @@ async def _run(together: SharedPackJudge, desk: TurnResources, deadline: Deadlin
         if deadline is None:
             await asyncio.wait([work])
         else:
-            await work_until(deadline, work, together.stop.set, call_s=lambda: desk.tab.call_s(Stage.JUDGE))
+            await work_until(deadline, work, together.stop.set, call_s=lambda: resources.usage.call_s(Stage.JUDGE))
     except asyncio.CancelledError:
         interrupted = True
         take_back_cancellation(asyncio.current_task())
@@ -141,7 +141,7 @@ class _SharedProgress(Struct):
     """Enters answered prompts in the account, and tells the observer now and then."""
 
     observer: Observer
-    desk: TurnResources
+    resources: TurnResources
     candidates: int
     """Over all questions."""
     alone: SeparatePromptsCost
@@ -156,7 +156,7 @@ class _SharedProgress(Struct):
         if now - self.told < REPORT_EVERY_S:
             return
         self.told = now
-        spent, elapsed = self.desk.tab.spent(Stage.JUDGE), now - self.began
+        spent, elapsed = self.resources.usage.spent(Stage.JUDGE), now - self.began
         left = max(0, self.candidates - self.judged)
         self.observer.progress(
             Progress(
@@ -177,7 +177,7 @@ class _SharedPass(Struct):
     """One pass: over the repository's memories, or over the user's own."""
 
     parts: PipelineParts
-    desk: TurnResources
+    resources: TurnResources
     seat: ModelJudgeFactory
     provider: Provider
     questions: Sequence[PreparedQuestion]
@@ -190,7 +190,7 @@ class _SharedPass(Struct):
         if sum(map(bool, lacking)) < 2:
             return None
         askings = [await self._asking(one, misses) for one, misses in zip(self.questions, lacking, strict=True)]
-        told = _SharedProgress(self.parts.observer, self.desk, sum(map(len, lacking)), self.alone)
+        told = _SharedProgress(self.parts.observer, self.resources, sum(map(len, lacking)), self.alone)
         return SharedPackJudge(
             provider=self.provider,
             drafts=self.seat.drafts,
@@ -199,17 +199,17 @@ class _SharedPass(Struct):
             most=self.parts.settings.batch.questions_a_call,
             context_tokens=context_tokens(self.seat),
             concurrency=workers_for(self.seat.concurrency),
-            stop=self.desk.new_stop(),
+            stop=self.resources.new_stop(),
             answered=told.answered,
         )
 
     async def _asking(self, prepared: PreparedQuestion, misses: Sequence[Candidate]) -> SharedQuestion:
-        guesses, _ = await self.seat.guesses(self.desk, prepared.turn, prepared.pool)
+        guesses, _ = await self.seat.guesses(self.resources, prepared.turn, prepared.pool)
         identity, key = self.seat.identity, prepared.key
         if self.own:
-            write, claims = await self.desk.of_user(key, identity)
+            write, claims = await self.resources.user_store_writer(key, identity)
         else:
-            write, claims = self.desk.writer(key, identity), self.desk.claims(key, identity)
+            write, claims = self.resources.writer(key, identity), self.resources.claims(key, identity)
         whole = {candidate.content_hash for candidate in prepared.pool.candidates}
         return SharedQuestion(
             turn_text=turn_block(prepared.turn, context=self.parts.settings.judge.context),

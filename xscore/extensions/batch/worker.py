@@ -119,20 +119,20 @@ async def _worked(work: Work, parent: _Parent) -> LiveEnd:
         parts = pipeline.parts
         found = fetch_list_memories(parts, work.scope, only=work.only)
         deadline = None if work.deadline_at is None else Deadline(work.deadline_at)
-        async with parts.open_desk(work.job) as desk:
+        async with parts.open_resources(work.job) as resources:
 
             def progress(judged: int, unjudged: int) -> None:
-                notes.stands(Stands(judged, unjudged, desk.tab.spent(Stage.JUDGE)))
+                notes.stands(Stands(judged, unjudged, resources.usage.spent(Stage.JUDGE)))
 
             end = await judge_list(
                 parts,
-                ListResources(desk),
+                ListResources(resources),
                 prepare_questions(parts, _round(work.questions, work.start), found),
                 told=parent.tell,
                 progress=progress,
                 deadline=deadline,
             )
-            parent.tell(Stands(end.judged, 0, desk.tab.spent(Stage.JUDGE)))
+            parent.tell(Stands(end.judged, 0, resources.usage.spent(Stage.JUDGE)))
         parts.judge.close()
     return end
 

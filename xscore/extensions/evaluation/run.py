@@ -1,6 +1,6 @@
 """Put questions with known answers to the judge of an opened repository, one turn each, and measure what it finds.
 
-A turn of an evaluation stands apart from the user's work (`Wishes.apart`), but its calls, budget, judgments and receipt
+A turn of an evaluation stands apart from the user's work (`Wishes.isolated`), but its calls, budget, judgments and receipt
 are those of any turn: so each judgment is paid once, and a second evaluation is free. The whole run is one purchase:
 `budget.max_usd` holds for the sum over the questions, each of which reserves under what the others left. The lexical
 judge is asked the same, for comparison; that costs nothing. Trade-off: the index is brought up to date once, so files
@@ -208,7 +208,7 @@ class _EvaluationRun(Struct):
         wishes = TurnOptions(
             answer=False,
             command="eval",
-            apart=True,
+            isolated=True,
             started=self.started,
             ranked=lambda turn, ranking: seen.append((turn, ranking)),
         )
@@ -231,9 +231,9 @@ class _EvaluationRun(Struct):
     def _under_what_is_left(self) -> PipelineParts:
         """Return the parts whose cap is what the questions so far have left of it."""
         cap = self.parts.settings.budget.max_usd
-        if cap is None or self.parts.capped_at is None or not self.receipts:
+        if cap is None or self.parts.with_cap is None or not self.receipts:
             return self.parts
-        return self.parts.capped_at(max(Decimal(0), cap - self.spent))
+        return self.parts.with_cap(max(Decimal(0), cap - self.spent))
 
     def _words(self, turn: Turn, ranking: Ranking, case: QrelCase) -> JudgeQuality | None:
         """Measure what the lexical judge makes of the same candidates; None where it is the judge."""

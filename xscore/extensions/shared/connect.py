@@ -6,7 +6,7 @@ From the settings to the server they name. Nothing is connected and no driver is
 
 The URL is read from settings of the user's own and handed to the driver whole; how it may be shown is `address`'s.
 
-What a desk spends through, joined to the shared server where `shared.url` names one; else as it is.
+What a resources spends through, joined to the shared server where `shared.url` names one; else as it is.
 
 Nothing is connected and no driver is imported before something is claimed, taken or set aside. The user's own store
 stays out: what it holds is nobody else's. Only the judge's calls take from shared limits, as only they are many.
@@ -87,7 +87,7 @@ async def check_shared_server(all_settings: Settings) -> list[DoctorFinding]:
 
 
 class SharedResources(Struct):
-    """A desk's judgments, dollars and limits a minute."""
+    """A resources's judgments, dollars and limits a minute."""
 
     judgments: JudgmentStore
     budget: DollarBudget
@@ -105,11 +105,11 @@ class SharedResources(Struct):
         self._stack.push_async_callback(shared.aclose)
         return shared
 
-    def remarks(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """Say for the receipt what could not be shared."""
         if self.link is None or self._through is None:
             return ()
-        return (*self.link.remarks(), *self._through.remarks())
+        return (*self.link.warnings(), *self._through.warnings())
 
 
 @asynccontextmanager
@@ -121,7 +121,7 @@ async def open_shared_resources(
     note: Callable[[str], None] = lambda _: None,
     clock: Callable[[], float] = time.time,
 ) -> AsyncIterator[SharedResources]:
-    """Join what a desk spends through to the server of these settings.
+    """Join what a resources spends through to the server of these settings.
 
     note: tells the user when the server goes away, and when it is back. clock: Unix seconds.
     Raises UsageError for a URL that names no server, where its extra is missing, and where one is required of none.

@@ -72,7 +72,7 @@ class Outbox:
             for (names, runner), hashes in released.items():
                 await self._link.ask(_release_request(names, hashes, runner), otherwise=False)
 
-    def remarks(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """Say what the server was not told of."""
         left = self._unsent + self._waiting
         return (f"{left:,} judgments are in the local store alone: the shared server was away",) if left else ()
@@ -158,9 +158,9 @@ class SharedJudgmentStore:
             lease_s=self._lease_s,
         )
 
-    def remarks(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """Say for the receipt what was not shared."""
-        return self._outbox.remarks()
+        return self._outbox.warnings()
 
     async def aclose(self) -> None:
         """Send what the server was not told of yet."""

@@ -81,7 +81,7 @@ class ServerLink:
             raise SharedUnavailable(self._why, hint=_START_IT)
         await self._here.wait()
 
-    def remarks(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """Say for the receipt whether it was away."""
         return (
             (f"{self._why.rstrip('.')}; what was missing there was judged by the local store alone",)

@@ -105,7 +105,7 @@ async def embed_all(settings: Settings, *, store: Store, resources: TurnResource
 async def _opened(settings: Settings, resources: TurnResources) -> Embedder | None:
     if _parsed(settings)[0] == ENDPOINT_EMBEDDER:
         await import_sdk(ENDPOINT_EMBEDDER)
-    return make_embedder(settings, resources.embedding)
+    return make_embedder(settings, resources.embedding_provider)
 
 
 async def _cosines(turn: Turn, embedder: Embedder, store: Store, *, faiss_rows: int) -> Mapping[str, float]:
