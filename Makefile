@@ -60,6 +60,7 @@ bench: .venv/.installed-verify
 
 docs: .venv/.installed
 	$(BIN)/python -m xscore.cli.reference docs/reference
+	$(BIN)/python benchmarks/floor_plan.py
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

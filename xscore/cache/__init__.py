@@ -1,1 +1,1 @@
-"""Judgments by content and turn, never lost once paid."""
+"""Judgments, keyed by content and turn."""

@@ -1,1 +1,1 @@
-"""The roof: argv becomes one pipeline call, and its record becomes text on a terminal or JSON."""
+"""Arguments in, one pipeline call, and its record out as text or JSON."""

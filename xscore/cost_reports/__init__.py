@@ -1,1 +1,1 @@
-"""What calls cost: ledger, budget, estimate."""
+"""What calls cost, shown: the report, its page, and the gate that CI holds."""

@@ -1,1 +1,1 @@
-"""What models are shown. Pure: records in, text out."""
+"""What models are shown: records in, text out."""

@@ -1,1 +1,1 @@
-"""Models behind one seam, wrapped by limits, retries and metering."""
+"""Models behind one interface, wrapped by limits, retries and metering."""

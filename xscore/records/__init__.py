@@ -1,4 +1,4 @@
-"""The vocabulary of the house: frozen records with their invariants. Pure: no I/O, no clock, no SDK."""
+"""The frozen structs that cross every wall, with their invariants. No I/O, no clock, no SDK."""
 
 from xscore.records.calls import (
     CallRecord,

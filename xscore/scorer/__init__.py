@@ -1,1 +1,1 @@
-"""Candidates in, one judgment or honest absence for each out."""
+"""Candidates in; for each a judgment, or the reason why there is none."""

@@ -1,4 +1,4 @@
-"""The settings of the house, read once at the door and handed down."""
+"""Settings from defaults, files, the environment and flags: validated once, then passed down."""
 
 from xscore.settings.load import (
     LoadedSettings,
