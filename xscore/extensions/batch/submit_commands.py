@@ -1,4 +1,4 @@
-"""`xscore batch run`: a list of questions judged by live calls, with checkpoints, by one process or several.
+"""`xscore batch run`: a list of questions judged by live calls, with checkpoints.
 
 `xscore batch submit`: a list of questions planned, agreed to and sent through a vendor's Batch API.
 
@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 
 
 WHOLE_RUN_OPTIONS = {
-    "max_usd": click.option(
-        "--max-usd", metavar="DOLLARS", help="Cap on the whole list and all its workers, reserved before each send."
-    ),
+    "max_usd": click.option("--max-usd", metavar="DOLLARS", help="Cap on the whole list reserved before each send."),
     "deadline": click.option(
         "--deadline",
         metavar="TIME",
@@ -59,14 +57,12 @@ RUN_OPTIONS = {
     "live": click.option(
         "--live", is_flag=True, help="By live calls, which `batch run` makes anyway; by Batch API: `batch submit`."
     ),
-    "workers": click.option(
-        "--workers", metavar="N", type=COUNT, default=1, help="So many processes; the limits are divided among them."
-    ),
     "engine": click.option(
         "--engine",
         type=click.Choice(["ray"]),
-        help="Let --workers N actors of Ray Data judge (extra `ray`, and a shared server: shared.url).",
+        help="Judge with actors of Ray Data (needs the extra `ray` and a shared server: shared.url).",
     ),
+    "actors": click.option("--actors", metavar="N", type=COUNT, default=2, help="With --engine ray: how many actors."),
     "out": click.option(
         "--out", metavar="FILE", type=FILE, help="Write what was chosen, ranked: FILE.parquet or FILE.jsonl."
     ),
@@ -95,8 +91,7 @@ def run_batch(questions: Path, flags: Flags) -> int:
     wishes = ListOptions(
         out=given["out"],
         questions_file=questions,
-        workers=given["workers"],
-        engine=given["engine"] or "",
+        actors=given["actors"] if given["engine"] else 0,
         started=STARTED_AT,
     )
     found = in_pipeline(
@@ -178,17 +173,15 @@ def _draw_plan(
     parts: "PipelineParts", asked: "QuestionList", flags: Flags, *, only: frozenset[str] | None
 ) -> "JobDraft":
     """Bring the index up to date, plan, and show what it takes."""
-    from xscore.extensions.batch.rendering import effective_batch_limits
+    from xscore.extensions.batch.rendering import effective_batch_limits, is_encrypted
     from xscore.extensions.batch.submitting import batch_judge_factory, draft_job
     from xscore.extensions.batch.vendor import batch_host_of_provider
-    from xscore.platform import sqlite_drivers
 
     host = batch_host_of_provider(batch_judge_factory(parts).provider)
-    is_sealed = sqlite_drivers.read_note(parts.store.path) is not None
     parts.observer.stage("index")
     parts.index()
     parts.observer.stage("pool")
-    limits = effective_batch_limits(host.limits, parts.settings.batch, is_sealed=is_sealed)
+    limits = effective_batch_limits(host.limits, parts.settings.batch, encrypted=is_encrypted(parts.store))
     drawn = draft_job(parts, asked, scope=flags.scope, limits=limits, only=only)
     is_wanted = not flags.terminal.quiet or flags.given["dry_run"]
     if is_wanted and not flags.terminal.as_json:
@@ -314,9 +307,6 @@ RESCORE_OPTIONS = {
     ),
     "live": click.option("--live", is_flag=True, help="By live calls; so it is unless told otherwise."),
     "batch": click.option("--batch", is_flag=True, help="By the vendor's Batch API; results within a day."),
-    "workers": click.option(
-        "--workers", metavar="N", type=COUNT, default=1, help="So many processes; the limits are divided among them."
-    ),
     "dry_run": click.option(
         "--dry-run", is_flag=True, help="Show what it would take, live and by batch; send nothing."
     ),
@@ -349,9 +339,7 @@ def rescore_judgments(flags: Flags) -> int:
         # MERGED
         from xscore.extensions.batch.list_job import ListOptions, run_live_list
 
-        wishes = ListOptions(
-            command="rescore", workers=flags.given["workers"], only=only, ranks=False, started=STARTED_AT
-        )
+        wishes = ListOptions(command="rescore", only=only, ranks=False, started=STARTED_AT)
         found = await run_live_list(pipeline.parts, asked, scope=flags.scope, wishes=wishes)
         watch.close()
         return print_live_job(found, terminal)
