@@ -42,7 +42,7 @@ def cut_windows(source: SourceFile, *, kind: Kind = Kind.TEXT) -> list[MemoryDra
     lines = source.lines
     kind = Kind.DOC if source.language.name in _PROSE and kind is Kind.TEXT else kind
     runs = split_rows(lines, 0, len(lines) - 1, window=source.window_lines)
-    drafts = _drafts(lines, [(name_rows(lines, *span), *span) for span in _trimmed(lines, runs)], kind)
+    drafts = _drafts(lines, [(name_rows(lines, *span), *span) for span in trimmed_spans(lines, runs)], kind)
     return [
         replace(
             draft,
@@ -61,7 +61,7 @@ def _drafts(lines: Sequence[str], spans: Sequence[NamedSpan], kind: Kind) -> lis
     ]
 
 
-def _trimmed(lines: Sequence[str], spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def trimmed_spans(lines: Sequence[str], spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Trim blank rows off each span; drop the blank ones."""
     return [(a, b) for a, b in (trim_rows(lines, *span) for span in spans) if a <= b]
 
@@ -169,7 +169,7 @@ def _sections(lines: Sequence[str], headings: Sequence[Heading], window: int) ->
 
 def _prose_parts(lines: Sequence[str], name: str, start: int, end: int, window: int) -> list[NamedSpan]:
     runs = split_rows(lines, start, end, window=window, border=_prose_border)
-    return [(name, *span) for span in _trimmed(lines, runs)]
+    return [(name, *span) for span in trimmed_spans(lines, runs)]
 
 
 def _prose_border(lines: Sequence[str], start: int, window: int) -> int:
@@ -259,7 +259,7 @@ def _spread_blocks(keys: Sequence[NamedSpan], lines: Sequence[str]) -> list[Name
     return [
         (name, *span)
         for (name, _, _), start, end in zip(keys, starts, ends, strict=True)
-        for span in _trimmed(lines, [(start, end)])
+        for span in trimmed_spans(lines, [(start, end)])
     ]
 
 
@@ -294,7 +294,9 @@ def _config_parts(block: NamedSpan, lines: Sequence[str], found: Syntax | None, 
     starts = [start, *sorted(named.keys() - {start})]
     ends = [*(row - 1 for row in starts[1:]), end]
     pieces = [
-        (named.get(a, name), *span) for a, b in zip(starts, ends, strict=True) for span in _trimmed(lines, [(a, b)])
+        (named.get(a, name), *span)
+        for a, b in zip(starts, ends, strict=True)
+        for span in trimmed_spans(lines, [(a, b)])
     ]
     return [
         (part, *trim_rows(lines, x, y))
