@@ -1,6 +1,6 @@
 """Write docs/internals/floor-plan.md from the import contracts, so that the picture cannot differ from the house.
 
-    python benchmarks/floor_plan.py [--check]
+python benchmarks/floor_plan.py [--check]
 """
 
 import ast
