@@ -15,7 +15,7 @@ from action.runner import annotate, fenced
 def main() -> int:
     """Accept it, or put it away with a warning; always 0."""
     with fenced():
-        done = subprocess.run(xscore("trust"), env=environment(), check=False)
+        done = subprocess.run(xscore("store", "trust"), env=environment(), check=False)
     if done.returncode != 0:
         annotate("warning", "xscore", "The restored store cannot be used; this run starts with an empty one.")
         if STORE.is_symlink():

@@ -117,12 +117,12 @@ def _write(page: Path) -> Written:
     since = [f"--since={given('SINCE')}"]
     check = ["--check", f"--baseline={given('BASELINE')}"] if given("BASELINE") else []
     with fenced():
-        first = told = _xscore(*since, *check, f"--html={page}", "--json")
+        first = told = _xscore(*since, *check, f"--output={page}", "--json")
         if told.returncode not in (0, GATE):  # no baseline to read, say: the figures are told all the same
             print(_message(told.stdout), file=sys.stderr)
             check = []
-            told = _xscore(*since, f"--html={page}", "--json")
-        shown = _xscore(*since, *check, "--markdown", "--quiet")
+            told = _xscore(*since, f"--output={page}", "--json")
+        shown = _xscore(*since, *check, "--format=markdown", "--quiet")
         sys.stderr.write(first.stderr)
     markdown = shown.stdout if shown.returncode in (0, GATE) else ""
     return Written(first.returncode, _report(told), markdown, first.stderr)

@@ -44,7 +44,7 @@ def main() -> int:
             build(root)
             cpu(turn, root, environment)
         began = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "xscore", "encrypt"], cwd=roots[1], env=environment, check=True)
+        subprocess.run([sys.executable, "-m", "xscore", "store", "encrypt"], cwd=roots[1], env=environment, check=True)
         print(f"encrypt: {time.perf_counter() - began:.2f} s wall")
         runs: dict[str, list[float]] = {root.name: [] for root in roots}
         for _ in range(options.runs):

@@ -2,7 +2,7 @@
 
     python benchmarks/ray_engine.py [--memories 2000] [--questions 1,5,10] [--latency-s 0.2]
 
-One memory a call, 64 calls in flight altogether: by one process and by two actors of Ray, in
+One memory a call, 64 calls in flight altogether: by one process, by two (`--workers 2`) and by two actors of Ray, in
 turn over one tree, each with questions of its own, sharing one Redis. Start-up: what a list over one file of 20 takes,
 everything included. A row is a candidate. No target: the table is in `docs/offline.md`. Needs redis-server and `ray`.
 """
@@ -26,7 +26,8 @@ from msgspec import Struct
 IN_FLIGHT = 64
 WAYS = {
     "one process": (),
-    "two actors of Ray": ("--engine", "ray", "--actors", "2"),
+    "two processes": ("--workers", "2"),
+    "two actors of Ray": ("--workers", "2", "--engine", "ray"),
 }
 
 
@@ -96,8 +97,8 @@ def main() -> int:
         home.mkdir()
         write_tree(tree, options.memories)
         lists = Lists(tree, home, url, shared)
-        lists.ran(1, "--path", "part_00/module_0000.py")  # brings the index up to date
-        small = {way: lists.ran(1, "--path", "part_00/module_0000.py", *more).wall_s for way, more in WAYS.items()}
+        lists.ran(1, "--glob", "part_00/module_0000.py")  # brings the index up to date
+        small = {way: lists.ran(1, "--glob", "part_00/module_0000.py", *more).wall_s for way, more in WAYS.items()}
         for way, wall_s in small.items():
             print(f"start-up, {way}: {wall_s:.1f} s")
         for questions in map(int, options.questions.split(",")):

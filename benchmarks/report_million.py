@@ -32,8 +32,8 @@ FORMS = {
     "terminal": (),
     "--json": ("--json",),
     "--by model": ("--by", "model"),
-    "--by day --markdown": ("--by", "day", "--markdown"),
-    "--csv": ("--csv", "-"),
+    "--by day --format markdown": ("--by", "day", "--format", "markdown"),
+    "--csv": ("--format", "csv"),
     "--last 24h": ("--last", "24h"),
 }
 CALL = f"INSERT INTO call VALUES ({', '.join('?' * 21)})"

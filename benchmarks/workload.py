@@ -150,7 +150,7 @@ def work(shop: Shop, *, forget: bool) -> None:
         for number, (query, path, name) in enumerate(EVALUATION, start=1)
     ]
     questions.write_text("\n".join(lines) + "\n", "utf-8")
-    shop.judge("eval", str(questions), "--path", "src/", "--yes")
+    shop.judge("eval", str(questions), "--glob", "src/", "--yes")
 
 
 def _forget(shop: Shop, wanted: bool) -> None:

@@ -199,7 +199,7 @@ def test_a_row_in_the_way_of_a_tried_statement_is_damage(tmp_path: Path) -> None
     connection.execute("INSERT INTO meta VALUES ('a', 'b')")
     with pytest.raises(StoreDamaged, match="UNIQUE constraint failed") as caught:
         connection.execute("INSERT INTO meta VALUES ('a', 'c')")
-    assert "`xscore trust --rebuild`" in caught.value.hint
+    assert "`xscore store rebuild`" in caught.value.hint
     connection.close()
 
 

@@ -33,7 +33,7 @@ def test_a_changed_judgment_does_not_fit_its_checksum(connection: Connection, ch
     connection.execute(change)
     with pytest.raises(StoreDamaged, match="store is damaged") as caught:
         Judgments(connection).known("turn", JUDGE)
-    assert "`xscore trust --rebuild`" in caught.value.hint
+    assert "`xscore store rebuild`" in caught.value.hint
 
 
 def test_a_judgment_does_not_pass_for_another_turns(connection: Connection) -> None:

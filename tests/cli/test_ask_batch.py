@@ -70,7 +70,7 @@ def test_a_turn_of_a_list_is_looked_up_like_any_other(
 ) -> None:
     """`turns` lists them as asked, the report has their calls under ask, and there is nothing to continue."""
     xscore("ask", "--batch", questions, "--no-answer", *models, cwd=shop)
-    turns = json.loads(xscore("turns", "--json", cwd=shop).stdout)["turns"]
+    turns = json.loads(xscore("history", "list", "--json", cwd=shop).stdout)["turns"]
     assert [turn["command"] for turn in turns] == ["ask", "ask"]
     report = json.loads(xscore("report", "--by", "command", "--json", cwd=shop).stdout)
     assert "ask" in json.dumps(report)
@@ -83,8 +83,8 @@ def test_an_unfinished_turn_of_a_list_goes_on_with_its_judge(
 ) -> None:
     """`xscore continue` finds what was judged under the shared layout and judges the rest, of this turn alone."""
     xscore("ask", "--batch", questions, "--no-answer", "--replay", "--judge", models[1], cwd=shop)
-    turns = json.loads(xscore("turns", "--json", cwd=shop).stdout)["turns"]
-    xscore("ask", "--batch", questions, "--no-answer", "--path", "shop/", *models, cwd=shop)
+    turns = json.loads(xscore("history", "list", "--json", cwd=shop).stdout)["turns"]
+    xscore("ask", "--batch", questions, "--no-answer", "--glob", "shop/", *models, cwd=shop)
     done = xscore("continue", turns[0]["id"], "--no-answer", "--json", *models, cwd=shop)
     found = json.loads(done.stdout)
     assert found["judge"]["prompt_version"] == "questions-1" and found["coverage"]["carried"] > 0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
-from tests.extensions.batch.bureau import SCORES, rows
+from tests.offline.bureau import SCORES, rows
 from tests.pipeline.conftest import shop
 from tests.servers.batching import Step, Trouble
 from tests.servers.billing import BillingServer, vendor
@@ -96,7 +96,7 @@ def test_results_are_written_ranked(run: Run, shop: Path) -> None:
     """--out has a row for each memory that was kept of each question."""
     run(*SUBMIT)
     run("batch", "wait")
-    done = run("batch", "collect", "--out", "found.jsonl", "--json")
+    done = run("batch", "collect", "--output", "found.jsonl", "--json")
     found = [json.loads(line) for line in (shop / "found.jsonl").read_text().splitlines()]
     assert done.returncode == 0 and json.loads(done.stdout)["results"]["rows"] == len(found)
     assert [row["entity"] for row in found if row["id"] == "q1"] == ["total", "discount", "Cart.add"]
@@ -182,7 +182,7 @@ def test_nothing_judged_is_exit_one(run: Run, server: OpenAIBatchServer) -> None
 
 def test_a_list_judged_live_is_listed_as_what_it_judged(run: Run, server: OpenAIBatchServer) -> None:
     """It has no requests, and its row is ended at once."""
-    done = run("batch", "run", "q.jsonl", "--live", "--yes", "--judge", "openai:judge-2")
+    done = run("batch", "run", "q.jsonl", "--yes", "--judge", "openai:judge-2")
     assert done.returncode == 0, done.stderr
     (job,) = json.loads(run("batch", "list", "--json").stdout)["jobs"]
     assert job["judged"] == job["asked"] == job["candidates"] > 0 and job["waiting"] == 0
@@ -239,7 +239,7 @@ def test_what_was_written_is_told_and_quiet_leaves_the_cost_out(run: Run) -> Non
     assert "judged" in quiet.stdout and "cost" not in quiet.stdout and "send " not in quiet.stdout
     waited = run("batch", "wait", "-q")
     assert waited.returncode == 0 and "judged" in waited.stdout and "cost" not in waited.stdout
-    done = run("batch", "collect", "--out", "found.jsonl")
+    done = run("batch", "collect", "--output", "found.jsonl")
     assert " in found.jsonl" in done.stderr
     nothing = run("batch", "cancel", "--all")
     assert nothing.returncode == 0 and "nothing is under way" in nothing.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.extensions.batch.bureau import rows
+from tests.offline.bureau import rows
 from tests.pipeline.conftest import shop
 from tests.servers.openai_batches import OpenAIBatchServer
 
@@ -74,7 +74,7 @@ def test_live_calls_for_what_a_batch_judges_are_warned_of(run: Run, server: Open
     """`batch run` and `rescore` say how many would be paid for twice, and how to spare that; a dry run too."""
     job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
     judge = ("--judge", "openai:judge-2")
-    dry = run("rescore", "--all", "--queries", "q.jsonl", "--dry-run", "--json", *judge)
+    dry = run("batch", "rescore", "--all", "--queries", "q.jsonl", "--dry-run", "--json", *judge)
     told = json.loads(dry.stdout)
     assert told["elsewhere_jobs"] == [job] and told["elsewhere"] == told["to_judge"] > 0
     for done in (dry, run("batch", "run", "q.jsonl", "--yes", *judge)):
@@ -95,9 +95,9 @@ def test_nothing_left_to_judge_makes_no_job(run: Run, server: OpenAIBatchServer,
 def test_a_scope_narrows_every_question(run: Run) -> None:
     """--path and --kind hold for all questions of the list; one that names nothing is said to."""
     whole = json.loads(run(*SUBMIT, "--dry-run", "--json").stdout)
-    narrow = json.loads(run(*SUBMIT, "--dry-run", "--json", "--path", "shop/prices.py").stdout)
+    narrow = json.loads(run(*SUBMIT, "--dry-run", "--json", "--glob", "shop/prices.py").stdout)
     assert 0 < narrow["candidates"] < whole["candidates"]
-    nothing = run(*SUBMIT, "--dry-run", "--path", "nowhere/*")
+    nothing = run(*SUBMIT, "--dry-run", "--glob", "nowhere/*")
     assert nothing.returncode == 1 and "no memory matches --path nowhere/*" in nothing.stderr
 
 

@@ -95,15 +95,15 @@ def test_a_second_machine_pays_nothing(machines: tuple[Machine, Machine], server
     paid = one.ask()
     assert paid["judged"] == paid["candidates"] > 5
     file = str(tmp_path / "cache.parquet")
-    assert f"exported {paid['judged']} judgments" in one.run("cache", "export", file).stdout
+    assert f"exported {paid['judged']} judgments" in one.run("store", "export", file).stdout
     server.reset()
-    assert f"imported {paid['judged']} judgments of 1 turn" in two.run("cache", "import", file).stdout
+    assert f"imported {paid['judged']} judgments of 1 turn" in two.run("store", "import", file).stdout
     found = two.ask()
     assert (found["cached"], server.counts.requests) == (paid["candidates"], 0)
-    one.run("cache", "export", file, "--no-reasons")
+    one.run("store", "export", file, "--no-reasons")
     said = pl.read_parquet(file).write_csv()
     assert not any(word in said for word in ("discount", "prices.py", "shares", str(one.root)))
-    held = json.loads(two.run("cache", "stats", "--json").stdout)
+    held = json.loads(two.run("store", "cache", "--json").stdout)
     assert (held["judgments"], held["of_other_judges"], held["unreachable"]) == (paid["judged"], 0, 0)
     assert [one_["is_configured"] for one_ in held["judges"]] == [True]
 
@@ -124,10 +124,10 @@ def test_hearsay_orders_work_and_never_scores(
             insert_judgments_under(connection, [Judgment(favourite, 1.0)], (turn_key, judge, 0))
         export_judgments(connection, Path(file), ExchangeKey(bytes(range(1, 33))), ExportFilter())
     connection.close()
-    refused = two.run("cache", "import", file, code=6)
+    refused = two.run("store", "import", file, code=6)
     assert "another key" in refused.stderr and "--untrusted" in refused.stderr
-    assert "into quarantine" in two.run("cache", "import", file, "--untrusted").stdout
-    assert "1 score that nobody vouches for" in two.run("cache", "stats").stdout
+    assert "into quarantine" in two.run("store", "import", file, "--untrusted").stdout
+    assert "1 score that nobody vouches for" in two.run("store", "cache").stdout
     server.reset()
     found = json.loads(two.run("context", TASK, "--json", "--pack-size", "1", "--concurrency", "1").stdout)
     after = [json.dumps(body) for body in server.counts.bodies]
@@ -136,19 +136,19 @@ def test_hearsay_orders_work_and_never_scores(
     assert found["coverage"] == own["coverage"] and found["coverage"]["cached"] == 0
     kept = [[(memory["id"], memory["raw_score"]) for memory in answer["selected"]] for answer in (own, found)]
     assert kept[0] == kept[1]
-    assert json.loads(two.run("cache", "stats", "--json").stdout)["hearsay"] == 0
+    assert json.loads(two.run("store", "cache", "--json").stdout)["hearsay"] == 0
 
 
 def test_a_sweep_asks_before_it_takes_what_is_of_use(machines: tuple[Machine, Machine]) -> None:
     """What nothing can reach goes at once; what could be used again needs a yes, and is told beforehand."""
     one, _ = machines
     count = one.ask()["judged"]
-    assert "would remove 0 judgments" in one.run("cache", "prune", "--dry-run").stdout
-    refused = one.run("cache", "prune", "--max-judgments", "0", code=2)
+    assert "would remove 0 judgments" in one.run("store", "prune", "--dry-run").stdout
+    refused = one.run("store", "prune", "--max-judgments", "0", code=2)
     assert "--dry-run" in refused.stderr
-    foreseen = json.loads(one.run("cache", "prune", "--max-judgments", "0", "--dry-run", "--json").stdout)
+    foreseen = json.loads(one.run("store", "prune", "--max-judgments", "0", "--dry-run", "--json").stdout)
     assert (foreseen["judgments"], foreseen["over_cap"], foreseen["dry_run"]) == (count, count, True)
-    done = json.loads(one.run("cache", "prune", "--max-judgments", "0", "--yes", "--vacuum", "--json").stdout)
+    done = json.loads(one.run("store", "prune", "--max-judgments", "0", "--yes", "--vacuum", "--json").stdout)
     assert done["judgments"] == count and done["freed_bytes"] is not None
     assert one.ask()["judged"] == count
 
@@ -157,16 +157,16 @@ def test_a_clone_that_is_not_indexed_keeps_what_was_imported(machines: tuple[Mac
     """A sweep before the index is refused, and stats advises none; after `xscore index` nothing is unreachable."""
     one, two = machines
     count, file = one.ask()["judged"], str(tmp_path / "cache.parquet")
-    one.run("cache", "export", file)
-    refused = two.run("cache", "import", file, code=2, XSCORE_CACHE_KEY="")
+    one.run("store", "export", file)
+    refused = two.run("store", "import", file, code=2, XSCORE_CACHE_KEY="")
     assert "exported with" in refused.stderr
-    two.run("cache", "import", file)
-    assert "xscore index" in two.run("cache", "prune", "--yes", code=2).stderr
-    told = two.run("cache", "stats").stdout
+    two.run("store", "import", file)
+    assert "xscore index" in two.run("store", "prune", "--yes", code=2).stderr
+    told = two.run("store", "cache").stdout
     assert "nothing is indexed yet" in told and "prune" not in told
     two.run("index")
-    assert json.loads(two.run("cache", "prune", "--dry-run", "--json").stdout)["judgments"] == 0
-    assert json.loads(two.run("cache", "stats", "--json").stdout)["reachable"] == count
+    assert json.loads(two.run("store", "prune", "--dry-run", "--json").stdout)["judgments"] == 0
+    assert json.loads(two.run("store", "cache", "--json").stdout)["reachable"] == count
 
 
 def test_keys_come_from_the_user_alone(machines: tuple[Machine, Machine], tmp_path: Path) -> None:
@@ -175,18 +175,18 @@ def test_keys_come_from_the_user_alone(machines: tuple[Machine, Machine], tmp_pa
     one.ask()
     file = str(tmp_path / "c.parquet")
     (one.root / ".xscore.toml").write_text(f'[cache]\nkey = "{KEY}"\n')
-    refused = one.run("cache", "export", file, code=2, XSCORE_CACHE_KEY="")
-    assert "there is no key" in refused.stderr and "xscore cache key" in refused.stderr
+    refused = one.run("store", "export", file, code=2, XSCORE_CACHE_KEY="")
+    assert "there is no key" in refused.stderr and "xscore store key" in refused.stderr
     assert KEY not in one.run("config", "show").stdout
-    made = one.run("cache", "key").stdout.strip()
+    made = one.run("store", "key").stdout.strip()
     place = tmp_path / "key"
     place.write_text(made)
     place.chmod(0o644)
-    assert "chmod 600" in one.run("cache", "export", file, "--key-file", str(place), code=2).stderr
+    assert "chmod 600" in one.run("store", "export", file, "--key-file", str(place), code=2).stderr
     place.chmod(0o600)
-    one.run("cache", "export", file, "--key-file", str(place))
-    one.run("cache", "import", file, code=6)
-    assert "0 judgments" in one.run("cache", "import", file, "--key-file", str(place)).stdout
+    one.run("store", "export", file, "--key-file", str(place))
+    one.run("store", "import", file, code=6)
+    assert "0 judgments" in one.run("store", "import", file, "--key-file", str(place)).stdout
 
 
 def lines_of_the_manual() -> list[str]:
@@ -203,7 +203,7 @@ def test_the_manual_is_run_as_it_stands(machines: tuple[Machine, Machine], tmp_p
     one, two = machines
     one.ask()
     lines = lines_of_the_manual()
-    (at,) = (number for number, line in enumerate(lines) if line.startswith("xscore cache import cache.parquet"))
+    (at,) = (number for number, line in enumerate(lines) if line.startswith("xscore store import cache.parquet"))
     script = [
         f'xscore() {{ "{sys.executable}" -m xscore "$@"; }}',
         *lines[:at],
@@ -223,7 +223,7 @@ def test_the_manual_is_run_as_it_stands(machines: tuple[Machine, Machine], tmp_p
 @pytest.mark.parametrize("command", [("stats",), ("prune",), ("prune", "--dry-run"), ("export", "c.parquet")])
 def test_looking_makes_no_store(command: tuple[str, ...], xscore: Run, tmp_path: Path) -> None:
     """Where nothing was ever judged these say so, and write nothing."""
-    done = xscore("cache", *command, cwd=tmp_path, environ={"XSCORE_CACHE_KEY": KEY})
+    done = xscore("store", *command, cwd=tmp_path, environ={"XSCORE_CACHE_KEY": KEY})
     assert done.returncode == (1 if command[0] == "export" else 0), done.stderr
     assert "there is no store here yet" in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -252,9 +252,9 @@ def test_a_killed_import_is_completed_by_the_next(machines: tuple[Machine, Machi
     """Killed between two of its transactions, and run again: the store is as after one undisturbed import."""
     one, two = machines
     file = big_export(tmp_path, 400_000)
-    two.run("cache", "stats")
+    two.run("store", "cache")
     two.ask()
-    process, patience = started(two, "cache", "import", str(file)), time.monotonic() + 60
+    process, patience = started(two, "store", "import", str(file)), time.monotonic() + 60
     connection = connect_store(two.store)
 
     def count() -> int:
@@ -266,7 +266,7 @@ def test_a_killed_import_is_completed_by_the_next(machines: tuple[Machine, Machi
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert before < count() < before + 400_000
-    told = json.loads(two.run("cache", "import", str(file), "--json").stdout)
+    told = json.loads(two.run("store", "import", str(file), "--json").stdout)
     assert told["known"] > 0 and count() == before + 400_000
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     connection.close()
@@ -279,10 +279,10 @@ def test_others_ask_while_an_import_is_under_way(machines: tuple[Machine, Machin
     _, two = machines
     file = big_export(tmp_path, 300_000)
     candidates = two.ask()["candidates"]
-    process = started(two, "cache", "import", str(file))
+    process = started(two, "store", "import", str(file))
     for number in range(3):
         found = json.loads(two.run("context", f"{TASK}, case {number}", "--json").stdout)
         assert found["coverage"]["judged"] == candidates
     assert process.wait(60) == 0
-    told = json.loads(two.run("cache", "stats", "--json").stdout)
+    told = json.loads(two.run("store", "cache", "--json").stdout)
     assert told["judgments"] == 300_000 + 4 * candidates

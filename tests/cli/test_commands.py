@@ -130,7 +130,7 @@ def test_task_and_errors_from_elsewhere(xscore: Run, shop: Path, scripted: tuple
 
 def test_narrowing_is_in_the_receipt(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
     """--path and --kind narrow the pool, and the receipt names them."""
-    done = xscore("ask", TASK, "--path", "shop/**", "--kind", "function", *scripted, "--json", cwd=shop)
+    done = xscore("ask", TASK, "--glob", "shop/**", "--kind", "function", *scripted, "--json", cwd=shop)
     answer = json.loads(done.stdout)
     assert answer["scope"] == {"paths": ["shop/**"], "kinds": ["function"], "layers": []}
     assert answer["coverage"]["candidates"] == 2
@@ -262,17 +262,17 @@ def test_a_store_from_elsewhere_is_refused(xscore: Run, shop: Path, tmp_path: Pa
     refused = xscore("status", "--json", cwd=other)
     assert refused.returncode == 6
     assert json.loads(refused.stdout)["error"]["kind"] == "store_untrusted"
-    assert "xscore trust" in json.loads(refused.stdout)["error"]["hint"]
-    accepted = json.loads(xscore("trust", "--json", cwd=other).stdout)
+    assert "xscore store trust" in json.loads(refused.stdout)["error"]["hint"]
+    accepted = json.loads(xscore("store", "trust", "--json", cwd=other).stdout)
     assert accepted["action"] == "trusted" and xscore("status", cwd=other).returncode == 0
-    rebuilt = json.loads(xscore("trust", "--rebuild", "--json", cwd=other).stdout)
+    rebuilt = json.loads(xscore("store", "rebuild", "--json", cwd=other).stdout)
     assert rebuilt["action"] == "rebuilt" and Path(rebuilt["aside"]).is_dir()
     assert json.loads(xscore("status", "--json", cwd=other).stdout)["files"] == 1
 
 
 def test_trust_without_a_store(xscore: Run, shop: Path) -> None:
     """There is nothing to trust where there is no store."""
-    assert xscore("trust", cwd=shop).returncode == 2
+    assert xscore("store", "trust", cwd=shop).returncode == 2
 
 
 def test_a_subfolder_and_a_plain_folder(xscore: Run, shop: Path, tmp_path: Path) -> None:

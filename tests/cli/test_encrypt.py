@@ -1,4 +1,4 @@
-"""`xscore encrypt` and `decrypt`, end to end (P04)."""
+"""`xscore store encrypt` and `decrypt`, end to end (P04)."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def test_a_whole_turn_on_encrypted_stores(xscore: Run, shop: Path, own_home: Pat
     """P04: index, ask by a model and by the lexical judge, remember of oneself: no planted word in any database."""
     assert xscore("index", cwd=shop).returncode == 0
     assert says(shop / ".xscore") == ["memory.db"]
-    done = xscore("encrypt", "--all", "--json", cwd=shop)
+    done = xscore("store", "encrypt", "--all", "--json", cwd=shop)
     assert done.returncode == 0, done.stderr
     stores = json.loads(done.stdout)["stores"]
     assert [(Path(each["path"]).name, each["is_encrypted"]) for each in stores] == [
@@ -87,10 +87,10 @@ def test_decrypting_brings_it_all_back(xscore: Run, shop: Path) -> None:
     """The same memories, the SQLite header, and no note left; twice says that it already was."""
     xscore("index", cwd=shop)
     before = xscore("status", "--json", cwd=shop).stdout
-    assert xscore("encrypt", cwd=shop).stdout.startswith("encrypted: ")
-    assert xscore("encrypt", cwd=shop).stdout.startswith("already encrypted: ")
-    assert xscore("decrypt", cwd=shop).stdout.startswith("decrypted: ")
-    assert xscore("decrypt", cwd=shop).stdout.startswith("already plain: ")
+    assert xscore("store", "encrypt", cwd=shop).stdout.startswith("encrypted: ")
+    assert xscore("store", "encrypt", cwd=shop).stdout.startswith("already encrypted: ")
+    assert xscore("store", "decrypt", cwd=shop).stdout.startswith("decrypted: ")
+    assert xscore("store", "decrypt", cwd=shop).stdout.startswith("already plain: ")
     after = json.loads(xscore("status", "--json", cwd=shop).stdout)
     assert {**after, "bytes": 0} == {**json.loads(before), "bytes": 0}
     assert (shop / ".xscore" / "memory.db").read_bytes().startswith(HEADER)
@@ -98,7 +98,7 @@ def test_decrypting_brings_it_all_back(xscore: Run, shop: Path) -> None:
 
 def test_missing_and_wrong_keys_and_the_missing_extra_are_exit_6(xscore: Run, shop: Path, own_home: Path) -> None:
     """Each says what it is and what to do; none speaks of damage or of a rebuild."""
-    xscore("encrypt", cwd=shop)
+    xscore("store", "encrypt", cwd=shop)
     (key,) = own_home.rglob("store.key")
     right = key.read_text()
     environment = {**os.environ, "HOME": str(own_home)}
@@ -125,7 +125,7 @@ def test_missing_and_wrong_keys_and_the_missing_extra_are_exit_6(xscore: Run, sh
 
 def test_your_own_store_stays_shut_where_it_is_off(xscore: Run, shop: Path, own_home: Path) -> None:
     """P07: with user learning off, `--user` is refused and no user.db appears."""
-    done = xscore("encrypt", "--user", cwd=shop, environ={"XSCORE_MEMORY_USER_LEARNING": "false"})
+    done = xscore("store", "encrypt", "--user", cwd=shop, environ={"XSCORE_MEMORY_USER_LEARNING": "false"})
     assert done.returncode == 2
     assert not list(own_home.rglob("user.db"))
 
@@ -146,5 +146,5 @@ def test_a_plain_store_loads_no_cipher_and_no_keyring(xscore: Run, shop: Path, o
         return done.stderr.splitlines()[-1]
 
     assert loaded() == "[]"
-    xscore("encrypt", "--all", cwd=shop)
+    xscore("store", "encrypt", "--all", cwd=shop)
     assert loaded() == "['sqlcipher3']"

@@ -18,14 +18,14 @@ NAMES = [
     ("memory", "wipe", "--kind", "todo", "--yes"),
     ("memory", "list", "--kind", "todo"),
     ("memory", "export", "--layer", "project"),
-    ("failure", "resolve", "m_nope", "set it"),
+    ("memory", "update", "m_nope", "--fix", "set it"),
     ("session", "resume", "s_nope"),
     ("session", "close"),
-    ("checkpoint", "load", "nope"),
-    ("checkpoint", "delete", "nope"),
-    ("checkpoint", "save", "nope"),
-    ("sessions", "list", "--from", "aider"),
-    ("sessions", "forget", "m_nope", "--yes"),
+    ("session", "load", "nope"),
+    ("session", "delete", "nope"),
+    ("session", "save", "nope"),
+    ("memory", "imported", "--from", "aider"),
+    ("memory", "wipe", "m_nope", "--yes"),
     ("graph", "related", "nope.py"),
     ("explain", "nope.py"),
     ("continue", "t_nope"),
@@ -36,12 +36,12 @@ LISTS = {
     ("memory", "export"): "memories",
     ("memory", "mute", "--list"): "muted",
     ("memory", "suggest"): "suggestions",
-    ("decision", "list"): "memories",
-    ("failure", "list"): "memories",
+    ("memory", "list", "--kind", "decision"): "memories",
+    ("memory", "list", "--kind", "failure"): "memories",
     ("session", "list"): "sessions",
     ("session", "resume"): "sessions",
-    ("checkpoint", "list"): "checkpoints",
-    ("sessions", "list"): "sessions",
+    ("session", "checkpoints"): "checkpoints",
+    ("memory", "imported"): "sessions",
 }
 
 
@@ -65,7 +65,7 @@ def test_an_empty_list_is_no_error(xscore: Run, tmp_path: Path, command: tuple[s
 def test_no_object_repeats_the_exit_code(xscore: Run, tmp_path: Path) -> None:
     """The exit code is the process's; an object says what happened."""
     identifier = json.loads(xscore("memory", "add", "x", "--json", cwd=tmp_path).stdout)["id"]
-    for command in (("memory", "delete", identifier), ("sessions", "import"), ("memory", "audit")):
+    for command in (("memory", "delete", identifier), ("memory", "import-sessions"), ("memory", "audit")):
         assert "exit_code" not in json.loads(xscore(*command, "--json", cwd=tmp_path).stdout)
 
 

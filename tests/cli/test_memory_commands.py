@@ -47,7 +47,7 @@ def test_a_decision_is_added_listed_and_shown(xscore: Run, repo: Path) -> None:
     assert (told["layer"], told["kind"], told["became"]) == ("governance", "decision", "stored")
     assert told["particulars"]["alternatives"] == ["backoff"]
     assert told["citations"][0]["path"] == "src/net/retry.py"
-    listed = xscore("decision", "list", cwd=repo)
+    listed = xscore("memory", "list", "--kind", "decision", cwd=repo)
     assert listed.stdout.startswith(told["id"]) and "we use tenacity" in listed.stdout
     shown = xscore("memory", "show", told["id"], cwd=repo)
     assert "Because: it composes" in shown.stdout and "cites      src/net/retry.py:10-40" in shown.stdout
@@ -58,11 +58,11 @@ def test_a_decision_is_added_listed_and_shown(xscore: Run, repo: Path) -> None:
 
 def test_the_key_supersedes_and_says_so(xscore: Run, repo: Path) -> None:
     """Adding with the key of an active memory names on stderr what steps back; the same words twice are one memory."""
-    first = said(xscore, repo, "decision", "add", "use A", "--key", "k")["id"]
-    done = xscore("decision", "add", "use B", "--key", "k", cwd=repo)
+    first = said(xscore, repo, "memory", "add", "--kind", "decision", "use A", "--key", "k")["id"]
+    done = xscore("memory", "add", "--kind", "decision", "use B", "--key", "k", cwd=repo)
     assert done.returncode == 0
     assert f"takes the place of {first}" in done.stderr and first not in done.stdout
-    again = xscore("decision", "add", "use B", cwd=repo)
+    again = xscore("memory", "add", "--kind", "decision", "use B", cwd=repo)
     assert "known already" in again.stdout
     assert len(said(xscore, repo, "memory", "list", "--kind", "decision", "--all")["memories"]) == 2
     assert len(said(xscore, repo, "memory", "list", "--kind", "decision")["memories"]) == 1
@@ -120,7 +120,7 @@ def test_what_was_said_beside_can_be_taken_back(xscore: Run, repo: Path) -> None
         "--cite",
         "src/net/retry.py:1-3",
     )
-    identifier = said(xscore, repo, "decision", "add", "use A", *beside)["id"]
+    identifier = said(xscore, repo, "memory", "add", "--kind", "decision", "use A", *beside)["id"]
     kept = {"rationale": "fast", "alternatives": ["B"], "links": ["https://a.example"]}
     for option, name in (("--alternative", "alternatives"), ("--link", "links"), ("--because", "rationale")):
         after = said(xscore, repo, "memory", "update", identifier, option, "")
@@ -141,9 +141,11 @@ def test_a_kind_weighs_the_same_however_it_is_said(xscore: Run, repo: Path) -> N
         kind: said(xscore, repo, "memory", "add", f"cli {kind}", "--kind", str(kind))["importance"] for kind in WEIGHED
     }
     assert by_python == by_hand == {Kind.DECISION: 0.7, Kind.TODO: 0.5, Kind.CONTEXT: 0.5}
-    assert stated == said(xscore, repo, "decision", "add", "by its own command")["importance"] == 0.7
+    assert (
+        stated == said(xscore, repo, "memory", "add", "--kind", "decision", "by its own command")["importance"] == 0.7
+    )
     refused = xscore("memory", "add", "x", "--kind", "failure", cwd=repo)
-    assert refused.returncode == 2 and "xscore failure add" in xscore("memory", "add", "--help").stdout
+    assert refused.returncode == 2 and "xscore memory add --kind failure" in xscore("memory", "add", "--help").stdout
 
 
 def test_export_and_import(xscore: Run, repo: Path, tmp_path: Path) -> None:
@@ -166,7 +168,7 @@ def test_export_and_import(xscore: Run, repo: Path, tmp_path: Path) -> None:
 
 def test_a_snapshot_goes_out_and_comes_back(xscore: Run, repo: Path, tmp_path: Path) -> None:
     """A12: a snapshot gives itself again where it was made; elsewhere it comes in as an import."""
-    said(xscore, repo, "decision", "add", "use A", "--cite", "src/net/retry.py")
+    said(xscore, repo, "memory", "add", "--kind", "decision", "use A", "--cite", "src/net/retry.py")
     xscore("index", cwd=repo)
     file = tmp_path / "snapshot.json"
     assert xscore("memory", "export", "--snapshot", "-o", str(file), cwd=repo).returncode == 0
@@ -184,13 +186,15 @@ def test_a_snapshot_goes_out_and_comes_back(xscore: Run, repo: Path, tmp_path: P
 def test_failures_become_a_pattern_at_three(xscore: Run, repo: Path) -> None:
     """A08: at two there is none, at three there is; `resolve` says what mended it."""
     patterns = [
-        said(xscore, repo, "failure", "add", "-", stdin=f"KeyError: 'port' at 0x{number}f\n")["pattern"]
+        said(xscore, repo, "memory", "add", "--kind", "failure", "-", stdin=f"KeyError: 'port' at 0x{number}f\n")[
+            "pattern"
+        ]
         for number in range(3)
     ]
     assert [bool(pattern) for pattern in patterns] == [False, False, True]
-    identifier = said(xscore, repo, "failure", "list")["memories"][0]["id"]
-    assert "fixed by: set it" in xscore("failure", "resolve", identifier, "set it", cwd=repo).stdout
-    assert "3×" in xscore("failure", "list", cwd=repo).stdout
+    identifier = said(xscore, repo, "memory", "list", "--kind", "failure")["memories"][0]["id"]
+    assert "fixed by: set it" in xscore("memory", "update", identifier, "--fix", "set it", cwd=repo).stdout
+    assert "3×" in xscore("memory", "list", "--kind", "failure", cwd=repo).stdout
 
 
 def test_stats_count_against_the_caps(xscore: Run, repo: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from xscore.extensions.exchange.commands import write_private
 from xscore.platform.errors import UsageError
+from xscore.platform.files import write_atomically
 
 
 @pytest.fixture
@@ -31,32 +31,26 @@ def test_a_file_that_others_could_read_is_for_the_user_alone(xscore: Run, kept: 
     assert json.loads(file.read_text())["text"] == "lint before pushing"
 
 
-def test_what_stood_there_stays_until_all_is_written(tmp_path: Path) -> None:
-    """P06: a failure midway leaves the file as it was, and nothing beside it."""
-    file = tmp_path / "out"
-    file.write_text("before")
-
-    def lines() -> object:
-        yield "half"
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(UsageError, match="No space left"):
-        write_private(file, lines())  # type: ignore[arg-type]  # an iterator of strings, until it breaks
-    assert [place.name for place in tmp_path.iterdir()] == ["out"] and file.read_text() == "before"
+def test_what_stood_there_stays_where_the_file_cannot_be_replaced(tmp_path: Path) -> None:
+    """P06: a folder in its place leaves everything as it was, and nothing beside it."""
+    (tmp_path / "out").mkdir()
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_atomically(tmp_path / "out", b"half", mode=0o600)
+    assert [place.name for place in tmp_path.iterdir()] == ["out"]
 
 
 def test_links_and_pipes_are_written_through(tmp_path: Path) -> None:
     """P06: a link stays a link, a pipe a pipe; a folder that is not there is a usage error."""
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    write_private(tmp_path / "link", ["x\n"])
-    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "x\n"
+    write_atomically(tmp_path / "link", b"x")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "x"
     os.mkfifo(tmp_path / "pipe")
-    writer = threading.Thread(target=write_private, args=(tmp_path / "pipe", ["y\n"]))
+    writer = threading.Thread(target=write_atomically, args=(tmp_path / "pipe", b"y"))
     writer.start()
-    assert (tmp_path / "pipe").read_text() == "y\n"
+    assert (tmp_path / "pipe").read_text() == "y"
     writer.join(5)
     with pytest.raises(UsageError):
-        write_private(tmp_path / "none" / "file", ["z\n"])
+        write_atomically(tmp_path / "none" / "file", b"z")
 
 
 def test_lines_or_one_object(xscore: Run, kept: Path) -> None:

@@ -11,9 +11,9 @@ from tests.conftest import MakeRepo
 READING = (
     (("report",), 0),
     (("report", "--markdown"), 0),
-    (("turns",), 0),
+    (("history", "list"), 0),
     (("status",), 0),
-    (("turn", "show", "latest"), 1),
+    (("history", "show", "latest"), 1),
     (("explain", "shop.py::total"), 1),
     (("report", "--turn", "latest"), 1),
 )
@@ -58,7 +58,7 @@ def test_a_program_gets_what_an_empty_store_gives(command: str, xscore: Run, mak
 def test_a_gate_without_a_store_leaves_none_behind(xscore: Run, make_repo: MakeRepo, tmp_path: Path) -> None:
     """A page and a check read an empty ledger: the page is what is written, and it alone."""
     folder = make_repo(SOURCE)
-    assert xscore("report", "--html", str(tmp_path / "page.html"), cwd=folder).returncode == 0
+    assert xscore("report", "-o", str(tmp_path / "page.html"), cwd=folder).returncode == 0
     assert (tmp_path / "page.html").exists()
     xscore("report", "--check", cwd=folder)
     assert not (folder / ".xscore").exists()

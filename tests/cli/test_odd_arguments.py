@@ -111,7 +111,7 @@ def test_a_name_that_is_not_utf8_can_be_asked_for(xscore: Run, shop: Path, scrip
     """Bytes of the command line find the file that is called so, and never break a command."""
     os.close(os.open(os.fsencode(shop) + b"/b\xff.py", os.O_CREAT | os.O_WRONLY))
     (shop / os.fsdecode(b"b\xff.py")).write_text("def odd(): pass\n")
-    done = xscore("ask", TASK, "--path", os.fsdecode(b"b\xff*"), *scripted, "--json", cwd=shop)
+    done = xscore("ask", TASK, "--glob", os.fsdecode(b"b\xff*"), *scripted, "--json", cwd=shop)
     assert json.loads(done.stdout)["coverage"]["candidates"] == 1
     assert xscore("explain", os.fsdecode(b"b\xff.py::odd"), cwd=shop).returncode == 0
 

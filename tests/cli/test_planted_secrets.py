@@ -157,11 +157,11 @@ def test_no_planted_secret_is_stored_printed_or_sent(
     models = ("--judge", "openai:judge-2", "--model", "openai:strong-1", "--max-usd", "50")
     said = []
     runs: list[tuple[str, ...]] = [
-        ("sessions", "import", "--json"),
+        ("memory", "import-sessions", "--json"),
         ("ask", "mend the reader " + planting.at("a task"), *models, "--errors", str(errors), "--judge-context", "full",
          "--file", "code.py", "--all-scores", str(scores), "--threshold", "0", "--json"),
         ("session", "show"),
-        ("checkpoint", "list"),
+        ("session", "checkpoints"),
         ("status", "--json"),
         ("ask", "--no-such-option", planting.one("a wrong command")),
         ("memory", "delete", planting.one("a wrong id")),

@@ -132,7 +132,7 @@ def test_elsewhere_a_plain_line_now_and_then(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize("hurries", [False, True])
 def test_whoever_waits_reads_the_best_so_far(capsys: pytest.CaptureFixture[str], verbose: bool, hurries: bool) -> None:
     """Not on a terminal, the provisional best stand below the line under a deadline, or where more is to be said."""
-    watch = TurnObserver(Terminal(verbose=verbose), hurries=hurries)
+    watch = TurnObserver(Terminal(verbose=verbose), has_deadline=hurries)
     watch._last_line -= 11
     watch.progress(HALF)
     best = [f"  {line}" for line in render_leaders(HALF)] if verbose or hurries else []

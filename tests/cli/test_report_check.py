@@ -109,7 +109,7 @@ def test_a_failed_check_is_in_the_report(turns: Turns) -> None:
     lines = {line["what"]: line for line in json.loads(out)["gate"]["lines"]}
     assert {what for what, line in lines.items() if line["verdict"] == "failed"} == failed(err)
     assert lines["calls"]["now"] > lines["calls"]["allowed"] >= lines["calls"]["baseline"]
-    assert "| calls |" in turns.report("--markdown")[1]
+    assert "| calls |" in turns.report("--format", "markdown")[1]
 
 
 def test_a_slow_provider_is_an_alert(xscore: Run, shop: Path, server: OpenAIServer) -> None:

@@ -60,7 +60,7 @@ def test_an_empty_ledger_is_said_and_no_failure(shop: Path, xscore: Run) -> None
     assert (ran.returncode, "xscore ask" in ran.stdout) == (0, True)
     found = json.loads(xscore("report", "--json", "--by", "day", cwd=shop).stdout)
     assert (found["schema"], found["turns"], found["groups"], found["spent"]["cost_usd"]) == (1, [], [], "0")
-    assert xscore("report", "--markdown", cwd=shop).returncode == 0
+    assert xscore("report", "--format", "markdown", cwd=shop).returncode == 0
 
 
 @pytest.mark.usefixtures("ledger")
@@ -79,10 +79,10 @@ def test_an_empty_ledger_is_said_and_no_failure(shop: Path, xscore: Run) -> None
         (["--last", "1h", "--since", "2026-11-01"], "--last 24h or --since"),
         (["--since", "2026-11-02", "--until", "2026-11-01"], "--until"),
         (["--by", "mood"], "model"),
-        (["--json", "--markdown"], "stdout"),
+        (["--json", "--format", "markdown"], "stdout"),
         (["--repo", "."], ""),
-        (["--html", ".xscore/page.html"], "store's folder"),
-        (["--csv", "no/such/folder/x.csv"], "cannot be written"),
+        (["-o", ".xscore/page.html"], "store's folder"),
+        (["-o", "no/such/folder/x.csv"], "cannot be written"),
         (["--check", "--baseline", "none.json"], "--update-baseline"),
         (["--check", "--update-baseline"], "--check and --update-baseline contradict each other"),
     ],
@@ -125,7 +125,7 @@ def test_the_page_fits_the_window(shop: Path, ledger: Connection, xscore: Run, w
 def test_markdown_holds_any_name(shop: Path, ledger: Connection, xscore: Run) -> None:
     """A model named as HTML, a table, a link stays in its cell and is none of them."""
     fill(ledger, task=HOSTILE)
-    text = xscore("report", "--markdown", "--by", "stage", cwd=shop).stdout
+    text = xscore("report", "--format", "markdown", "--by", "stage", cwd=shop).stdout
     line = next(line for line in text.splitlines() if "script" in line)
     assert r"\<script\>" in line
     assert r"\|" in line
@@ -140,7 +140,7 @@ def test_tables_for_other_programs(shop: Path, ledger: Connection, xscore: Run, 
     fill(ledger, task=HOSTILE)
     ledger.execute("UPDATE turn_figures SET judge_s = 0.1234567891")
     to = tmp_path / "table"
-    ran = xscore("report", "--csv", f"{to}.csv", "--parquet", f"{to}.parquet", cwd=shop)
+    ran = xscore("report", "-o", f"{to}.csv", "-o", f"{to}.parquet", cwd=shop)
     assert (ran.returncode, ran.stdout) == (0, "")
     csv, parquet = pl.read_csv(f"{to}.csv"), pl.read_parquet(f"{to}.parquet")
     assert csv["turn"].to_list() == parquet["turn"].to_list() == ["t_2", "t_1"]
@@ -154,27 +154,33 @@ def test_tables_for_other_programs(shop: Path, ledger: Connection, xscore: Run, 
         assert table["judge_s"].to_list() == [None, 0.123457]
     assert parquet["at"].to_list() == [datetime.fromtimestamp(DAY + 86_400, UTC), datetime.fromtimestamp(DAY, UTC)]
     assert csv["at"].to_list() == [datetime.fromtimestamp(at, UTC).isoformat() for at in (DAY + 86_400, DAY)]
-    out = xscore("report", "--csv", "-", "--by", "day", cwd=shop).stdout
+    out = xscore("report", "--format", "csv", "--by", "day", cwd=shop).stdout
     assert pl.read_csv(out.encode())["day"].to_list() == ["2025-10-11", "2025-10-10"]
-    stages = pl.read_csv(xscore("report", "--csv", "-", "--by", "stage", cwd=shop).stdout.encode())
+    stages = pl.read_csv(xscore("report", "--format", "csv", "--by", "stage", cwd=shop).stdout.encode())
     assert set(stages["candidates"]) == set(stages["kept"]) == {None}, "a stage is a part of turns"
 
 
 def test_turns_by_line_are_told_apart_at_a_glance(shop: Path, ledger: Connection, xscore: Run) -> None:
     """`--by turn` says when each began and what for, on a terminal and in Markdown."""
     fill(ledger)
-    for form in ((), ("--markdown",)):
+    for form in (
+        (),
+        (
+            "--format",
+            "markdown",
+        ),
+    ):
         out = xscore("report", "--by", "turn", *form, cwd=shop).stdout
         (line,) = [line for line in out.splitlines() if "t_1" in line.replace("\\", "")]
         assert "2025-10-10" in line and "Mend it." in line, out
 
 
 def test_the_page_is_written_whole(shop: Path, ledger: Connection, xscore: Run, tmp_path: Path) -> None:
-    """--html puts one file in place and prints nothing; what stood there is replaced at once."""
+    """-o FILE.html puts one file in place and prints nothing; what stood there is replaced at once."""
     fill(ledger)
     page = tmp_path / "page.html"
     for _ in range(2):
-        ran = xscore("report", "--html", str(page), cwd=shop)
+        ran = xscore("report", "-o", str(page), cwd=shop)
         assert (ran.returncode, ran.stdout) == (0, "")
     assert page.read_text().lower().startswith("<!doctype html>")
     assert list(tmp_path.glob(".page*")) == []
@@ -191,7 +197,7 @@ def test_the_gate_is_wired(shop: Path, ledger: Connection, xscore: Run) -> None:
     ran = xscore("report", "--check", *baseline, "--json", cwd=shop)
     assert ran.returncode == 5
     assert "failed" in {line["verdict"] for line in json.loads(ran.stdout)["gate"]["lines"]}
-    assert "### Gates" in xscore("report", "--check", *baseline, "--markdown", cwd=shop).stdout
+    assert "### Gates" in xscore("report", "--check", *baseline, "--format", "markdown", cwd=shop).stdout
     before = (shop / "b.json").read_bytes()
     assert xscore("report", "--check", "--update-baseline", *baseline, cwd=shop).returncode == 2
     assert (shop / "b.json").read_bytes() == before, "a check never writes"
@@ -211,7 +217,7 @@ def test_damage_is_said_beside_valid_json(shop: Path, ledger: Connection, xscore
     add_call(ledger, "bad", "t_1", duration_s=float("inf"))
     ran = xscore("report", "--json", cwd=shop)
     assert "1 rows of calls" in json.loads(ran.stdout)["warnings"][0]
-    assert "xscore trust --rebuild" in ran.stderr
+    assert "xscore store rebuild" in ran.stderr
 
 
 def test_damage_is_no_saving(shop: Path, ledger: Connection, xscore: Run) -> None:
@@ -232,7 +238,7 @@ def test_a_damaged_turn_is_named_as_damage(shop: Path, ledger: Connection, xscor
     fill(ledger)
     ledger.execute("UPDATE turn SET started_at = 'soon' WHERE id = 't_1'")
     ran = xscore("report", "--turn", "t_1", cwd=shop)
-    assert (ran.returncode, "xscore trust --rebuild" in ran.stderr) == (6, True)
+    assert (ran.returncode, "xscore store rebuild" in ran.stderr) == (6, True)
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="a file that opens and cannot be read, of Linux alone")

@@ -149,7 +149,7 @@ def test_a_damaged_ledger_is_no_baseline(place: Path, capfd: pytest.CaptureFixtu
     torn = made(left_out=11)
     with pytest.raises(UsageError, match=r"damaged ledger: 11 rows left out") as caught:
         gated(torn, place, update=True)
-    assert "xscore trust --rebuild" in caught.value.hint
+    assert "xscore store rebuild" in caught.value.hint
     assert baseline.read_baseline(place) == MEASURED
     assert gated(torn, place) == 5
     failure, summary = capfd.readouterr().err.splitlines()

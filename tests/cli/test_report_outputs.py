@@ -10,8 +10,6 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
-from xscore.cost_reports.report_files import check_outputs, write_output
-from xscore.platform.errors import UsageError
 
 SOURCE = "def total(lines):\n    return sum(lines)\n"
 
@@ -27,33 +25,26 @@ def shop(make_repo: MakeRepo, xscore: Run) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--csv", "-", "--parquet", "-"], "--parquet is not written to stdout"),
-        (["--csv", "a.csv", "--parquet", "no/such/b.parquet"], "there is no such folder"),
-        (["--html", "a.html", "--csv", "shop.py"], "shop.py is there and was not written by --csv"),
-        (["--html", "shop.py"], "was not written by --html"),
-        (["--parquet", "shop.py"], "was not written by --parquet"),
-        (["--html", ""], "--html names no file"),
-        (["--csv", ""], "--csv names no file"),
+        (["-o", "x.txt"], "no known suffix"),
+        (["-o", "a.csv", "-o", "no/such/b.parquet"], "there is no such folder"),
+        (["-o", "a.html", "-o", "notes.md"], "notes.md is there and is no earlier report"),
         (["--check", "--baseline", ""], "--baseline names no file"),
-        (["--update-baseline", "--baseline", "-"], "--baseline is not written to stdout"),
-        (["--html", "x", "--csv", "x"], "--html and --csv name the same file"),
-        (["--html", "x", "--parquet", "folder/../x"], "name the same file"),
-        (["--html", "x", "--parquet", "link/x"], "name the same file"),
-        (["--html", "x", "--check", "--baseline", "./x"], "--html and --baseline name the same file"),
-        (["--html", "-", "--csv", "-"], "want stdout"),
-        (["--html", "-", "--markdown"], "want stdout"),
-        (["--html", ".xscore/page.html"], "lies in a store's folder"),
-        (["--update-baseline", "--baseline", ".xscore/b.json"], "lies in a store's folder"),
-        (["--update-baseline", "--baseline", "store/b.json"], "lies in a store's folder"),
+        (["--update-baseline", "--baseline", "-"], "--baseline names no file"),
+        (["-o", "x.csv", "-o", "folder/../x.csv"], "name the same file"),
+        (["-o", "x.csv", "-o", "link/x.csv"], "name the same file"),
+        (["-o", "x.csv", "--check", "--baseline", "./x.csv"], "--output and --baseline name the same file"),
+        (["--format", "html", "--json"], "want stdout"),
+        (["-o", ".xscore/page.html"], "lies in a store's folder"),
         (["--update-baseline", "--baseline", "store/new/b.json"], "lies in a store's folder"),
-        (["--html", "loop/a.html"], "cannot be written"),
-        (["--html", "a.html", "--check", "--baseline", "none.json"], "there is no baseline"),
+        (["-o", "loop/a.html"], "cannot be written"),
+        (["-o", "a.html", "--check", "--baseline", "none.json"], "there is no baseline"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_what_cannot_be_written_is_refused_first(shop: Path, xscore: Run, arguments: list[str], words: str) -> None:
     """Exit 2 in words, nothing on stdout, and every file is as it was."""
     (shop / "folder").mkdir()
+    (shop / "notes.md").write_text("my notes")
     (shop / "link").symlink_to(".")
     (shop / "store").symlink_to(".xscore")
     (shop / "loop").symlink_to("loop")
@@ -67,28 +58,20 @@ def test_what_cannot_be_written_is_refused_first(shop: Path, xscore: Run, argume
 
 def test_what_was_written_earlier_is_replaced(shop: Path, xscore: Run) -> None:
     """Each output may be written again in its place, as a script does every day; an empty file may be filled."""
-    every = ("--html", "p.html", "--csv", "t.csv", "--parquet", "t.parquet")
+    every = ("-o", "p.html", "-o", "t.csv", "-o", "t.parquet", "-o", "r.md")
     (shop / "p.html").touch()
     for grouped in ((), ("--by", "model"), ()):
         ran = xscore("report", *every, *grouped, cwd=shop)
         assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
-    for other in (("--html", "t.csv"), ("--csv", "p.html"), ("--parquet", "p.html")):
-        assert xscore("report", *other, cwd=shop).returncode == 2
-
-
-def test_a_page_may_go_to_stdout(shop: Path, xscore: Run) -> None:
-    """`--html -` prints the page that `--html FILE` writes, and no file is named `-`."""
-    ran = xscore("report", "--html", "-", cwd=shop)
-    assert ran.returncode == 0
+    ran = xscore("report", "--format", "html", cwd=shop)
     assert ran.stdout.startswith("<!doctype html>") and ran.stdout.endswith("</html>\n")
-    assert not (shop / "-").exists()
 
 
 def test_a_table_cannot_move_the_cursor(shop: Path, xscore: Run, own_home: Path) -> None:
     """On a terminal control characters of a task are shown; into a pipe its bytes go as they are."""
-    assert "\x1b[31m" in xscore("report", "--csv", "-", cwd=shop).stdout
+    assert "\x1b[31m" in xscore("report", "--format", "csv", cwd=shop).stdout
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "xscore", "report", "--csv", "-"]
+    command = [sys.executable, "-m", "xscore", "report", "--format", "csv"]
     done = subprocess.run(command, cwd=shop, env=os.environ | {"HOME": str(own_home)}, stdout=theirs, check=False)
     os.close(theirs)
     shown = os.read(ours, 65_536)
@@ -97,24 +80,16 @@ def test_a_table_cannot_move_the_cursor(shop: Path, xscore: Run, own_home: Path)
     assert b"\x1b" not in shown and b"\\x1b[31m" in shown
 
 
-def test_a_pipe_or_device_is_no_earlier_output(tmp_path: Path) -> None:
-    """What has no second name is written to as it is."""
-    check_outputs({"--html": Path("/dev/null")}, writes_baseline=False)
-    write_output(Path("/dev/null"), b"x")
-    with pytest.raises(UsageError, match="cannot be written"):
-        write_output(tmp_path / "none" / "x", b"x")
-
-
 def test_a_turn_is_named_as_for_turn_show(shop: Path, xscore: Run) -> None:
     """By the beginning of its id; none such is 1, several are 2, and no name is none."""
-    whole = xscore("turns", "--json", cwd=shop).stdout.split('"id": "')[1].split('"')[0]
+    whole = xscore("history", "list", "--json", cwd=shop).stdout.split('"id": "')[1].split('"')[0]
     for name in (whole, whole[:9], "latest"):
-        ran = xscore("report", "--turn", name, "--csv", "-", cwd=shop)
+        ran = xscore("report", "--turn", name, "--format", "csv", cwd=shop)
         assert ran.returncode == 0 and ran.stdout.splitlines()[1].startswith(whole)
     xscore("context", "another", "--judge", "lexical", cwd=shop)
     for name, code in (("t_", 2), ("t_zzz", 1), ("", 1)):
         assert xscore("report", "--turn", name, cwd=shop).returncode == code
-        assert xscore("turn", "show", name, cwd=shop).returncode == code
+        assert xscore("history", "show", name, cwd=shop).returncode == code
 
 
 def test_a_turn_of_another_repository_is_found(shop: Path, xscore: Run, tmp_path: Path) -> None:
@@ -123,8 +98,8 @@ def test_a_turn_of_another_repository_is_found(shop: Path, xscore: Run, tmp_path
     other.mkdir()
     (other / "m.py").write_text(SOURCE)
     xscore("context", "elsewhere", "--judge", "lexical", cwd=other)
-    away = xscore("turns", "--json", cwd=other).stdout.split('"id": "')[1].split('"')[0]
-    ran = xscore("report", "--repo", str(other), "--turn", away[:12], "--csv", "-", cwd=shop)
+    away = xscore("history", "list", "--json", cwd=other).stdout.split('"id": "')[1].split('"')[0]
+    ran = xscore("report", "--repo", str(other), "--turn", away[:12], "--format", "csv", cwd=shop)
     assert ran.stdout.splitlines()[1].startswith(away)
-    latest = xscore("report", "--repo", str(other), "--turn", "latest", "--csv", "-", cwd=shop)
+    latest = xscore("report", "--repo", str(other), "--turn", "latest", "--format", "csv", cwd=shop)
     assert "the total" in latest.stdout

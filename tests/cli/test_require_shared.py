@@ -65,5 +65,5 @@ def test_with_a_server_that_is_away_nothing_is_sent(run: Run, server: OpenAIServ
 
 def test_a_batch_asks_no_shared_server(run: Run) -> None:
     """So with `rescore --batch` it is refused rather than passed over."""
-    done = run("rescore", "--all", "--batch", *JUDGE)
+    done = run("batch", "rescore", "--all", "--batch", *JUDGE)
     assert done.returncode == 2 and "--live" in done.stderr

@@ -118,20 +118,20 @@ def test_a_merge_closes_the_session_of_the_branch_that_was_merged(
 def test_a_checkpoint_goes_from_hand_to_hand(make_repo: MakeRepo, tmp_path: Path, process: Run) -> None:
     """B06: save, list, load, ask and delete by name; a dry run changes nothing; an unknown name exits with 1."""
     root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
-    assert process("checkpoint", "save", "x", cwd=root).returncode == 1, "there is no session yet"
+    assert process("session", "save", "x", cwd=root).returncode == 1, "there is no session yet"
     process("ask", "is add_one fast?", *flags, cwd=root)
     saved = json.loads(
-        process("checkpoint", "save", "speed", "--note", "ask Ann", "--goal", "faster", "--json", cwd=root).stdout
+        process("session", "save", "speed", "--note", "ask Ann", "--goal", "faster", "--json", cwd=root).stdout
     )
     assert (saved["goals"], saved["notes"], saved["pending"]) == (["faster"], ["ask Ann"], ["measure it"])
-    taken = process("checkpoint", "save", "speed", cwd=root)
+    taken = process("session", "save", "speed", cwd=root)
     assert taken.returncode == 2 and "--replace" in taken.stderr, "its note and goal would be lost"
-    assert json.loads(process("checkpoint", "load", "speed", "--json", cwd=root).stdout) == saved
-    assert process("checkpoint", "save", "speed", "--replace", "--note", "ask Bob", cwd=root).returncode == 0
-    saved = json.loads(process("checkpoint", "load", "speed", "--json", cwd=root).stdout)
+    assert json.loads(process("session", "load", "speed", "--json", cwd=root).stdout) == saved
+    assert process("session", "save", "speed", "--replace", "--note", "ask Bob", cwd=root).returncode == 0
+    saved = json.loads(process("session", "load", "speed", "--json", cwd=root).stdout)
     assert (saved["notes"], saved["goals"]) == (["ask Bob"], ["is add_one fast?"])
-    assert "ask Bob" in process("checkpoint", "load", "speed", cwd=root).stdout
-    (listed,) = json.loads(process("checkpoint", "list", "--json", cwd=root).stdout)["checkpoints"]
+    assert "ask Bob" in process("session", "load", "speed", cwd=root).stdout
+    (listed,) = json.loads(process("session", "checkpoints", "--json", cwd=root).stdout)["checkpoints"]
     assert listed == {name: value for name, value in saved.items() if name != "schema"}
     asked = json.loads(process("ask", "go on", "--checkpoint", "speed", "--json", *flags, cwd=root).stdout)
     assert asked["checkpoint"] == "speed"
@@ -139,11 +139,11 @@ def test_a_checkpoint_goes_from_hand_to_hand(make_repo: MakeRepo, tmp_path: Path
     assert bundle.index("ask Bob") < bundle.index("def add_one")
     wrong = process("ask", "go on", "--checkpoint", "sped", *flags, cwd=root)
     assert wrong.returncode == 1 and "speed" in wrong.stderr
-    assert process("checkpoint", "delete", "speed", "--dry-run", cwd=root).returncode == 0
-    gone = json.loads(process("checkpoint", "delete", "speed", "--json", cwd=root).stdout)
+    assert process("session", "delete", "speed", "--dry-run", cwd=root).returncode == 0
+    gone = json.loads(process("session", "delete", "speed", "--json", cwd=root).stdout)
     assert gone == {"schema": 1, "name": "speed", "dry_run": False, "is_clean": True}
-    assert process("checkpoint", "delete", "speed", cwd=root).returncode == 1
-    assert json.loads(process("checkpoint", "list", "--json", cwd=root).stdout)["checkpoints"] == []
+    assert process("session", "delete", "speed", cwd=root).returncode == 1
+    assert json.loads(process("session", "checkpoints", "--json", cwd=root).stdout)["checkpoints"] == []
 
 
 def test_a_plain_folder_and_an_unborn_branch_have_sessions(tmp_path: Path, xscore: Run) -> None:

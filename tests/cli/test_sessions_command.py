@@ -18,7 +18,7 @@ def imported(xscore: Run, make_repo: MakeRepo, home: Path) -> Path:
     CodexLog(root, "s-codex").event("user_message", message="rename the giraffe").event(
         "agent_message", message="Renamed."
     ).write(home)
-    done = xscore("sessions", "import", "--json", cwd=root)
+    done = xscore("memory", "import-sessions", "--json", cwd=root)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["added"] == 2
     return root
@@ -32,18 +32,18 @@ def test_ask_keeps_the_right_past_exchange(xscore: Run, make_repo: MakeRepo, own
     assert done.returncode == 0, done.stderr
     kept = [memory for memory in json.loads(done.stdout)["selected"] if memory["kind"] == "exchange"]
     assert [memory["title"] for memory in kept] == ["why does the zebra importer drop the trailing umlaut?"]
-    listed = json.loads(xscore("sessions", "list", "--json", cwd=root).stdout)
+    listed = json.loads(xscore("memory", "imported", "--json", cwd=root).stdout)
     assert {one["session"] for one in listed["sessions"]} == {"s-claude", "s-codex"}
 
 
 def test_import_says_what_was_taken_and_left(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
     """A second import takes nothing; a broken file is named on stderr and makes the exit code 1."""
     root = imported(xscore, make_repo, own_home)
-    again = xscore("sessions", "import", cwd=root)
+    again = xscore("memory", "import-sessions", cwd=root)
     assert again.returncode == 0
     assert "taken      0 exchanges" in again.stdout
     ClaudeLog(root, "bad").user("x").raw(type="user", cwd=str(root)).write(own_home)
-    broken = xscore("sessions", "import", "--from", "claude-code", cwd=root)
+    broken = xscore("memory", "import-sessions", "--from", "claude-code", cwd=root)
     assert broken.returncode == 1
     assert "not read: ~/.claude/projects/" in broken.stderr and "line 2: expected `message`" in broken.stderr
 
@@ -52,41 +52,41 @@ def test_a_dry_run_and_since_take_nothing(xscore: Run, make_repo: MakeRepo, own_
     """--dry-run counts, --since leaves out what is older, a word that is no day is a usage error."""
     root = make_repo(FILES)
     ClaudeLog(root).user("q").says("a").write(own_home)
-    assert "would take 1 exchange" in xscore("sessions", "import", "--dry-run", cwd=root).stdout
-    late = json.loads(xscore("sessions", "import", "--since", "2026-11-21", "--json", cwd=root).stdout)
+    assert "would take 1 exchange" in xscore("memory", "import-sessions", "--dry-run", cwd=root).stdout
+    late = json.loads(xscore("memory", "import-sessions", "--since", "2026-11-21", "--json", cwd=root).stdout)
     assert (late["added"], late["elsewhere"]) == (0, 1)
-    assert json.loads(xscore("sessions", "import", "--json", cwd=root).stdout)["added"] == 1
-    assert xscore("sessions", "import", "--since", "soon", cwd=root).returncode == 2
+    assert json.loads(xscore("memory", "import-sessions", "--json", cwd=root).stdout)["added"] == 1
+    assert xscore("memory", "import-sessions", "--since", "soon", cwd=root).returncode == 2
 
 
 def test_what_is_forgotten_stays_away(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
     """forget asks or needs --yes, takes a whole session, and no import brings it back."""
     root = imported(xscore, make_repo, own_home)
-    assert xscore("sessions", "forget", "--session", "s-claude", cwd=root).returncode == 2
-    assert xscore("sessions", "forget", "--session", "other", "--yes", cwd=root).returncode == 1
-    looked = xscore("sessions", "forget", "--session", "s-claude", "--dry-run", cwd=root)
+    assert xscore("memory", "wipe", "--session", "s-claude", cwd=root).returncode == 2
+    assert xscore("memory", "wipe", "--session", "other", "--yes", cwd=root).returncode == 1
+    looked = xscore("memory", "wipe", "--session", "s-claude", "--dry-run", cwd=root)
     assert looked.returncode == 0 and "would erase 1 memory" in looked.stdout
-    assert xscore("sessions", "forget", "--session", "s-claude", "--yes", cwd=root).returncode == 0
+    assert xscore("memory", "wipe", "--session", "s-claude", "--yes", cwd=root).returncode == 0
     log = ClaudeLog(root, "s-claude").user("why does the zebra importer drop the trailing umlaut?").says("Because.")
     log.user("and now?").says("Fixed.").write(own_home)
-    report = json.loads(xscore("sessions", "import", "--json", cwd=root).stdout)
+    report = json.loads(xscore("memory", "import-sessions", "--json", cwd=root).stdout)
     assert (report["added"], report["forgotten"]) == (1, 1)
-    listed = xscore("sessions", "list", cwd=root).stdout
+    listed = xscore("memory", "imported", cwd=root).stdout
     assert "zebra" not in listed and "and now?" in listed
-    assert xscore("sessions", "forget", "--before", "2030-01-01", "--yes", cwd=root).returncode == 0
-    assert xscore("sessions", "forget", "--from", "codex", "--yes", cwd=root).returncode == 1
+    assert xscore("memory", "wipe", "--before", "2030-01-01", "--yes", cwd=root).returncode == 0
+    assert xscore("memory", "wipe", "--from", "codex", "--yes", cwd=root).returncode == 1
 
 
 def test_a_session_is_forgotten_by_the_id_that_the_list_shows(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
     """Its id needs no option; what is not there is said before anyone is asked, beside what is there too."""
     root = imported(xscore, make_repo, own_home)
-    gone = xscore("sessions", "forget", "no-such", cwd=root)
+    gone = xscore("memory", "wipe", "no-such", cwd=root)
     assert gone.returncode == 1 and "nothing that was imported is called no-such" in gone.stderr
-    asked = xscore("sessions", "forget", "s-claude", cwd=root)
+    asked = xscore("memory", "wipe", "s-claude", cwd=root)
     assert asked.returncode == 2 and "nobody to ask" in asked.stderr
-    done = xscore("sessions", "forget", "s-claude", "no-such", "--yes", cwd=root)
+    done = xscore("memory", "wipe", "s-claude", "no-such", "--yes", cwd=root)
     assert done.returncode == 0 and "called no-such" in done.stderr
-    listed = xscore("sessions", "list", cwd=root).stdout
+    listed = xscore("memory", "imported", cwd=root).stdout
     assert "s-claude" not in listed and "s-codex" in listed
 
 
@@ -94,11 +94,11 @@ def test_the_list_tells_origin_session_and_confidence(xscore: Run, make_repo: Ma
     """A line says whose session it is, how sure it is, and marks a title that was cut."""
     root = make_repo(FILES)
     ClaudeLog(root, "s-long").user("why " * 40).says("a").write(own_home)
-    xscore("sessions", "import", cwd=root)
-    (line,) = xscore("sessions", "list", cwd=root).stdout.splitlines()
+    xscore("memory", "import-sessions", cwd=root)
+    (line,) = xscore("memory", "imported", cwd=root).stdout.splitlines()
     assert "claude-code s-long  1 exchange, confidence 0.60: why why" in line
     assert line.endswith("why…")
-    (one,) = json.loads(xscore("sessions", "list", "--json", cwd=root).stdout)["sessions"]
+    (one,) = json.loads(xscore("memory", "imported", "--json", cwd=root).stdout)["sessions"]
     assert (one["origin"], one["session"], one["confidence"]) == ("claude-code", "s-long", 0.6)
 
 
@@ -106,6 +106,6 @@ def test_titles_cannot_move_the_cursor(xscore: Run, make_repo: MakeRepo, own_hom
     """What a session says is shown harmless."""
     root = make_repo(FILES)
     ClaudeLog(root).user("red \x1b]0;title\x07 \u202e txt").says("a").write(own_home)
-    xscore("sessions", "import", cwd=root)
-    shown = xscore("sessions", "list", cwd=root).stdout
+    xscore("memory", "import-sessions", cwd=root)
+    shown = xscore("memory", "imported", cwd=root).stdout
     assert "\x1b" not in shown and "\u202e" not in shown

@@ -36,7 +36,7 @@ def test_planted_scores_are_neither_used_nor_salvaged(xscore: Run, make_repo: Ma
         refused = xscore("ask", TASK, *flags, cwd=clone, environ=environ)
         assert refused.returncode == 6 and server.counts.requests == 0
         assert json.loads(refused.stdout)["error"]["kind"] == "store_untrusted"
-        rebuilt = xscore("trust", "--rebuild", cwd=clone, environ=environ)
+        rebuilt = xscore("store", "rebuild", cwd=clone, environ=environ)
         assert rebuilt.returncode == 0, rebuilt.stderr
         assert "salvaged nothing: it could not be shown that you made it here" in rebuilt.stdout
         paid = json.loads(xscore("ask", TASK, *flags, cwd=clone, environ=environ).stdout)["coverage"]
@@ -50,7 +50,7 @@ def test_a_sound_store_of_ones_own_is_rebuilt_without_loss(xscore: Run, make_rep
     with OpenAIServer() as server:
         flags, environ = with_judge(server)
         first = json.loads(xscore("ask", TASK, *flags, cwd=root, environ=environ).stdout)["coverage"]
-        said = json.loads(xscore("trust", "--rebuild", "--json", cwd=root, environ=environ).stdout)["salvaged"]
+        said = json.loads(xscore("store", "rebuild", "--json", cwd=root, environ=environ).stdout)["salvaged"]
         server.reset()
         again = json.loads(xscore("ask", TASK, *flags, cwd=root, environ=environ).stdout)["coverage"]
         assert server.counts.judging_requests == 0

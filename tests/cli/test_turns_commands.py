@@ -1,4 +1,4 @@
-"""`xscore turns` and `xscore turn show`: what past turns were, and what they printed."""
+"""`xscore history list` and `xscore history show`: what past turns were, and what they printed."""
 
 import json
 import sqlite3
@@ -40,7 +40,7 @@ def change(repo: Path, sql: str, *given: object) -> None:
 
 def listed(xscore: Run, repo: Path, *options: str) -> list[dict[str, Any]]:
     """The turns of the list as objects."""
-    done = xscore("turns", "--json", *options, cwd=repo)
+    done = xscore("history", "list", "--json", *options, cwd=repo)
     found: list[dict[str, Any]] = json.loads(done.stdout)["turns"]
     return found
 
@@ -49,7 +49,7 @@ def test_turns_are_listed_newest_first(xscore: Run, repo: Path, models: list[str
     """Each with its state, dollars, what was kept, command, judge, and the first line of its task."""
     xscore("ask", "what is total\nand why", *models, cwd=repo)
     xscore("context", "another", *models[:2], cwd=repo)
-    done = xscore("turns", cwd=repo)
+    done = xscore("history", "list", cwd=repo)
     lines = done.stdout.splitlines()
     first, second = "\n".join(lines[:2]), "\n".join(lines[2:])
     assert done.returncode == 0 and done.stderr == ""
@@ -66,10 +66,10 @@ def test_turns_are_listed_newest_first(xscore: Run, repo: Path, models: list[str
 
 def test_an_empty_store_lists_nothing(xscore: Run, repo: Path) -> None:
     """No turn yet is no error; that options leave nothing is told by the exit code."""
-    done = xscore("turns", cwd=repo)
+    done = xscore("history", "list", cwd=repo)
     assert done.returncode == 0 and done.stdout == "" and "xscore ask" in done.stderr
-    assert json.loads(xscore("turns", "--json", cwd=repo).stdout) == {"schema": 1, "turns": [], "left_out": 0}
-    assert xscore("turns", "--last", "1h", cwd=repo).returncode == 1
+    assert json.loads(xscore("history", "list", "--json", cwd=repo).stdout) == {"schema": 1, "turns": [], "left_out": 0}
+    assert xscore("history", "list", "--last", "1h", cwd=repo).returncode == 1
 
 
 def test_a_list_is_narrowed(xscore: Run, repo: Path, models: list[str]) -> None:
@@ -84,8 +84,8 @@ def test_a_list_is_narrowed(xscore: Run, repo: Path, models: list[str]) -> None:
     assert [turn["task"] for turn in listed(xscore, repo, "--last", "2d")] == ["three", "two", "one"]
     assert [turn["task"] for turn in listed(xscore, repo, "--state", "failed")] == ["two"]
     assert [turn["task"] for turn in listed(xscore, repo, "--session", "s_oth")] == ["two"]
-    assert xscore("turns", "--state", "partial", cwd=repo).returncode == 1
-    assert xscore("turns", "--last", "soon", cwd=repo).returncode == 2
+    assert xscore("history", "list", "--state", "partial", cwd=repo).returncode == 1
+    assert xscore("history", "list", "--last", "soon", cwd=repo).returncode == 2
 
 
 def test_that_there_are_more_is_said_only_where_there_are(xscore: Run, repo: Path) -> None:
@@ -94,9 +94,9 @@ def test_that_there_are_more_is_said_only_where_there_are(xscore: Run, repo: Pat
     insert = "INSERT INTO turn (id, thread, turn_key, task, started_at, state) VALUES (?, 's', ?, 'x', ?, 'done')"
     for number in range(20):
         change(repo, insert, f"t_{number:016x}", str(number), float(number))
-    assert xscore("turns", cwd=repo).stderr == ""
+    assert xscore("history", "list", cwd=repo).stderr == ""
     change(repo, insert, f"t_{20:016x}", "20", 20.0)
-    more = xscore("turns", cwd=repo)
+    more = xscore("history", "list", cwd=repo)
     assert "--limit N" in more.stderr
     assert (more.stdout.count("done"), f"t_{0:016x}" in more.stdout) == (20, False)
 
@@ -118,10 +118,10 @@ def test_a_turn_whose_process_is_gone_is_unfinished(xscore: Run, repo: Path, mod
     }
     (gone,) = listed(xscore, repo, "--state", "unfinished")
     assert gone["coverage"] is None and gone["total_s"] is None and gone["spent"]["attempts"] >= 2
-    done = xscore("turn", "show", gone["id"], cwd=repo)
+    done = xscore("history", "show", gone["id"], cwd=repo)
     assert done.returncode == 1
     assert "left no receipt: it is unfinished" in done.stderr and f"xscore continue {gone['id']}" in done.stderr
-    assert xscore("turn", "show", gone["id"], "--calls", cwd=repo).returncode == 0
+    assert xscore("history", "show", gone["id"], "--calls", cwd=repo).returncode == 0
 
 
 def test_an_erased_answer_is_told_of(xscore: Run, repo: Path, models: list[str]) -> None:
@@ -132,8 +132,8 @@ def test_an_erased_answer_is_told_of(xscore: Run, repo: Path, models: list[str])
     assert done.returncode == 0, done.stderr
     (turn,) = listed(xscore, repo)
     assert turn["answer"] == "erased"
-    assert "erased" in xscore("turns", cwd=repo).stdout
-    shown = xscore("turn", "show", "latest", cwd=repo)
+    assert "erased" in xscore("history", "list", cwd=repo).stdout
+    shown = xscore("history", "show", "latest", cwd=repo)
     assert shown.returncode == 0
     assert "It adds up." not in shown.stdout + shown.stderr
     assert "its answer was erased" in shown.stderr
@@ -142,7 +142,7 @@ def test_an_erased_answer_is_told_of(xscore: Run, repo: Path, models: list[str])
 def test_a_turn_is_shown_as_it_was_printed(xscore: Run, repo: Path, models: list[str]) -> None:
     """The same answer on stdout; on stderr the same page below one line that names the turn."""
     asked = xscore("ask", "what is total", *models, cwd=repo)
-    shown = xscore("turn", "show", "latest", cwd=repo)
+    shown = xscore("history", "show", "latest", cwd=repo)
     head, _, rest = shown.stderr.partition("\n")
     assert shown.returncode == 0
     assert shown.stdout == asked.stdout == "It adds up.\n"
@@ -155,20 +155,20 @@ def test_json_is_the_stored_receipt(xscore: Run, repo: Path, models: list[str]) 
     xscore("ask", "what is total", *models, cwd=repo)
     change(repo, "UPDATE receipt SET body = json_set(body, '$.mood', 'fine')")
     (body,) = sqlite3.connect(repo / ".xscore" / "memory.db").execute("SELECT body FROM receipt").fetchone()
-    shown = json.loads(xscore("turn", "show", "latest", "--json", cwd=repo).stdout)
+    shown = json.loads(xscore("history", "show", "latest", "--json", cwd=repo).stdout)
     assert shown == json.loads(body)
     assert shown["answer"] == "It adds up." and shown["mood"] == "fine"
-    assert xscore("turn", "show", "latest", cwd=repo).returncode == 0
+    assert xscore("history", "show", "latest", cwd=repo).returncode == 0
 
 
 def test_the_calls_of_a_turn_are_a_table(xscore: Run, repo: Path, models: list[str]) -> None:
     """`--calls`: one line an attempt, and all its figures as JSON."""
     xscore("ask", "what is total", *models, cwd=repo)
-    shown = xscore("turn", "show", "latest", "--calls", cwd=repo)
+    shown = xscore("history", "show", "latest", "--calls", cwd=repo)
     table = shown.stdout.split("It adds up.\n")[1].splitlines()
     assert table[0].split() == ["at", "stage", "outcome", "took", "in", "out", "dollars", "memories", "model"]
     assert [line.split()[2] for line in table[1:]] == ["judge"] * (len(table) - 2) + ["primary"]
-    calls = json.loads(xscore("turn", "show", "latest", "--calls", "--json", cwd=repo).stdout)["calls"]
+    calls = json.loads(xscore("history", "show", "latest", "--calls", "--json", cwd=repo).stdout)["calls"]
     assert len(calls) == len(table) - 1
     assert calls[0]["stage"] == "judge" and calls[0]["outcome"] == "ok" and calls[0]["cost_usd"] == "0"
 
@@ -184,7 +184,7 @@ def test_the_objects_keep_their_fields(xscore: Run, repo: Path, models: list[str
         *("kept", "threshold", "spent", "total_s"),
     }
     assert set(turn["spent"]) >= {"calls", "attempts", *usage}
-    shown = json.loads(xscore("turn", "show", turn["id"], "--calls", "--json", cwd=repo).stdout)
+    shown = json.loads(xscore("history", "show", turn["id"], "--calls", "--json", cwd=repo).stdout)
     assert next(iter(shown)) == "schema" and shown["schema"] == 1
     assert set(shown["calls"][0]) >= {
         *("id", "stage", "provider", "host", "model", "started_at", "duration_s", "outcome", "candidates"),
@@ -194,26 +194,26 @@ def test_the_objects_keep_their_fields(xscore: Run, repo: Path, models: list[str
 
 def test_an_unknown_turn_is_not_found(xscore: Run, repo: Path, models: list[str]) -> None:
     """By id, by prefix, by `latest`; several of one prefix are named."""
-    assert xscore("turn", "show", "latest", cwd=repo).returncode == 1
+    assert xscore("history", "show", "latest", cwd=repo).returncode == 1
     xscore("ask", "one", *models, cwd=repo)
     xscore("ask", "two", *models, cwd=repo)
-    unknown = xscore("turn", "show", "t_zzz", cwd=repo)
-    assert unknown.returncode == 1 and "xscore turns" in unknown.stderr
-    several = xscore("turn", "show", "t_", cwd=repo)
+    unknown = xscore("history", "show", "t_zzz", cwd=repo)
+    assert unknown.returncode == 1 and "xscore history list" in unknown.stderr
+    several = xscore("history", "show", "t_", cwd=repo)
     assert several.returncode == 2 and "several turns begin with t_" in several.stderr
     whole = listed(xscore, repo)[0]["id"]
-    assert json.loads(xscore("turn", "show", whole[:12], "--json", cwd=repo).stdout)["turn_id"] == whole
+    assert json.loads(xscore("history", "show", whole[:12], "--json", cwd=repo).stdout)["turn_id"] == whole
 
 
 def test_a_torn_receipt_says_what_is_missing(xscore: Run, repo: Path, models: list[str]) -> None:
     """What is left of it is still printed as JSON."""
     xscore("ask", "what is total", *models, cwd=repo)
     change(repo, "UPDATE receipt SET body = json_remove(body, '$.coverage')")
-    torn = xscore("turn", "show", "latest", cwd=repo)
+    torn = xscore("history", "show", "latest", cwd=repo)
     assert torn.returncode == 6 and "it lacks coverage" in torn.stderr
-    assert json.loads(xscore("turn", "show", "latest", "--json", cwd=repo).stdout)["answer"] == "It adds up."
+    assert json.loads(xscore("history", "show", "latest", "--json", cwd=repo).stdout)["answer"] == "It adds up."
     change(repo, "UPDATE receipt SET body = '{'")
-    assert xscore("turn", "show", "latest", cwd=repo).returncode == 6
+    assert xscore("history", "show", "latest", cwd=repo).returncode == 6
     assert [turn["task"] for turn in listed(xscore, repo)] == ["what is total"]
 
 
@@ -225,14 +225,14 @@ def test_damaged_rows_are_named_and_hide_no_turn(xscore: Run, repo: Path, models
         repo, "UPDATE turn_figures SET judged = judged + 1 WHERE turn_id = (SELECT id FROM turn WHERE task = 'first')"
     )
     change(repo, "UPDATE call SET cost = -1 WHERE stage = 'primary'")
-    done = xscore("turns", cwd=repo)
+    done = xscore("history", "list", cwd=repo)
     assert (done.returncode, "second" in done.stdout, "first" in done.stdout) == (0, True, False)
-    assert "left out, since they make no sense: 1 rows of turns. Build it anew with `xscore trust" in done.stderr
+    assert "left out, since they make no sense: 1 rows of turns. Build it anew with `xscore store trust" in done.stderr
     assert "1 rows of calls" in done.stderr
-    found = json.loads(xscore("turns", "--json", cwd=repo).stdout)
+    found = json.loads(xscore("history", "list", "--json", cwd=repo).stdout)
     assert ([turn["task"] for turn in found["turns"]], found["left_out"]) == (["second"], 2)
     change(repo, "UPDATE turn SET started_at = -1e18")
-    done = xscore("turns", cwd=repo)
+    done = xscore("history", "list", cwd=repo)
     assert (done.returncode, done.stdout) == (0, "")
     assert "2 rows of turns" in done.stderr and "there is no" not in done.stderr
 
@@ -244,18 +244,16 @@ def test_a_turn_that_makes_no_sense_is_not_shown_as_one(
     """`turn show` ends with 6 and the way back, or shows what can be read; never with an error of our own."""
     xscore("ask", "one", *models, cwd=repo)
     change(repo, f"UPDATE turn SET {damage}")
-    done = xscore("turn", "show", "latest", cwd=repo)
+    done = xscore("history", "show", "latest", cwd=repo)
     assert done.returncode in {0, 6}, done.stderr
     if "started_at" in damage:
-        assert (
-            done.returncode == 6 and "a turn makes no sense" in done.stderr and "xscore trust --rebuild" in done.stderr
-        )
+        assert done.returncode == 6 and "a turn makes no sense" in done.stderr and "xscore store rebuild" in done.stderr
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "99999999999999999999"])
 def test_a_limit_beyond_reason_is_a_usage_error(xscore: Run, repo: Path, limit: str) -> None:
     """It names the range; a number too large for the machine is no damage of the store."""
-    done = xscore("turns", "--limit", limit, cwd=repo)
+    done = xscore("history", "list", "--limit", limit, cwd=repo)
     assert done.returncode == 2 and "1<=x<=1000000" in done.stderr
 
 
@@ -266,7 +264,7 @@ def test_your_own_memories_are_shown_as_such(xscore: Run, repo: Path, models: li
     )
     options = [*models, "--threshold", "0.05"]
     asked = xscore("ask", "how do I work", *options, cwd=repo)
-    shown = xscore("turn", "show", "latest", cwd=repo)
+    shown = xscore("history", "show", "latest", cwd=repo)
     assert asked.returncode == 0 and "one of your own memories" in shown.stderr
     assert "tests first" not in shown.stdout + shown.stderr
 
@@ -274,6 +272,6 @@ def test_your_own_memories_are_shown_as_such(xscore: Run, repo: Path, models: li
 def test_text_of_a_task_cannot_move_the_cursor(xscore: Run, repo: Path, models: list[str]) -> None:
     """Control characters of a task are shown, not obeyed."""
     xscore("ask", "red \x1b[31m task", *models, cwd=repo)
-    for done in (xscore("turns", cwd=repo), xscore("turn", "show", "latest", cwd=repo)):
+    for done in (xscore("history", "list", cwd=repo), xscore("history", "show", "latest", cwd=repo)):
         assert "\x1b" not in done.stdout + done.stderr
         assert "\\x1b[31m" in done.stdout + done.stderr

@@ -54,7 +54,7 @@ def test_a_damaged_store_of_ones_own_never_looks_empty(
     tear(own)
     done = xscore(*command, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (6, "")
-    assert str(own) in done.stderr and "xscore trust --rebuild --user" in done.stderr
+    assert str(own) in done.stderr and "xscore store rebuild --user" in done.stderr
     assert TEXT.encode() in own.read_bytes()
 
 
@@ -76,7 +76,7 @@ def test_ones_own_store_is_built_anew_alone(xscore: Run, tmp_path: Path, own: Pa
     own.write_bytes(data)
     project = tmp_path / ".xscore" / "memory.db"
     before = project.read_bytes()
-    done = xscore("trust", "--rebuild", "--user", cwd=tmp_path)
+    done = xscore("store", "rebuild", "--user", cwd=tmp_path)
     assert done.returncode == 0 and "1 memories" in done.stdout and "1 observations" in done.stdout, done
     assert project.read_bytes() == before and (own.parent / "aside-1" / "user.db").read_bytes() == bytes(data)
     assert TEXT in xscore("memory", "export", "--layer", "user", cwd=tmp_path).stdout
@@ -87,5 +87,5 @@ def test_ones_own_store_is_built_anew_alone(xscore: Run, tmp_path: Path, own: Pa
 
 def test_ones_own_store_cannot_be_trusted_but_only_built(xscore: Run, tmp_path: Path, own_home: Path) -> None:
     """`--user` without --rebuild, or without a store, is refused with what to do."""
-    assert xscore("trust", "--user", cwd=tmp_path).returncode == 2
-    assert xscore("trust", "--rebuild", "--user", cwd=tmp_path).returncode == 2
+    assert xscore("store", "trust", "--user", cwd=tmp_path).returncode == 2
+    assert xscore("store", "rebuild", "--user", cwd=tmp_path).returncode == 2

@@ -46,7 +46,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "doctor": ("doctor", "--json"),
     "config": ("config", "show", "--json"),
     "replay of nothing": ("ask", "Never asked before", "--replay", "--json"),
-    "nothing matches": ("ask", TASK, "--path", "no/such/*", "--json"),
+    "nothing matches": ("ask", TASK, "--glob", "no/such/*", "--json"),
     "usage error": ("ask", TASK, "--threshold", "7", "--json"),
     "over the cap": ("ask", "Another question about tax", "--max-usd", "0.0000001", "--json", "-y"),
 }

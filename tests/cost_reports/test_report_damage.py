@@ -52,7 +52,7 @@ def test_a_damaged_call_is_left_out_and_said(reader: Connection, damage: dict[st
     assert found.spent.usage.input_tokens == 1_000
     assert "1 rows of calls" in found.warnings[0]
     assert found.left_out == 1
-    assert "xscore trust --rebuild" in found.warnings[0]
+    assert "xscore store rebuild" in found.warnings[0]
 
 
 def test_absurd_costs_do_not_overflow(reader: Connection) -> None:

@@ -34,9 +34,9 @@ async def test_a_checkpoint_restores_what_a_dialog_was_about(file: Path, shop: P
             await played(turn, turn.get("branch", dialog["branch"]), shop, server)
         name = dialog["save"]["name"]
         notes = [part for note in dialog["save"]["notes"] for part in ("--note", note)]
-        assert called(shop, "checkpoint", "save", name, *notes).returncode == 0
+        assert called(shop, "session", "save", name, *notes).returncode == 0
         git(shop, "checkout", "-q", "-B", "elsewhere")
-        restored = json.loads(called(shop, "checkpoint", "load", name, "--json").stdout)
+        restored = json.loads(called(shop, "session", "load", name, "--json").stdout)
         answer = await asked(shop, server, Turn(task="Go on.", checkpoint=name, fresh=True))
         prompt = json.dumps(server.counts.bodies[-1], ensure_ascii=False)
     expected = dialog["expect"]

@@ -192,6 +192,6 @@ def test_a_lost_note_is_written_again(tmp_path: Path, user_dir: Path) -> None:
     with pytest.raises(StoreError, match="seems to be encrypted") as raised:
         opened(tmp_path / "r", user_dir)
     assert not isinstance(raised.value, StoreDamaged)
-    assert "`xscore encrypt`" in raised.value.hint
+    assert "`xscore store encrypt`" in raised.value.hint
     encryption.restore_note(path, user_data_dir=user_dir)
     opened(tmp_path / "r", user_dir).close()

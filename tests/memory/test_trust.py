@@ -38,8 +38,8 @@ def test_a_copied_store_is_refused_with_two_ways_on(tmp_path: Path, user_dir: Pa
     for name in "bc":
         with pytest.raises(StoreUntrusted, match="not made by you at this place") as caught:
             open_at(tmp_path / name, user_dir)
-        assert "`xscore trust`" in caught.value.hint
-        assert "`xscore trust --rebuild`" in caught.value.hint
+        assert "`xscore store trust`" in caught.value.hint
+        assert "`xscore store rebuild`" in caught.value.hint
 
 
 def test_a_store_put_in_the_place_of_ones_own_is_refused(tmp_path: Path, user_dir: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_refused_store_is_not_touched(tmp_path: Path, user_dir: Path) -> None:
 
 
 def test_trust_accepts_for_good_the_setting_for_once(tmp_path: Path, user_dir: Path) -> None:
-    """XSCORE_TRUST_STORE opens a foreign store for a run; `xscore trust` marks it as believed at this place."""
+    """XSCORE_TRUST_STORE opens a foreign store for a run; `xscore store trust` marks it as believed at this place."""
     identity = open_at(tmp_path / "planted", tmp_path / "other_user")
     assert open_at(tmp_path / "planted", user_dir, trust_it=True) == identity
     with pytest.raises(StoreUntrusted):
@@ -188,7 +188,7 @@ def test_processes_may_make_secret_and_stores_at_once(tmp_path: Path, user_dir: 
 
 
 def test_a_store_without_an_id_cannot_be_accepted(tmp_path: Path, user_dir: Path) -> None:
-    """`xscore trust` on a database that has lost its id is damage."""
+    """`xscore store trust` on a database that has lost its id is damage."""
     connect_store(tmp_path / ".xscore" / "memory.db").close()
     with pytest.raises(StoreDamaged, match="no store id"):
         opening.accept_store(tmp_path / ".xscore", user_data_dir=user_dir)

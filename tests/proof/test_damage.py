@@ -80,7 +80,7 @@ class Judged(Struct):
         assert wrong == {}
 
     def rebuild(self) -> SalvageReport | None:
-        """Build anew, as `xscore trust --rebuild` does."""
+        """Build anew, as `xscore store rebuild` does."""
         return opening.rebuild_store(self.file.parent, user_data_dir=user_data_dir(None)).salvaged
 
 
@@ -151,8 +151,8 @@ async def test_a_user_gets_through_a_damaged_store(judged: Judged) -> None:
         if refused.returncode:
             break
     assert refused.returncode == 6 and "Traceback" not in refused.stderr
-    assert "`xscore trust --rebuild`" in json.loads(refused.stdout)["error"]["hint"]
-    rebuilt = run(judged.root, "trust", "--rebuild")
+    assert "`xscore store rebuild`" in json.loads(refused.stdout)["error"]["hint"]
+    rebuilt = run(judged.root, "store", "rebuild")
     assert rebuilt.returncode == 0, rebuilt.stderr
     assert "set aside: " in rebuilt.stdout and "aside-1" in rebuilt.stdout
     # SQLite may take a torn inner page for one that leads nowhere: then a task's judgments are gone without an error

@@ -56,7 +56,7 @@ class Machine:
             "-m",
             "xscore",
             *words,
-            "--path",
+            "--glob",
             "*.py",
             "--kind",
             "function",

@@ -200,10 +200,10 @@ def find_judge_keys(connection: Connection, wanted: Sequence[str]) -> frozenset[
         if not meant and not is_key and ":" not in one:
             raise UsageError(
                 f"{one!r} names no judge: it is too short for a key",
-                hint=f"Give its whole name, or {SHORTEST_KEY} characters of its key: `xscore cache stats` has both.",
+                hint=f"Give its whole name, or {SHORTEST_KEY} characters of its key: `xscore store cache` has both.",
             )
         if not meant:
-            raise NothingMatched(f"no judge here is {one!r}", hint="`xscore cache stats` names the judges.")
+            raise NothingMatched(f"no judge here is {one!r}", hint="`xscore store cache` names the judges.")
         found |= meant
     return frozenset(found)
 

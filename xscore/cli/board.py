@@ -45,7 +45,7 @@ class Board:
         """Show where the judging stands at the next frame."""
         self._progress = progress
 
-    def above(self, line: str) -> None:
+    def print_above(self, line: str) -> None:
         """Write a line above the board, where it stays."""
         self._live.console.print(Text(line), soft_wrap=True)
 

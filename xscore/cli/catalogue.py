@@ -1,14 +1,6 @@
-"""`xscore batch`: lists of questions judged without anyone waiting. One file for each of its commands.
+"""Every command's name, place and one line, so that `xscore --help` imports none of them.
 
-`xscore cache`: the judgments that were paid for. One file for each of its commands.
-
-Every command's name, file and one line, so that `xscore --help` need not import any of them.
-
-It holds no behaviour. The price is that a command's one line stands here and not beside the command.
-
-A group of commands that imports one when it is called, and none to list them.
-
-`xscore memory`: what is remembered beside code, in all layers. One file for each of its commands.
+It holds no behavior but finding a command. Trade-off: a command's one line stands here and not beside the command.
 """
 
 from collections.abc import Mapping
@@ -21,208 +13,176 @@ import click
 class CommandEntry(NamedTuple):
     """Where a command lives and what the listing says of it."""
 
-    module: str
-    attribute: str
+    place: str
+    """`module:attribute` inside xscore; empty: a group, whose commands are in `GROUPS`."""
     line: str
 
 
-COMMANDS: dict[str, CommandEntry] = {
-    "ask": CommandEntry(
-        "xscore.cli.ask", "ask", "Judge every memory against TASK, then answer once with what matters."
-    ),
-    "continue": CommandEntry("xscore.cli.ask", "continue_turn", "Finish a turn that was cut short."),
-    "context": CommandEntry(
-        "xscore.cli.ask", "context", "The chosen context alone, on stdout, for a model of your own."
-    ),
-    "index": CommandEntry("xscore.cli.repository", "index", "Bring the memories of a repository up to date."),
-    "explain": CommandEntry(
-        "xscore.cli.explain", "explain", "Why a memory was or was not chosen, in numbers and words."
-    ),
-    "estimate": CommandEntry(
-        "xscore.cli.explain", "estimate", "Calls, tokens, dollars and minutes of TASK, nothing sent."
-    ),
-    "eval": CommandEntry(
-        "xscore.extensions.evaluation.commands",
-        "evaluate",
-        "How well the judge finds what it should: recall, precision, dollars.",
-    ),
-    "batch": CommandEntry(
-        "xscore.cli.catalogue", "batch", "Lists of questions, judged offline: by Batch API, or live."
-    ),
-    "rescore": CommandEntry(
-        "xscore.extensions.batch.submit_commands",
-        "rescore_judgments",
-        "Bring judgments up to date after edits: only what is missing.",
-    ),
-    "cache": CommandEntry(
-        "xscore.cli.catalogue", "cache", "Judgments that were paid for: stats, prune, export, import."
-    ),
-    "turns": CommandEntry(
-        "xscore.cli.history", "history_list", "Past turns, newest first: state, judge, kept, dollars, seconds."
-    ),
-    "turn": CommandEntry("xscore.cli.history", "history", "One past turn: show replays its receipt."),
-    "report": CommandEntry(
-        "xscore.cost_reports.commands", "report", "Dollars, tokens, time and coverage, in tables or a page; a gate."
-    ),
-    "status": CommandEntry("xscore.cli.repository", "status", "What the store of this repository holds."),
-    "doctor": CommandEntry(
-        "xscore.cli.repository", "doctor", "Check keys, hosts, store and settings; --probe makes one call."
-    ),
-    "memory": CommandEntry(
-        "xscore.cli.catalogue", "memory", "What is remembered beside code: list, add, change, erase, learn."
-    ),
-    "decision": CommandEntry("xscore.cli.memory", "decision", "What was decided and why: add, list."),
-    "failure": CommandEntry("xscore.cli.memory", "failure", "What went wrong and what mended it: add, resolve, list."),
-    "session": CommandEntry(
-        "xscore.cli.session", "session", "The working session of this branch: show, list, resume, close, fresh."
-    ),
-    "checkpoint": CommandEntry(
-        "xscore.extensions.exchange.checkpoint_commands",
-        "checkpoint",
-        "Named snapshots of the session: save, load, list, delete.",
-    ),
-    "graph": CommandEntry(
-        "xscore.cli.repository", "graph", "What a file depends on, what depends on it: related, deps, affected."
-    ),
-    "sessions": CommandEntry(
-        "xscore.extensions.sessions.commands", "sessions", "Past sessions of coding agents: import, list, forget."
-    ),
-    "trust": CommandEntry("xscore.cli.store", "trust", "Accept a store made elsewhere, or set it aside and rebuild."),
-    "encrypt": CommandEntry(
-        "xscore.extensions.privacy.commands", "encrypt", "Encrypt the store of this repository, or your own."
-    ),
-    "decrypt": CommandEntry(
-        "xscore.extensions.privacy.commands", "decrypt", "Write an encrypted store as a plain one again."
-    ),
-    "config": CommandEntry("xscore.cli.config", "config", "Show every effective setting and where it came from."),
-    "completion": CommandEntry("xscore.cli.config", "completion", "Print the completion script of a shell."),
+SECTIONS: dict[str, dict[str, CommandEntry]] = {
+    "Ask": {
+        "ask": CommandEntry("cli.ask:ask", "Judge every memory against TASK, then answer once with what matters."),
+        "context": CommandEntry("cli.ask:context", "Print the chosen context alone, for a model of your own."),
+        "continue": CommandEntry("cli.ask:continue_turn", "Finish a turn that was cut short."),
+        "explain": CommandEntry("cli.explain:explain", "Say why a memory was or was not chosen."),
+        "estimate": CommandEntry("cli.explain:estimate", "Count calls, tokens, dollars and minutes; send nothing."),
+    },
+    "Remember": {
+        "memory": CommandEntry("", "Decisions, failures, preferences: add, list, change, erase."),
+        "session": CommandEntry("", "The working session of this branch, and its checkpoints."),
+        "history": CommandEntry("", "Past turns: list, show, delete."),
+    },
+    "Measure": {
+        "report": CommandEntry("cost_reports.commands:report", "Dollars, tokens, time and coverage; a gate for CI."),
+        "eval": CommandEntry("extensions.evaluation.commands:evaluate", "Measure what the judge finds, with gold."),
+        "batch": CommandEntry("", "Lists of questions, judged live or by a vendor's Batch API."),
+    },
+    "Set up": {
+        "index": CommandEntry("cli.repository:index", "Bring the memories of a repository up to date."),
+        "status": CommandEntry("cli.repository:status", "Show what the store of this repository holds."),
+        "doctor": CommandEntry("cli.repository:doctor", "Check keys, hosts, store and settings."),
+        "graph": CommandEntry("cli.repository:graph", "What a file depends on, and what depends on it."),
+        "config": CommandEntry("", "Effective settings and where they came from; shell completion."),
+        "store": CommandEntry("", "Cached judgments, trust, encryption, repair."),
+    },
 }
+COMMANDS: dict[str, CommandEntry] = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
-MEMORY_COMMANDS: dict[str, CommandEntry] = {
-    "list": CommandEntry("xscore.cli.memory", "list_memories", "What is remembered beside code, newest first."),
-    "show": CommandEntry("xscore.cli.memory", "show_memories", "All that is known of memories, by exact ID."),
-    "add": CommandEntry("xscore.cli.memory", "add_memory", "Say something to be remembered."),
-    "update": CommandEntry("xscore.cli.memory", "update_memory", "Change a memory; it keeps its id and history."),
-    "export": CommandEntry(
-        "xscore.extensions.exchange.commands", "export_memories", "Memories as lines of JSON, or a snapshot."
+GROUPS: dict[str, tuple[str, dict[str, CommandEntry]]] = {
+    "memory": (
+        "Look at, add, change and erase what is remembered of this repository, its sessions and you.",
+        {
+            "list": CommandEntry("cli.memory:list_memories", "What is remembered beside code, newest first."),
+            "show": CommandEntry("cli.memory:show_memories", "Everything known about memories, by exact ID."),
+            "add": CommandEntry("cli.memory:add_memory", "Remember a decision, failure, preference or fact."),
+            "update": CommandEntry("cli.memory:update_memory", "Change a memory; it keeps its ID and history."),
+            "delete": CommandEntry("extensions.privacy.commands:delete_memories", "Erase memories by ID for good."),
+            "wipe": CommandEntry(
+                "extensions.privacy.commands:wipe_memories", "Erase a whole layer, scope, kind or imported session."
+            ),
+            "stats": CommandEntry("cli.memory:memory_stats", "Rows, bytes, age and use of each layer."),
+            "audit": CommandEntry(
+                "extensions.learning.commands:audit_memories", "Find duplicates, stale memories and secrets."
+            ),
+            "export": CommandEntry("extensions.exchange.commands:export_memories", "Write memories as lines of JSON."),
+            "import": CommandEntry("extensions.exchange.commands:import_memories", "Read exported memories back in."),
+            "import-sessions": CommandEntry(
+                "extensions.sessions.commands:import_past_sessions", "Read past sessions of coding agents."
+            ),
+            "imported": CommandEntry(
+                "extensions.sessions.commands:list_imported_sessions", "List the sessions that were imported."
+            ),
+            "consolidate": CommandEntry(
+                "extensions.learning.commands:consolidate", "Merge, promote, fade and archive; --dry-run says why."
+            ),
+            "feedback": CommandEntry(
+                "extensions.learning.commands:record_feedback", "Say that a memory is right, wrong or overridden."
+            ),
+            "suggest": CommandEntry(
+                "extensions.learning.commands:suggest_preferences", "Your habits that this project says nothing of."
+            ),
+            "mute": CommandEntry("extensions.learning.commands:mute_key", "Stop suggesting a key."),
+        },
     ),
-    "import": CommandEntry(
-        "xscore.extensions.exchange.commands", "import_memories", "Read exported memories, or a snapshot, back in."
+    "session": (
+        "Show, change or end the working session of this branch; `ask` resumes it by itself.",
+        {
+            "show": CommandEntry("cli.session:show_session", "What the next turn goes on with."),
+            "list": CommandEntry("cli.session:list_sessions", "The sessions of all branches."),
+            "resume": CommandEntry("cli.session:resume_thread", "Go on with another session."),
+            "fresh": CommandEntry("cli.session:begin_fresh", "Begin a new session on this branch."),
+            "close": CommandEntry(
+                "extensions.learning.commands:close_sessions", "End a session and keep what it learned."
+            ),
+            "save": CommandEntry("extensions.exchange.checkpoint_commands:save_checkpoint", "Save a checkpoint."),
+            "load": CommandEntry("extensions.exchange.checkpoint_commands:show_checkpoint", "Show a checkpoint."),
+            "checkpoints": CommandEntry(
+                "extensions.exchange.checkpoint_commands:list_checkpoints", "List the checkpoints."
+            ),
+            "delete": CommandEntry(
+                "extensions.exchange.checkpoint_commands:delete_checkpoint", "Erase a checkpoint for good."
+            ),
+        },
     ),
-    "stats": CommandEntry(
-        "xscore.cli.memory_audit", "memory_stats", "Rows and bytes of each layer against its caps, age and use."
+    "history": (
+        "Look at past turns and erase them.",
+        {
+            "list": CommandEntry("cli.history:list_history", "Past turns, newest first."),
+            "show": CommandEntry("cli.history:show_turn", "Print a past turn again, from its receipt."),
+            "delete": CommandEntry(
+                "extensions.privacy.commands:delete_turns", "Erase past turns: question, answer, receipt."
+            ),
+        },
     ),
-    "delete": CommandEntry(
-        "xscore.extensions.privacy.commands",
-        "delete_memories",
-        "Erase memories by ID for good, and prove it with --verify.",
+    "batch": (
+        "Judge a list of questions against every memory: by a vendor's Batch API at half the price, or live.",
+        {
+            "submit": CommandEntry("extensions.batch.submit_commands:submit_batch", "Send a list to the Batch API."),
+            "run": CommandEntry("extensions.batch.submit_commands:run_batch", "Judge a list by live calls."),
+            "rescore": CommandEntry(
+                "extensions.batch.submit_commands:rescore_judgments", "Judge again what edits have changed."
+            ),
+            "status": CommandEntry("extensions.batch.commands:show_job_status", "Show how far a job is."),
+            "wait": CommandEntry("extensions.batch.commands:wait_for_jobs", "Collect until everything is in."),
+            "collect": CommandEntry("extensions.batch.commands:collect_jobs", "Fetch results, send what is next."),
+            "cancel": CommandEntry("extensions.batch.commands:cancel_job", "Send nothing more of a job."),
+            "list": CommandEntry("extensions.batch.commands:list_jobs", "Every job of this repository."),
+        },
     ),
-    "wipe": CommandEntry(
-        "xscore.extensions.privacy.commands", "wipe_memories", "Erase all memories of a layer, scope or kind."
+    "store": (
+        "Look at and look after the store of this repository: judgments, trust, encryption, repair.",
+        {
+            "cache": CommandEntry("cli.store:show_cache", "Count cached judgments and their hit rate."),
+            "prune": CommandEntry("cli.store:prune_cache", "Remove judgments that nothing can reach."),
+            "export": CommandEntry(
+                "extensions.exchange.commands:export_judgments", "Write judgments as one signed Parquet file."
+            ),
+            "import": CommandEntry(
+                "extensions.exchange.commands:import_judgments", "Take over judgments of another machine of yours."
+            ),
+            "key": CommandEntry("extensions.exchange.commands:print_new_key", "Print a new key to sign exports with."),
+            "trust": CommandEntry("cli.store:trust_store", "Accept a store that was made elsewhere."),
+            "rebuild": CommandEntry("extensions.recovery.commands:rebuild", "Set a store aside and build a new one."),
+            "encrypt": CommandEntry("extensions.privacy.commands:encrypt", "Encrypt the store, or your own."),
+            "decrypt": CommandEntry("extensions.privacy.commands:decrypt", "Write an encrypted store as plain again."),
+        },
     ),
-    "consolidate": CommandEntry(
-        "xscore.extensions.learning.commands", "consolidate", "Merge, promote, fade, archive; --dry-run says why."
-    ),
-    "feedback": CommandEntry(
-        "xscore.extensions.learning.commands", "record_feedback", "Say that a memory is right, wrong, or overridden."
-    ),
-    "suggest": CommandEntry(
-        "xscore.extensions.learning.commands",
-        "suggest_preferences",
-        "What you usually do and this project says nothing of.",
-    ),
-    "mute": CommandEntry("xscore.extensions.learning.commands", "mute_key", "Suggest nothing of a key any more."),
-    "audit": CommandEntry(
-        "xscore.cli.memory_audit",
-        "audit_memories",
-        "Name duplicates, stale memories, suspected secrets, layers over caps.",
+    "config": (
+        "Show the settings in force. They are set in files, by the environment and by flags, never here.",
+        {
+            "show": CommandEntry("cli.config:show_config", "Every effective setting; --origin says from where."),
+            "completion": CommandEntry("cli.config:completion", "Print the completion script of a shell."),
+        },
     ),
 }
-"""Of `xscore memory`."""
-
-BATCH_COMMANDS: dict[str, CommandEntry] = {
-    "submit": CommandEntry(
-        "xscore.extensions.batch.submit_commands", "submit_batch", "Plan a list, agree to its price, send it."
-    ),
-    "run": CommandEntry(
-        "xscore.extensions.batch.submit_commands",
-        "run_batch",
-        "Judge a list by live calls, with checkpoints; --out writes the ranks.",
-    ),
-    "status": CommandEntry(
-        "xscore.extensions.batch.commands", "show_job_status", "How far a job is: judged, at the vendor, dollars."
-    ),
-    "wait": CommandEntry("xscore.extensions.batch.commands", "wait_for_jobs", "Collect until all is in."),
-    "collect": CommandEntry(
-        "xscore.extensions.batch.commands", "collect_jobs", "Fetch what has come back, send what is next."
-    ),
-    "cancel": CommandEntry(
-        "xscore.extensions.batch.commands", "cancel_job", "Send nothing more of a job; keep what was run."
-    ),
-    "list": CommandEntry(
-        "xscore.extensions.batch.commands", "list_jobs", "Every job of this repository, newest first."
-    ),
-}
-"""Of `xscore batch`."""
-
-CACHE_COMMANDS: dict[str, CommandEntry] = {
-    "stats": CommandEntry(
-        "xscore.cli.store", "cache_stats_command", "What the cache holds, what of it is of use, what it spared."
-    ),
-    "prune": CommandEntry(
-        "xscore.cli.store", "prune_cache", "Sweep judgments that nothing can reach; --dry-run says which."
-    ),
-    "export": CommandEntry(
-        "xscore.extensions.exchange.commands",
-        "export_judgments",
-        "Judgments as one signed Parquet file, for another machine.",
-    ),
-    "import": CommandEntry(
-        "xscore.extensions.exchange.commands", "import_judgments", "Take over what another machine of yours exported."
-    ),
-    "key": CommandEntry(
-        "xscore.extensions.exchange.commands", "print_new_key", "Print a new key for machines that share their caches."
-    ),
-}
-"""Of `xscore cache`."""
 
 
 class LazyGroup(click.Group):
     """Commands by name, from a table of the catalogue."""
 
-    def __init__(self, *arguments: Any, entries: Mapping[str, CommandEntry], **named: Any) -> None:
+    def __init__(self, *arguments: Any, sections: Mapping[str, Mapping[str, CommandEntry]], **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.entries = entries
+        self.sections = sections
+        self.entries = {name: entry for section in sections.values() for name, entry in section.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name the commands in the order of the table."""
         return list(self.entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
+        """Import one command, or make the group of that name."""
         entry = self.entries.get(cmd_name)
         if entry is None:
             return None
-        command = getattr(import_module(entry.module), entry.attribute)
+        if not entry.place:
+            words, entries = GROUPS[cmd_name]
+            return LazyGroup(cmd_name, sections={"Commands": entries}, help=words, no_args_is_help=True)
+        module, _, attribute = entry.place.partition(":")
+        command = getattr(import_module(f"xscore.{module}"), attribute)
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table, importing none."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.line) for name, entry in self.entries.items()])
-
-
-@click.command(cls=LazyGroup, entries=BATCH_COMMANDS)
-def batch() -> None:
-    """Judge a list of questions against every memory: through a vendor's Batch API at half the price, or live."""
-
-
-@click.command(cls=LazyGroup, entries=CACHE_COMMANDS)
-def cache() -> None:
-    """Look at the judgments that were paid for, sweep them, and move them between machines."""
-
-
-@click.command(cls=LazyGroup, entries=MEMORY_COMMANDS)
-def memory() -> None:
-    """Look at, add, change and erase what is remembered of this repository, its sessions and you."""
+        for title, entries in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, entry.line) for name, entry in entries.items()])

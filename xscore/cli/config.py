@@ -1,35 +1,34 @@
-"""`xscore completion`: the script a shell sources to complete commands and options.
+"""`xscore config show` and `config completion`: the settings in force, and a shell's completion script.
 
-`xscore config show`: every effective setting and where it came from.
+It changes no setting. A key shows only its last characters, and a URL no user or password.
 """
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 from msgspec.structs import asdict
 
 from xscore.cli.opening import read_settings
-from xscore.cli.options import OUTPUT, Flags, options
-from xscore.cli.terminal import print_json, write_stdout
-from xscore.extension import load
-from xscore.pipeline.json_form import SCHEMA
+from xscore.cli.options import Flags, command, options
+from xscore.cli.terminal import render_table, write_stdout
 from xscore.platform.text import one_line
 from xscore.records import EffectiveSetting
 
 if TYPE_CHECKING:
     from xscore.settings import LoadedSettings
 
+KEY_TAIL = 4
+SHORTEST_KEY_SHOWN = 12
 
-SHELLS = ("bash", "zsh", "fish")
 
-
-@click.command()
-@click.argument("shell", type=click.Choice(SHELLS))
+@command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print the completion script of SHELL.
 
-    bash: eval "$(xscore completion bash)" in ~/.bashrc; zsh: the same in ~/.zshrc; fish: save it as
+    bash: eval "$(xscore config completion bash)" in ~/.bashrc; zsh: the same in ~/.zshrc; fish: save it as
     ~/.config/fish/completions/xscore.fish.
     """
     from click.shell_completion import ShellComplete, get_completion_class
@@ -40,34 +39,20 @@ def completion(context: click.Context, shell: str) -> None:
     write_stdout(ShellComplete.source(script))  # the class's own checks the installed bash; the script does not need it
 
 
-KEY_TAIL = 4
-SHORTEST_KEY_SHOWN = 12
-
-
-@click.group()
-def config() -> None:
-    """Show the settings in force. They are set in files, by the environment and by flags, never here."""
-
-
-@config.command("show")
+@command()
 @click.option("--origin", is_flag=True, help="Also show where each value came from.")
-@options(OUTPUT)
+@options()
 def show_config(origin: bool, flags: Flags) -> None:
     """Show every effective setting; keys are masked but for their last four characters."""
-    terminal = flags.terminal
     loaded = read_settings(flags)
-    settings = effective_settings(loaded)
-    for warning in loaded.warnings:
-        terminal.note(warning)
-    if terminal.as_json:
-        print_json({"schema": SCHEMA, "settings": [asdict(setting) for setting in settings]})
-        return
-    name_width = max(len(setting.name) for setting in settings)
-    value_width = min(40, max(len(setting.value) for setting in settings))
-    for setting in settings:
-        value = one_line(setting.value) or "(unset)"
-        line = f"{setting.name:<{name_width}}  {value:<{value_width}}"
-        write_stdout((f"{line}  {one_line(setting.origin)}" if origin else line).rstrip())
+    found = effective_settings(loaded)
+    flags.terminal.notes(loaded.warnings)
+
+    def render(_: object) -> str:
+        rows = [(one.name, one_line(one.value) or "(unset)", one_line(one.origin)) for one in found]
+        return render_table((), [row if origin else row[:2] for row in rows])
+
+    flags.terminal.print_result({"settings": [asdict(setting) for setting in found]}, render)
 
 
 def effective_settings(loaded: "LoadedSettings") -> list[EffectiveSetting]:
@@ -77,9 +62,21 @@ def effective_settings(loaded: "LoadedSettings") -> list[EffectiveSetting]:
         section, field = name.split(".", 1)
         value = getattr(getattr(loaded.settings, section), field)
         if name == "shared.url" and value.reveal():
-            value = load("xscore.extensions.shared.server:displayed_url")(value.reveal())
+            value = _url_without_password(value.reveal())
         found.append(EffectiveSetting(name, format_setting(value), origin))
     return found
+
+
+def _url_without_password(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "(unreadable)"
+    if not parts.scheme or not parts.hostname:
+        return "(unreadable)"
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
 
 
 def format_setting(value: object) -> str:

@@ -1,10 +1,4 @@
-"""Whatever goes wrong becomes a message, a hint and an exit code: the one place that does so.
-
-    0  done                                 5  a gate failed
-    1  done in part, or nothing matched     6  the store is refused or damaged, or not rid of what was erased
-    2  the command or a setting is wrong    7  judged, but the answering call failed
-    3  no usable model, or nothing judged  70  internal
-    4  the budget came first              130  interrupted
+"""Turn whatever goes wrong into a message, a hint and an exit code: the one place that does so.
 
 Errors of our own bring their code (`XscoreError.exit_code`); click's are 2. Under `--json` an error is an object on
 stdout. Anything else is a bug: one line, and the traceback under `--verbose`.
@@ -12,6 +6,7 @@ stdout. Anything else is a bug: one line, and the traceback under `--verbose`.
 
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,14 +22,27 @@ EXIT_CODES: dict[int, str] = {
     1: "done, but some candidates are unjudged, an audit found something to do, or a session file could not be read;"
     " or nothing matched what was named, or a question was answered with no",
     2: "the command or a setting is wrong",
-    3: "no usable model, or nothing was judged; `doctor` found something to mend",
-    4: "the budget came first",
+    3: "no usable model, or nothing was judged; or `doctor` found something to fix",
+    4: "the budget stopped it",
     5: "a gate failed",
-    6: "the store is refused or damaged; or what was erased is still in its files",
-    7: "judged, but the answering call failed; the bundle is still given",
+    6: "the store is refused or damaged; or erased text is still in its files",
+    7: "judged, but the answering call failed; the context is still printed",
     70: "internal error",
     130: "interrupted; what was paid for is kept",
 }
+SHORT_EXIT_CODES = {
+    0: "done",
+    1: "partly done, or nothing matched",
+    2: "usage",
+    3: "no usable model",
+    4: "budget",
+    5: "gate",
+    6: "store refused or damaged",
+    7: "judged, but the answer failed",
+    70: "internal",
+    130: "interrupted",
+}
+"""For the end of `xscore --help`."""
 INTERRUPTED = 130
 INTERNAL = 70
 RUN_AGAIN = "Judgments already paid for are kept; run the same command again to go on."
@@ -69,7 +77,7 @@ class _FailureReport:
         words = list(arguments)
         flags = words[: words.index("--")] if "--" in words else words
         self.as_json = "--json" in flags
-        self.verbose = "--verbose" in flags
+        self.verbose = any(re.fullmatch("--verbose|-[a-uw-z]*v[a-z]*", flag) for flag in flags)
 
     def error(self, error: Exception) -> int:
         """Report an error of ours by its own words, any other as a bug."""

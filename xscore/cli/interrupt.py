@@ -16,20 +16,20 @@ from xscore.cli.failures import INTERRUPTED
 
 InterruptibleResult = TypeVar("InterruptibleResult")
 
-STOPPING = "Stopping: nothing more is sent, what was paid for is kept. Once more ends at once."
+STOPPING = "Stopping: sending nothing more, keeping what was paid for. Press Ctrl-C again to end at once."
 
 
 def run_interruptible(
-    work: Coroutine[Any, Any, InterruptibleResult], *, say: Callable[[str], None], leave: Callable[[], None]
+    work: Coroutine[Any, Any, InterruptibleResult], *, notify: Callable[[str], None], cleanup: Callable[[], None]
 ) -> InterruptibleResult:
-    """Run `work` to its end; a first SIGINT or SIGTERM cancels it, a second calls `leave` and ends with 130.
+    """Run `work` to its end; a first SIGINT or SIGTERM cancels it, a second calls `cleanup` and ends with 130.
 
     Raises KeyboardInterrupt where the work was cancelled and gave nothing back.
     """
-    presses = _InterruptCounter(say, leave)
-    before = {taken: signal.signal(taken, presses.pressed) for taken in (signal.SIGINT, signal.SIGTERM)}
+    presses = _InterruptCounter(notify, cleanup)
+    before = {taken: signal.signal(taken, presses.on_signal) for taken in (signal.SIGINT, signal.SIGTERM)}
     try:
-        return asyncio.run(presses.attended(work))
+        return asyncio.run(presses.run(work))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:
@@ -40,28 +40,28 @@ def run_interruptible(
 class _InterruptCounter:
     """Counts presses of Ctrl-C for one run."""
 
-    def __init__(self, say: Callable[[str], None], leave: Callable[[], None]) -> None:
-        self._say = say
-        self._leave = leave
+    def __init__(self, notify: Callable[[str], None], cleanup: Callable[[], None]) -> None:
+        self._notify = notify
+        self._cleanup = cleanup
         self._count = 0
         self._cancel: Callable[[], object] | None = None
 
-    async def attended(self, work: Coroutine[Any, Any, InterruptibleResult]) -> InterruptibleResult:
+    async def run(self, work: Coroutine[Any, Any, InterruptibleResult]) -> InterruptibleResult:
         task = asyncio.current_task()
         loop = asyncio.get_running_loop()
         assert task is not None
         self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
         return await work
 
-    def pressed(self, _signal: int, _frame: FrameType | None) -> None:
+    def on_signal(self, _signal: int, _frame: FrameType | None) -> None:
         self._count += 1
         if self._count == 1 and self._cancel is not None:
             self._cancel()
-            self._speak(lambda: self._say(STOPPING))
+            self._print(lambda: self._notify(STOPPING))
             return
-        self._speak(self._leave)
+        self._print(self._cleanup)
         os._exit(INTERRUPTED)
 
-    def _speak(self, words: Callable[[], None]) -> None:
+    def _print(self, words: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the signal may land inside a write to the very same stream
             words()

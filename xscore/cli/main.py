@@ -1,11 +1,7 @@
 """The front door: finds the command, imports only it, and turns whatever happens into an exit code.
 
-It knows no command's options and prints no result. Commands return their exit code; None is 0.
-
-The moment the command began, from which `--deadline` counts.
-
-Python cannot ask when its process began, but it has done little else than compute since, so the processor time so far
-is taken back. Trade-off: what start-up waited for the disk is not counted.
+It knows no command's options and prints no result. Commands return their exit code; None is 0. `STARTED_AT`, from which
+`--deadline` counts, takes the processor time so far back. Trade-off: what start-up waited for the disk is not counted.
 """
 
 import gc
@@ -20,8 +16,9 @@ from typing import NoReturn
 
 import click
 
-from xscore.cli.catalogue import COMMANDS, LazyGroup
-from xscore.cli.failures import run_and_report
+from xscore.cli.catalogue import SECTIONS, LazyGroup
+from xscore.cli.failures import SHORT_EXIT_CODES, run_and_report
+from xscore.cli.terminal import OUTPUT
 from xscore.platform.errors import UsageError
 
 STARTED_AT = time.monotonic() - time.process_time()
@@ -46,20 +43,17 @@ def show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) 
 
 @click.command(
     cls=LazyGroup,
-    entries=COMMANDS,
+    sections=SECTIONS,
     context_settings=HELP_OPTIONS,
-    epilog="Exit codes: 0 done · 1 some unjudged, unread or to be mended (audit), or nothing matched · 2 usage · 3 no"
-    " usable model, or nothing judged · 4 budget · 5 gate · 6 store refused, damaged or not rid of what was erased"
-    " · 7 judged, but the answer failed · 70 internal · 130 interrupted.",
+    epilog="Exit codes: " + " · ".join(f"{code} {words}" for code, words in SHORT_EXIT_CODES.items()) + ".",
 )
-@click.option(
-    "-C",
-    "--directory",
-    type=click.Path(exists=True, file_okay=False),
-    help="Run as if started in this folder.",
-)
+@click.option("-C", "--directory", type=click.Path(exists=True, file_okay=False), help="Run as if started in FOLDER.")
+@OUTPUT["as_json"]
+@OUTPUT["quiet"]
+@OUTPUT["verbose"]
+@OUTPUT["color"]
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version, help="Show version.")
-def xscore_command(directory: str | None) -> None:
+def xscore_command(directory: str | None, **_output: object) -> None:
     """Judge every memory of a repository against a task; keep exactly what matters.
 
     A small model scores each function, class, test, section and setting from 0 to 1. What reaches the threshold goes,
@@ -102,10 +96,10 @@ def _leave_at_once(code: int) -> NoReturn:
 
 def _invoke(arguments: list[str]) -> object:
     """Complete for a shell that asks, else run the command. Not by click's `main`, which has exit codes of its own."""
-    asked = os.environ.get(COMPLETE_VARIABLE)
-    if asked:
+    request = os.environ.get(COMPLETE_VARIABLE)
+    if request:
         from click.shell_completion import shell_complete
 
-        return shell_complete(xscore_command, {}, "xscore", COMPLETE_VARIABLE, asked)
+        return shell_complete(xscore_command, {}, "xscore", COMPLETE_VARIABLE, request)
     with xscore_command.make_context("xscore", list(arguments)) as context:
         return xscore_command.invoke(context)

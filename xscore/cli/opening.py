@@ -1,7 +1,6 @@
-"""Open the pipeline or the store for one command: settings read at the door, one event loop, Ctrl-C in two steps.
+"""Open the pipeline or the store for one command: settings are read here, with the environment and the flags.
 
-On the command line, this and nothing else hands the environment to the settings, and none are read but with the flags:
-so no command can forget what a flag overrides, `--no-user-learning` first of all. It decides nothing about a turn.
+So no command can forget what a flag overrides, `--no-user-learning` first of all. It decides nothing about a turn.
 """
 
 import os
@@ -41,6 +40,32 @@ def read_settings(flags: Flags, *, start: Path = Path()) -> "LoadedSettings":
     return found
 
 
+def run_turn(
+    flags: Flags,
+    work: "Callable[[Pipeline], Awaitable[T]]",
+    *,
+    settings: "LoadedSettings | None" = None,
+    start: Path = Path(),
+    make: bool = True,
+    streams: bool = False,
+    noun: str = "This turn",
+) -> "tuple[T, TurnObserver]":
+    """Open the pipeline around `start`, do the work, close it; return what it gave and who watched.
+
+    Ctrl-C cancels the work, a second one ends everything. make: false makes no store, for a command that only reads.
+    streams: write the answer to stdout as it arrives. noun: what the user is asked to pay for.
+    """
+    loaded = settings or read_settings(flags, start=start)
+    watch = TurnObserver(
+        flags.terminal,
+        assume_yes=flags.assume_yes,
+        streams=streams,
+        has_deadline=loaded.settings.budget.deadline_s is not None,
+        noun=noun,
+    )
+    return in_pipeline(work, loaded, watch, start=start, make=make), watch
+
+
 def in_pipeline(
     work: "Callable[[Pipeline], Awaitable[T]]",
     settings: "LoadedSettings",
@@ -49,10 +74,7 @@ def in_pipeline(
     start: Path = Path(),
     make: bool = True,
 ) -> T:
-    """Open the pipeline around `start`, do the work, close it; Ctrl-C cancels the work, a second one ends all.
-
-    make: false, for a command that only reads, makes no store; that there is none is said.
-    """
+    """Open the pipeline with an observer of the caller's, do the work, close it."""
     from xscore.cli.interrupt import run_interruptible
     from xscore.pipeline.build import Pipeline
 
@@ -61,11 +83,11 @@ def in_pipeline(
             return await work(pipeline)
 
     if not make:
-        _say_where_none_is(start, watch.note)
+        _note_missing_store(start, watch.note)
     for warning in settings.warnings:
         watch.note(warning)
     try:
-        return run_interruptible(inside(), say=watch.note, leave=watch.close)
+        return run_interruptible(inside(), notify=watch.note, cleanup=watch.close)
     finally:
         watch.close()
 
@@ -80,15 +102,14 @@ def in_store(
 ) -> T:
     """Open the store around `start` alone, do the work, close it: for commands that need no model and no index.
 
-    make: false, for a command that only reads, makes no store; that there is none is said. settings: as they were read;
-    None: they are read here. The settings that rule what is remembered are the store's own: `store.settings`.
+    make: false makes no store, for a command that only reads. settings: None reads them here.
     """
     from xscore.platform.paths import find_root, user_data_dir
     from xscore.store.store import Store
 
     chosen = settings or read_settings(flags, start=start).settings
     if not make:
-        _say_where_none_is(start, flags.terminal.note)
+        _note_missing_store(start, flags.terminal.note)
     with Store.open(
         find_root(start.resolve()),
         user_data_dir=user_data_dir(chosen.store.user_data_dir),
@@ -99,10 +120,10 @@ def in_store(
         return work(store)
 
 
-def _say_where_none_is(start: Path, say: Callable[[str], None]) -> None:
+def _note_missing_store(start: Path, note: Callable[[str], None]) -> None:
     from xscore.platform.paths import find_root
     from xscore.store.opening import has_store
 
     root = find_root(start.resolve())
     if not has_store(root.store_dir):
-        say(f"there is no store here yet ({root.path}); `xscore index` or a first turn makes one")
+        note(f"there is no store here yet ({root.path}); `xscore index` or a first turn makes one")

@@ -1,59 +1,103 @@
 """The options that several commands share, and the records they become.
 
-A flag that overrides a setting says so in one table (`OVERRIDES`); precedence and bounds stay with the settings. No
-option is read anywhere but here.
-
-Spans of time as a person writes them on the command line; what they mean is for the options that take one.
+A flag that overrides a setting is named in `OVERRIDES`; the settings keep precedence and bounds. Commands read no
+option but through `Flags`. Trade-off: one wording an option, so its help fits every command that has it.
 """
 
 import functools
 import re
 import sys
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
 from msgspec import Struct
 
-from xscore.cli.terminal import Terminal
+from xscore.cli.terminal import OUTPUT, Terminal, set_color
 from xscore.platform.errors import UsageError
 from xscore.records import Kind, Layer, Scope, TaskType, Turn
 
-
-class PeriodType(click.ParamType[float]):
-    """How far back from now, in seconds: `30s`, `90m`, `24h`, `7d`, `2w`."""
-
-    name = "stretch"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return seconds."""
-        found = _PERIOD.fullmatch(str(value).strip())
-        if found is None or not int(found[1]):
-            self.fail(f"{value!r} is no stretch of time. Write 30s, 90m, 24h, 7d or 2w.", param, ctx)
-        return float(int(found[1]) * _UNIT_SECONDS[found[2]])
+_DURATION = r"([0-9]{1,7}(?:\.[0-9]{1,3})?) ?(s|m|min|h)?"
+_PERIOD = r"([0-9]{1,6}) ?(s|m|min|h|d|w)"
+_UNIX_SECONDS = r"[0-9]{9,10}(\.[0-9]{1,6})?"
+_UNIT_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 class DurationType(click.ParamType[float]):
     """Seconds, as `30`, `30s`, `1.5m` or `2h`."""
 
-    name = "time"
+    name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return seconds."""
-        found = _DURATION.fullmatch(str(value).strip())
+        found = re.fullmatch(_DURATION, str(value).strip())
         if found is None or not float(found[1]):
-            self.fail(f"{value!r} is no time. Write 30s, 2m or 1h.", param, ctx)
+            self.fail(f"{value!r} is not a duration. Write 30s, 2m or 1h.", param, ctx)
         return float(found[1]) * _UNIT_SECONDS[found[2] or "s"]
 
 
-_DURATION = re.compile(r"(\d{1,7}(?:\.\d{1,3})?) ?(s|m|min|h)?")
-_PERIOD = re.compile(r"([0-9]{1,6}) ?(s|m|min|h|d|w)")
-_UNIT_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+class PeriodType(click.ParamType[float]):
+    """How far back from now, in seconds: `30s`, `90m`, `24h`, `7d`, `2w`."""
+
+    name = "period"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        found = re.fullmatch(_PERIOD, str(value).strip())
+        if found is None or not int(found[1]):
+            self.fail(f"{value!r} is not a period. Write 30s, 90m, 24h, 7d or 2w.", param, ctx)
+        return float(int(found[1]) * _UNIT_SECONDS[found[2]])
 
 
-Command = Callable[..., Any]
-Option = Callable[[Command], Command]
+class UtcTimeType(click.ParamType[float]):
+    """A day or a time, in UTC unless it names an offset, or how long ago: `2026-11-01`, `2026-11-01T08:00`, `7d`."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return Unix seconds."""
+        text = str(value).strip()
+        if re.fullmatch(_UNIX_SECONDS, text):
+            return float(text)
+        try:
+            if ago := re.fullmatch(_PERIOD, text):
+                return datetime.now().timestamp() - int(ago[1]) * _UNIT_SECONDS[ago[2]]
+            at = datetime.fromisoformat(text)
+            return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError, OSError):
+            self.fail(f"{value!r} is not a time. Write 2026-11-01, 2026-11-01T08:00 (UTC), or 7d.", param, ctx)
+
+
+Callback = Callable[..., Any]
+Option = Callable[[Callback], Callback]
+
+
+class AdvancedOption(click.Option):
+    """An option for tuning; help lists it in a section of its own."""
+
+
+class XscoreCommand(click.Command):
+    """A command whose help keeps the tuning options apart."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write "Options", then "Advanced"."""
+        for title, advanced in (("Options", False), ("Advanced", True)):
+            records = [
+                record
+                for parameter in self.get_params(ctx)
+                if isinstance(parameter, click.Option)
+                and isinstance(parameter, AdvancedOption) is advanced
+                and (record := parameter.get_help_record(ctx))
+            ]
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+command = functools.partial(click.command, cls=XscoreCommand)
+tuning = functools.partial(click.option, cls=AdvancedOption)
 
 OVERRIDES: dict[str, tuple[str, ...]] = {
     "threshold": ("selection.threshold", "selection.lexical_threshold"),
@@ -78,56 +122,51 @@ OVERRIDES: dict[str, tuple[str, ...]] = {
     "key_file": ("cache.key_file",),
     "require_shared": ("shared.require",),
 }
-"""Flag -> settings it overrides. `--threshold` speaks of whichever judge is at work."""
+"""Flag -> settings it overrides. `--threshold` is of whichever judge is at work."""
 
 COUNT = click.IntRange(min=1)
 FILE = click.Path(dir_okay=False, path_type=Path)
+INPUT_FILE = click.Path(path_type=Path, allow_dash=True)
 
-OUTPUT: dict[str, Option] = {
-    "as_json": click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, errors included."),
-    "quiet": click.option("-q", "--quiet", is_flag=True, help="No progress, notes or cost line."),
-    "verbose": click.option("-v", "--verbose", is_flag=True, help="Say more; show the traceback of an internal error."),
-    "no_user_learning": click.option(
-        "--no-user-learning", is_flag=True, help="Leave your own store shut: nothing is learned of you, nothing read."
-    ),
+NO_USER_LEARNING: dict[str, Option] = {
+    "no_user_learning": tuning(
+        "--no-user-learning", is_flag=True, help="Do not open your own store: learn nothing of you, read nothing."
+    )
 }
 WORKING_FILE: dict[str, Option] = {
-    "file": click.option(
-        "--file", "file", metavar="F[:LINE]", type=click.Path(), help="The file you are in, and the line."
-    ),
+    "file": click.option("-f", "--file", metavar="F[:LINE]", type=click.Path(), help="The file you are in."),
     "errors": click.option(
-        "--errors", metavar="FILE|-", type=click.Path(allow_dash=True), help="Error output or a stack trace to go by."
+        "-e", "--errors", metavar="FILE|-", type=click.Path(allow_dash=True), help="Error output or a stack trace."
     ),
-    "recent": click.option(
+    "recent": tuning(
         "--recent",
         metavar="FILE",
         type=click.Path(),
         multiple=True,
         help="A recently opened file, newest first. Repeatable.",
     ),
-    "no_git": click.option("--no-git", is_flag=True, help="Do not ask git for the files, the diff and recent changes."),
+    "no_git": tuning("--no-git", is_flag=True, help="Do not ask git for files, diff and recent changes."),
 }
 SESSION: dict[str, Option] = {
     "fresh": click.option("--fresh", is_flag=True, help="Begin a new working session on this branch."),
     "checkpoint": click.option("--checkpoint", metavar="NAME", help="Go on from this checkpoint."),
 }
 PERSONA: dict[str, Option] = {
-    "persona": click.option(
-        "--persona", type=click.Choice(["concise", "playful", "formal"]), help="Tone of the answer: plain unless set."
-    ),
+    "persona": tuning("--persona", type=click.Choice(["concise", "playful", "formal"]), help="Tone of the answer.")
 }
 SCOPE: dict[str, Option] = {
-    "path": click.option(
-        "--path", metavar="GLOB", multiple=True, help="Only memories of files that match. Repeatable."
+    "glob": click.option(
+        "-g", "--glob", metavar="GLOB", multiple=True, help="Only memories of files that match. Repeatable."
     ),
-    "kind": click.option(
-        "--kind",
+    "type": click.option(
+        "-t",
+        "--type",
         metavar="KIND",
         type=click.Choice(list(map(str, Kind))),
         multiple=True,
         help=f"Only this kind: {', '.join(Kind)}. Repeatable.",
     ),
-    "layer": click.option(
+    "layer": tuning(
         "--layer",
         metavar="LAYER",
         type=click.Choice(list(map(str, Layer))),
@@ -137,72 +176,70 @@ SCOPE: dict[str, Option] = {
 }
 SELECTION: dict[str, Option] = {
     "threshold": click.option(
-        "--threshold", metavar="SCORE", type=click.FloatRange(0, 1), help="Lowest final score that is kept."
+        "--threshold", metavar="SCORE", type=click.FloatRange(0, 1), help="Keep what scores at least this."
     ),
-    "top_k": click.option("--top-k", metavar="N", type=COUNT, help="At most so many are kept."),
-    "min_keep": click.option(
-        "--min-keep", metavar="N", type=click.IntRange(min=0), help="Fill up from the near misses to this many."
+    "top_k": click.option("-k", "--top-k", metavar="N", type=COUNT, help="Keep at most N."),
+    "min_keep": tuning(
+        "--min-keep", metavar="N", type=click.IntRange(min=0), help="Fill up to N from the near misses."
     ),
 }
 ROUTING: dict[str, Option] = {
-    "task_type": click.option(
-        "--task-type",
-        type=click.Choice([*map(str, TaskType)]),
-        help="What sort of work it is; shapes the bundle. Read off the task unless given.",
+    "task_type": tuning(
+        "--task-type", type=click.Choice([*map(str, TaskType)]), help="What sort of work it is; else read off the task."
     ),
-    "strict": click.option(
-        "--strict", is_flag=True, default=None, help="Stop where a layer cannot be read, instead of going on without."
-    ),
+    "strict": tuning("--strict", is_flag=True, default=None, help="Stop if a layer cannot be read."),
+}
+JUDGE: dict[str, Option] = {
+    "judge": click.option("--judge", metavar="MODEL", help="Who judges: a model, lexical, or scripted:FILE."),
 }
 MODELS: dict[str, Option] = {
-    "judge": click.option("--judge", metavar="SPEC", help="Who judges: provider:model, lexical, or scripted:FILE."),
-    "model": click.option("--model", metavar="SPEC", help="Who answers: provider:model, or scripted:FILE."),
+    **JUDGE,
+    "model": click.option("-m", "--model", metavar="MODEL", help="Who answers: a model, or scripted:FILE."),
 }
 REPLAY: dict[str, Option] = {
-    "replay": click.option(
-        "--replay",
-        is_flag=True,
-        default=None,
-        help="Send nothing and need no key: what is not in the cache is unjudged.",
-    )
+    "replay": tuning("--replay", is_flag=True, default=None, help="Send nothing: use the cache alone, without a key.")
 }
 JUDGING: dict[str, Option] = {
-    "pack_size": click.option(
-        "--pack-size", metavar="N", type=click.IntRange(1, 60), help="Memories a prompt; 1: one prompt each."
+    "pack_size": tuning(
+        "--pack-size", metavar="N", type=click.IntRange(1, 60), help="Memories in one prompt; 1: one prompt each."
     ),
-    "judge_context": click.option(
+    "judge_context": tuning(
         "--judge-context", type=click.Choice(["task", "full"]), help="Show the judge the task, or also file and diff."
     ),
-    "reasons": click.option(
-        "--reasons", type=click.Choice(["relevant", "all"]), help="Reasons for relevant memories, or for all."
+    "reasons": tuning(
+        "--reasons", type=click.Choice(["relevant", "all"]), help="Ask reasons for relevant memories, or for all."
     ),
-    "tests": click.option(
-        "--tests", type=click.Choice(["cards", "full"]), help="Show tests to the judge as cards, or whole."
-    ),
+    "tests": tuning("--tests", type=click.Choice(["cards", "full"]), help="Show tests as cards, or whole."),
+}
+YES: dict[str, Option] = {
+    "yes": click.option("-y", "--yes", is_flag=True, help="Do not ask; caps such as --max-usd still hold.")
+}
+DRY_RUN: dict[str, Option] = {
+    "dry_run": click.option("--dry-run", is_flag=True, help="Show what would happen; change and send nothing.")
+}
+MAX_USD: dict[str, Option] = {
+    "max_usd": click.option("--max-usd", metavar="DOLLARS", help="Cap on the whole command, held before each send.")
 }
 LIMITS: dict[str, Option] = {
-    "concurrency": click.option("--concurrency", metavar="N", type=COUNT, help="Calls in flight."),
-    "rpm": click.option("--rpm", metavar="N", type=COUNT, help="Requests a minute."),
-    "tpm": click.option("--tpm", metavar="N", type=COUNT, help="Tokens a minute."),
-    "max_usd": click.option("--max-usd", metavar="DOLLARS", help="Cap on this turn, reserved before each send."),
-    "require_shared": click.option(
-        "--require-shared",
-        is_flag=True,
-        default=None,
-        help="Stop where the shared server (shared.url) cannot be asked, instead of going on without it.",
-    ),
+    **MAX_USD,
     "deadline": click.option(
         "--deadline",
         metavar="TIME",
         type=DurationType(),
-        help="Be done in 30s, 2m or so, start-up included; what is not judged by then is left for `xscore continue`.",
+        help="Stop after 30s, 2m or 1h, start-up included; what was judged is kept.",
     ),
+    "concurrency": tuning("--concurrency", metavar="N", type=COUNT, help="Calls in flight."),
+    "rpm": tuning("--rpm", metavar="N", type=COUNT, help="Requests per minute."),
+    "tpm": tuning("--tpm", metavar="N", type=COUNT, help="Tokens per minute."),
+    "require_shared": tuning(
+        "--require-shared", is_flag=True, default=None, help="Stop if the shared server (shared.url) does not answer."
+    ),
+    **YES,
 }
-RESULT: dict[str, Option] = {
-    "all_scores": click.option(
-        "--all-scores", metavar="FILE.jsonl", type=FILE, help="Write one line a candidate: score, reason, or why none."
+ALL_SCORES: dict[str, Option] = {
+    "all_scores": tuning(
+        "--all-scores", metavar="FILE.jsonl", type=FILE, help="Write each candidate's score and reason, or why none."
     ),
-    "yes": click.option("-y", "--yes", is_flag=True, help="Do not ask before a costly turn; --max-usd still holds."),
 }
 
 
@@ -214,8 +251,10 @@ class Flags(Struct, frozen=True):
     @property
     def terminal(self) -> Terminal:
         """The streams as the output options want them."""
-        wanted = {name: bool(self.given.get(name)) for name in OUTPUT}
-        return Terminal(as_json=wanted["as_json"], quiet=wanted["quiet"], verbose=wanted["verbose"])
+        given = self.given
+        return Terminal(
+            as_json=bool(given.get("as_json")), quiet=bool(given.get("quiet")), verbose=bool(given.get("verbose"))
+        )
 
     @property
     def overrides(self) -> dict[str, object]:
@@ -225,7 +264,7 @@ class Flags(Struct, frozen=True):
         return {**found, "index.git": False if self.given.get("no_git") else None, "memory.user_learning": shut}
 
     @property
-    def agreed(self) -> bool:
+    def assume_yes(self) -> bool:
         """Whether the user agreed to the price beforehand."""
         return bool(self.given.get("yes"))
 
@@ -239,7 +278,7 @@ class Flags(Struct, frozen=True):
     def scope(self) -> Scope:
         """What the pool is narrowed to."""
         return Scope(
-            tuple(map(decode_path_argument, self.given["path"])), tuple(self.given["kind"]), tuple(self.given["layer"])
+            tuple(map(decode_path_argument, self.given["glob"])), tuple(self.given["type"]), tuple(self.given["layer"])
         )
 
     def turn(self, task: str) -> Turn:
@@ -260,17 +299,25 @@ class Flags(Struct, frozen=True):
         )
 
 
-def options(*groups: Mapping[str, Option]) -> Callable[[Command], Command]:
-    """Give a command these groups of options; its callback receives them as one `Flags`, the last argument."""
-    merged: dict[str, Option] = {name: option for group in groups for name, option in group.items()}
+def options(*groups: Mapping[str, Option]) -> Callable[[Callback], Callback]:
+    """Give a command these groups of options, then those of `OUTPUT`.
 
-    def decorate(callback: Command) -> Command:
+    Its callback receives them as one `Flags`, the last argument. Options of `OUTPUT` before the command count as well.
+    """
+    merged: dict[str, Option] = {
+        name: option for group in (*groups, OUTPUT, NO_USER_LEARNING) for name, option in group.items()
+    }
+
+    def decorate(callback: Callback) -> Callback:
         @functools.wraps(callback)
         def gather(**values: Any) -> Any:
-            flags = Flags({name: values.pop(name) for name in merged})
-            return callback(**values, flags=flags)
+            before = click.get_current_context().find_root().params
+            given = {name: values.pop(name) for name in merged}
+            given |= {name: given[name] or before.get(name) for name in OUTPUT}
+            set_color(given["color"])
+            return callback(**values, flags=Flags(given))
 
-        decorated: Command = gather
+        decorated: Callback = gather
         for option in reversed(merged.values()):
             decorated = option(decorated)
         return decorated

@@ -66,7 +66,8 @@ _AGE_UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 
 def describe_resumed_session(session: SessionInfo, *, now: float) -> str:
     """`You were working on "…" (branch feat/x, 2 h ago).`"""
-    return f"You were working on {quote_task(session.last_task)} ({format_branch(session.branch)}{format_age(session.last_updated, now)})."
+    where = f"{format_branch(session.branch)}{format_age(session.last_updated, now)}"
+    return f"You were working on {quote_task(session.last_task)} ({where})."
 
 
 def render_session_line(session: WorkingSession, *, now: float) -> str:

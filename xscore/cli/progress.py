@@ -1,7 +1,7 @@
 """Watch a turn from the terminal: a live board on a terminal, a plain line now and then elsewhere.
 
-Off a terminal that line comes with the provisional best under --verbose or a deadline, when somebody waits. It only
-tells; what is sent, kept or stopped is the pipeline's. rich is imported when a board is first drawn.
+Off a terminal that line comes with the leaders under --verbose or a deadline. It only reports; the pipeline decides
+what is sent, kept or stopped. rich is imported when a board is first drawn.
 """
 
 import sys
@@ -42,26 +42,25 @@ class TurnObserver:
         self,
         terminal: Terminal,
         *,
-        agreed: bool = False,
+        assume_yes: bool = False,
         streams: bool = False,
-        hurries: bool = False,
-        called: str = "This turn",
+        has_deadline: bool = False,
+        noun: str = "This turn",
     ) -> None:
-        """agreed: do not ask before a costly turn. streams: write the answer to stdout as it arrives.
+        """assume_yes: do not ask before a costly turn. streams: write the answer to stdout as it arrives.
 
-        hurries: the turn has a deadline, so whoever reads a log wants the best so far in it.
-        called: what it is that takes so many calls and dollars, where the user is asked.
+        has_deadline: show the leaders in a log too. noun: what takes the calls and dollars, in the question.
         """
         self._terminal = terminal
-        self._agreed = agreed
+        self._assume_yes = assume_yes
         self._streams = streams
-        self._called = called
-        self._tells_best = terminal.verbose or hurries
+        self._noun = noun
+        self._shows_leaders = terminal.verbose or has_deadline
         self._board: Board | None = None
         self._last_line = time.monotonic()
         self.streamed: list[str] = []
         """Pieces of the answer already on stdout."""
-        self._reader_left = False
+        self._stdout_closed = False
 
     def stage(self, name: str) -> None:
         """A stage begins."""
@@ -83,40 +82,40 @@ class TurnObserver:
             self._drawn().progress(progress)
         elif time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = time.monotonic()
-            best = render_leaders(progress) if self._tells_best else []
+            best = render_leaders(progress) if self._shows_leaders else []
             self._terminal.lines("\n".join([render_progress(progress), *(f"  {line}" for line in best)]))
 
     def note(self, message: str) -> None:
         """Something the user should know."""
-        self._terminal.note(message, say=self._board.above if self._board else None)
+        self._terminal.note(message, say=self._board.print_above if self._board else None)
 
     def session(self, session: SessionInfo) -> None:
-        """Tell what was worked on before the break; under --json the receipt tells it."""
+        """Say what was worked on before the break; under --json the receipt says it."""
         if session.resumed and not self._terminal.as_json:
             self.note(describe_resumed_session(session, now=time.time()))
 
     def answer_text(self, piece: str) -> None:
         """A piece of the answer arrived; a reader who left does not stop a call that is being paid for."""
-        if not self._streams or self._reader_left:
+        if not self._streams or self._stdout_closed:
             return
         self.close()
         try:
-            self._terminal.piece(piece)
+            self._terminal.stream(piece)
             self.streamed.append(piece)
         except BrokenPipeError:
-            self._reader_left = True
+            self._stdout_closed = True
 
     @property
     def can_confirm(self) -> bool:
-        """Whether someone is there to ask and has not agreed beforehand; a script goes on within its cap."""
-        return self._terminal.can_ask and not self._agreed
+        """Whether someone is there to ask and did not say --yes; a script goes on within its cap."""
+        return self._terminal.can_ask and not self._assume_yes
 
     def confirm(self, estimate: Estimate) -> bool:
         """Ask whether to go on."""
         if not self.can_confirm:
             return True
         self.close()
-        return _confirm_estimate(estimate, self._called)
+        return _confirm_estimate(estimate, self._noun)
 
     def close(self) -> None:
         """Take the board away and give the terminal back."""
@@ -132,7 +131,7 @@ class TurnObserver:
         return self._board
 
 
-def _confirm_estimate(estimate: Estimate, called: str) -> bool:
+def _confirm_estimate(estimate: Estimate, noun: str) -> bool:
     """Put calls, dollars, minutes and host before the user; an empty answer is a no. Raises KeyboardInterrupt."""
     import signal
 
@@ -144,11 +143,11 @@ def _confirm_estimate(estimate: Estimate, called: str) -> bool:
     calls = judge.calls + (1 if estimate.primary else 0)
     took = f" {format_seconds(judge.seconds)}," if judge.calls else ""
     write_stderr(
-        f"{called} takes about {counted(calls, 'call')}, {format_total(estimate)},{took}"
+        f"{noun} takes about {counted(calls, 'call')}, {format_total(estimate)},{took}"
         f" and sends {sent} to {one_line(', '.join(hosts))}."
     )
     if estimate.cost_usd is None and estimate.caps:
-        write_stderr("A model has no known price: no cap on dollars holds its calls.")
+        write_stderr("A model has no known price, so caps in dollars cannot limit its calls.")
     if estimate.binding:
         from xscore.costs.budget_messages import cap_left_rounded
 

@@ -1,25 +1,19 @@
-"""A report as tables for other programs: CSV and Parquet, a line a group, or a line a turn. By polars.
+"""A report as tables for other programs (CSV and Parquet, by polars), and the files that `xscore report` may write.
 
-Dollars are decimal strings in CSV and exact decimals in Parquet; moments are UTC, to the second in CSV; seconds have
-six digits; a figure that is not there is an empty cell. Text that a spreadsheet would take for a formula gets an
-apostrophe in front, in CSV alone.
-
-The files that `xscore report` writes: all are looked at before one is written, then each is put into place whole.
-
-A file that is not an earlier output of the same kind is never replaced: a name given in haste must not cost a source
-file. What stands in them is made elsewhere. Trade-off: an earlier output is known by how it begins, so one that was
-edited at its head must be removed by hand.
+A line a group, or a line a turn. Dollars are decimal strings in CSV and exact decimals in Parquet; times are UTC; a
+figure that is missing is an empty cell. Text that a spreadsheet would take for a formula gets an apostrophe in CSV.
+A file is replaced only if it is an earlier report: a name given in haste must not cost a source file.
 """
 
 import os
 import re
-import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xscore.platform.errors import UsageError
+from xscore.platform.files import unwritable_file
 from xscore.platform.paths import STORE_DIR
 from xscore.records.cost_report import CostReport, Group, TurnLine, counts_candidates
 
@@ -120,35 +114,41 @@ def _schema() -> dict[str, Any]:
     return {**dict.fromkeys(counts, pl.Int64), **dict.fromkeys(dollars, pl.Decimal(38, 12))}
 
 
-STDOUT = Path("-")
 BASELINE_OPTION = "--baseline"
-TO_STDOUT = frozenset({"--html", "--csv"})
+FORM_OF_SUFFIX = {".html": "html", ".htm": "html", ".csv": "csv", ".parquet": "parquet", ".md": "markdown"}
 _HEAD_BYTES = 4_096
 _EARLIER = {
-    "--html": re.compile(rb"<!doctype html>.*<title>xscore report", re.DOTALL),
-    "--csv": re.compile(rb"(turn,at|[a-z]+,(turns|candidates)),"),
-    "--parquet": re.compile(rb"PAR1"),
+    "html": rb"(?s)<!doctype html>.*<title>xscore report",
+    "csv": rb"(turn,at|[a-z]+,(turns|candidates)),",
+    "parquet": rb"PAR1",
+    "markdown": rb"## xscore report",
 }
-"""How what was written earlier by this option begins."""
+"""How an earlier report of this form begins."""
 
 
-def check_outputs(outputs: Mapping[str, Path], *, writes_baseline: bool) -> None:
-    """Raise UsageError where not all of these files can be written, before one is. outputs: option -> its file."""
+def form_of_file(path: Path) -> str:
+    """Return the form that a file's suffix names. Raises UsageError for another suffix."""
+    form = FORM_OF_SUFFIX.get(path.suffix.lower())
+    if form is None:
+        raise UsageError(f"--output: {path} has no known suffix", hint=f"Use one of {', '.join(FORM_OF_SUFFIX)}.")
+    return form
+
+
+def check_outputs(outputs: Sequence[Path], baseline: Path | None, *, writes: bool) -> None:
+    """Raise UsageError where not all of these files can be written, before one is. writes: the baseline as well."""
+    named = [("--output", path) for path in outputs] + [(BASELINE_OPTION, baseline)] * (baseline is not None)
     taken: dict[Path, str] = {}
-    for option, path in outputs.items():
-        if path == Path():
+    for option, path in named:
+        assert path is not None
+        if path in (Path(), Path("-")):
             raise UsageError(f"{option} names no file", hint="Name a file.")
-        if path == STDOUT:
-            if option not in TO_STDOUT:
-                raise UsageError(f"{option} is not written to stdout", hint=f"Name a file: `{option} report.out`.")
-            continue
         place = resolve_links(path)
-        other = taken.setdefault(place, option)
-        if other != option:
-            raise UsageError(f"{other} and {option} name the same file: {path}", hint="Give each a file of its own.")
+        if place in taken:
+            raise UsageError(f"{taken[place]} and {option} name the same file: {path}", hint="Give each its own.")
+        taken[place] = option
         if option != BASELINE_OPTION:
-            _refuse_foreign_file(option, path, place)
-        elif writes_baseline:
+            _refuse_foreign_file(form_of_file(path), path, place)
+        elif writes:
             refuse_store_folder(path)
 
 
@@ -163,41 +163,16 @@ def refuse_store_folder(path: Path) -> None:
         raise UsageError(f"{path} lies in a store's folder", hint="Name a file elsewhere.")
 
 
-def write_output(path: Path, content: bytes) -> None:
-    """Put a file into place whole, as any file of the user's. Raises UsageError; what stood there is as it was."""
-    refuse_store_folder(path)
-    place = resolve_links(path)
-    try:
-        if place.exists() and not place.is_file():
-            place.write_bytes(content)  # a pipe or a device has no second name
-            return
-        aside = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
-        try:
-            with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
-                file.write(content)
-            aside.replace(place)
-        finally:
-            aside.unlink(missing_ok=True)
-    except OSError as error:
-        raise _unwritable(path, error.strerror) from error
-
-
-def _refuse_foreign_file(option: str, path: Path, place: Path) -> None:
+def _refuse_foreign_file(form: str, path: Path, place: Path) -> None:
     refuse_store_folder(path)
     if not place.parent.is_dir():
-        raise _unwritable(path, "there is no such folder")
+        raise unwritable_file(path, "there is no such folder")
     if not place.is_file():
         return
     try:
         with place.open("rb") as file:
             head = file.read(_HEAD_BYTES)
     except OSError as error:
-        raise _unwritable(path, error.strerror) from error
-    if head and not _EARLIER[option].match(head):
-        raise UsageError(
-            f"{path} is there and was not written by {option}", hint="Name another file, or remove this one first."
-        )
-
-
-def _unwritable(path: Path, why: str | None) -> UsageError:
-    return UsageError(f"{path} cannot be written: {why}", hint="Name a file that you may write.")
+        raise unwritable_file(path, error.strerror) from error
+    if head and not re.match(_EARLIER[form], head):
+        raise UsageError(f"{path} is there and is no earlier report", hint="Name another file, or remove it first.")

@@ -227,7 +227,7 @@ def _check_owner(connection: sqlite3.Connection, path: Path, schema: Schema) -> 
     if version > schema.version and owner == schema.application_id:
         raise StoreDamaged(
             f"{path} was written by a newer xscore (schema {version}, this one knows {schema.version})",
-            hint="Upgrade xscore, or set the store aside with `xscore trust --rebuild`.",
+            hint="Upgrade xscore, or set the store aside with `xscore store rebuild`.",
         )
     if (owner != schema.application_id or version != schema.version) if tables else (version != 0):
         raise StoreDamaged(f"{path} is not a store of xscore", hint=recovery_hint(path))

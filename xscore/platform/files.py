@@ -6,8 +6,11 @@ about what a file may be used for. Trade-off: one system call a folder, some mic
 """
 
 import os
+import secrets
 import stat
 from pathlib import Path
+
+from xscore.platform.errors import UsageError
 
 FINE_GRAIN_NS = 50_000_000
 """Two writes closer than this may leave the same time on a file system that counts nanoseconds."""
@@ -64,3 +67,29 @@ def settled_mtime_ns(info: os.stat_result, *, now: float) -> int:
     mtime = info.st_mtime_ns
     grain = FINE_GRAIN_NS if mtime % 1_000_000_000 else COARSE_GRAIN_NS
     return 0 if mtime > int(now * 1e9) - grain else mtime
+
+
+def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
+    """Put a file into place whole; 0o600 makes it the user's alone. Links stay, and what they lead to is replaced.
+
+    A pipe or a device is written into as it stands. Raises UsageError; what stood there is then as it was.
+    """
+    place = path.resolve()
+    try:
+        if place.exists() and not place.is_file():
+            place.write_bytes(content)
+            return
+        aside = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+        try:
+            with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+                file.write(content)
+            aside.replace(place)
+        finally:
+            aside.unlink(missing_ok=True)
+    except OSError as error:
+        raise unwritable_file(path, error.strerror) from error
+
+
+def unwritable_file(path: Path, why: str | None) -> UsageError:
+    """Return the error of a file that cannot be written."""
+    return UsageError(f"{path} cannot be written: {why}", hint="Name a file that you may write.")

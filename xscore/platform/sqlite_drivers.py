@@ -11,7 +11,7 @@ Whether a database is encrypted, and with which key: a note of one line in the f
 The note holds the id of a key and never where a key is, so that a planted one can at worst make a store refuse to open:
 keys come from whoever opens the database. It stands where opening can see it without reading the database, since
 closing a file that SQLite has open elsewhere in the process drops its locks. Trade-off: a note that was lost must be
-written anew (`xscore encrypt`) before the store opens.
+written anew (`xscore store encrypt`) before the store opens.
 """
 
 import os
@@ -27,12 +27,12 @@ from typing import Any, NoReturn
 from xscore.platform.errors import StoreDamaged, StoreError
 
 BUSY_TIMEOUT_S = 30.0
-REBUILD_HINT = "Build it anew with `xscore trust --rebuild`: what can still be read and believed of it is salvaged."
+REBUILD_HINT = "Build it anew with `xscore store rebuild`: what can still be read and believed of it is salvaged."
 """What to do about a store that is damaged."""
 USER_STORE_FILE = "user.db"
 """The file of the user's own store, which is mended by itself."""
 REBUILD_USER_HINT = (
-    "Build it anew with `xscore trust --rebuild --user`: what can still be read and believed of it is salvaged,"
+    "Build it anew with `xscore store rebuild --user`: what can still be read and believed of it is salvaged,"
     " and no project's store is touched."
 )
 INSTALL_CRYPT_HINT = "Install the extra: `pip install 'xscore[crypt]'`."
@@ -93,7 +93,7 @@ def open_with_cipher(path: Path, key: bytes | None, *, read_only: bool = False) 
 def recovery_hint(path: Path | None) -> str:
     """Say what to do about the damaged database at `path`; None: about one that is not named, so about either."""
     if path is None:
-        return f"{REBUILD_HINT} If it is the user's own ({USER_STORE_FILE}): `xscore trust --rebuild --user`."
+        return f"{REBUILD_HINT} If it is the user's own ({USER_STORE_FILE}): `xscore store rebuild --user`."
     return REBUILD_USER_HINT if path.name == USER_STORE_FILE else REBUILD_HINT
 
 
@@ -190,7 +190,7 @@ _PAGE_BYTES = 4096
 _NOTE_PATTERN = re.compile(rb"encrypted with key ([0-9a-f]{16})\n?")
 _DISTINCT_BYTES = 240
 """Of the 256 values that a byte can have, a page of cipher text shows nearly all; a damaged page seldom does."""
-_REWRITE_NOTE_HINT = "`xscore encrypt` writes it anew, if your key is the right one."
+_REWRITE_NOTE_HINT = "`xscore store encrypt` writes it anew, if your key is the right one."
 
 
 def key_id(key: bytes) -> str:

@@ -2,7 +2,7 @@
 
 The figures of one finished turn that reports add up: what the receipt says in words and lists, in numbers.
 
-One past turn in a line: what `xscore turns` lists. Its receipt tells the rest.
+One past turn in a line: what `xscore history list` lists. Its receipt tells the rest.
 """
 
 from decimal import Decimal

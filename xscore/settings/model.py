@@ -388,7 +388,7 @@ class CacheSettings(SettingsGroup, frozen=True):
     """The key that machines share to exchange caches."""
 
     key: Secret = Secret("")
-    """Signs exports of the cache, and proves whether an import can be trusted; `xscore cache key` prints one."""
+    """Signs exports of the cache, and proves whether an import can be trusted; `xscore store key` prints one."""
     key_file: Path | None = None
     """A file readable by you alone that holds the key instead; `--key-file` on the command line."""
 

@@ -85,7 +85,7 @@ def _check_private(path: Path, status: os.stat_result) -> None:
     if status.st_mode & 0o077:
         raise StoreError(
             f"{path} holds your key and others may open it",
-            hint=f"Run `chmod 600 {path}`. If others did: `xscore decrypt --all`, delete it, `xscore encrypt --all`.",
+            hint=f"Run `chmod 600 {path}`. If others did: `xscore store decrypt --all`, delete it, `xscore store encrypt --all`.",
         )
 
 

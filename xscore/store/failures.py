@@ -168,7 +168,9 @@ def resolve_failure(store: Databases, identifier: str, resolution: str, *, now: 
 
 def _resolved(connection: sqlite3.Connection, before: Memory, mended: str, *, now: float) -> Failure:
     if before.kind is not Kind.FAILURE or not before.key.startswith(_KEY):
-        raise NothingMatched(f"{before.id} is a {before.kind}, not a failure", hint="`xscore failure list` shows them.")
+        raise NothingMatched(
+            f"{before.id} is a {before.kind}, not a failure", hint="`xscore memory list --kind failure` shows them."
+        )
     if not mended:
         raise UsageError("the resolution is empty", hint="Say what mended it.")
     name = before.key.removeprefix(_KEY)

@@ -8,7 +8,7 @@ Which stores to believe: those this user made, or accepted, at this very place.
 A store that came with a clone could plant scores, so one that bears no mark of this user's secret (an HMAC over store
 id and real path) is refused before its content is used. A new store is built aside and moved into place whole, already
 marked, so that a killed start leaves nothing half made. A rebuilt store takes over what is left of the old one only
-where that one was believed. Trade-off: a moved repository asks once for `xscore trust`.
+where that one was believed. Trade-off: a moved repository asks once for `xscore store trust`.
 
 The user's own store: the user layer, and the judgments about it, in the user's data folder and nowhere else.
 
@@ -41,7 +41,7 @@ from xscore.store import encryption_key, user_secret
 SCHEMA = database.Schema(Path(__file__).with_name("schema.sql"), application_id=0x78736372, version=1)
 """Of a repository's store and of the user's own; the id is `xscr`."""
 _WAYS = (
-    "If you believe it, run `xscore trust`; else `xscore trust --rebuild` sets it aside and builds a new one."
+    "If you believe it, run `xscore store trust`; else `xscore store rebuild` sets it aside and builds a new one."
     " XSCORE_TRUST_STORE=1 accepts it for one run (CI caches)."
 )
 _SIDES = ("-wal", "-shm", "-journal")
@@ -111,7 +111,7 @@ def accept_store(store_dir: Path, *, user_data_dir: Path) -> None:
     refuse_links(store_dir)
     store_id = database.read_meta_value(path, "store_id", encryption_key.key_source(user_data_dir))
     if store_id is None:
-        raise StoreDamaged(f"{path} has no store id", hint="Build it anew with `xscore trust --rebuild`.")
+        raise StoreDamaged(f"{path} has no store id", hint="Build it anew with `xscore store rebuild`.")
     with user_secret.user_lock(user_data_dir):
         user_secret.add_trust_mark(user_data_dir, store_id, os.path.realpath(path))
 
@@ -183,7 +183,7 @@ def refuse_links(store_dir: Path) -> None:
     if not (store_dir / STORE_FILE).exists() and any((store_dir / side).exists() for side in _sides()):
         raise StoreUntrusted(
             f"{store_dir} holds a journal without its database, which could be planted",
-            hint="Set it aside with `xscore trust --rebuild`.",
+            hint="Set it aside with `xscore store rebuild`.",
         )
 
 

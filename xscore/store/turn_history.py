@@ -181,7 +181,7 @@ def find_turn_id(connection: sqlite3.Connection, name: str) -> str:
 
     Raises NothingMatched where there is none such, UsageError for several.
     """
-    hint = "`xscore turns` lists them."
+    hint = "`xscore history list` lists them."
     if name == LATEST_TURN:
         found = [latest_turn_id(connection)]
     else:

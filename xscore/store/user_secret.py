@@ -104,7 +104,7 @@ def _check_private(path: Path, stat: os.stat_result) -> None:
     if stat.st_mode & 0o077:
         raise StoreError(
             f"{path} holds your secret and others may open it",
-            hint=f"Run `chmod 600 {path}`, or delete it if others did: your stores then ask for `xscore trust`.",
+            hint=f"Run `chmod 600 {path}`, or delete it if others did: your stores then ask for `xscore store trust`.",
         )
 
 
@@ -114,7 +114,7 @@ def _parse(path: Path, data: bytes) -> UserSecret:
         return UserSecret(bytes.fromhex(found["secret"]), {str(k): str(v) for k, v in found["stores"].items()})
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoreError(
-            f"{path} cannot be understood", hint="Delete it; your stores then ask once for `xscore trust`."
+            f"{path} cannot be understood", hint="Delete it; your stores then ask once for `xscore store trust`."
         ) from error
 
 

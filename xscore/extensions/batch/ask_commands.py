@@ -51,8 +51,8 @@ def ask_batch(path: Path, flags: Flags, show: PrintTurn) -> int:
         checkpoint=flags.given["checkpoint"] or "",
         started=STARTED_AT,
     )
-    hurries = settings.settings.budget.deadline_s is not None
-    watch = TurnObserver(terminal, agreed=flags.agreed, hurries=hurries, called="This list")
+    has_deadline = settings.settings.budget.deadline_s is not None
+    watch = TurnObserver(terminal, assume_yes=flags.assume_yes, has_deadline=has_deadline, noun="This list")
     objects: "list[dict[str, Json]]" = []  # noqa: UP037  names that only the type checker loads
 
     def told(question: "Question", answer: "Answer") -> None:
@@ -85,8 +85,7 @@ def _print_account(found: "AskListReport", terminal: Terminal, objects: "list[di
         account = record_json(found)
         account.pop("exit_code")
         print_json({"schema": SCHEMA, "questions": objects, "together": account})
-    for warning in found.warnings:
-        terminal.note(warning)
+    terminal.notes(found.warnings)
     if not terminal.as_json:
         terminal.lines("\n" + render_shared_account(found))
 

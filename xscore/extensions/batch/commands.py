@@ -1,17 +1,7 @@
-"""`xscore batch cancel`: nothing more of a job is sent; what the vendor has run is kept and still fetched.
+"""`xscore batch status | collect | wait | cancel | list`: jobs at a vendor, taken further one by one, and shown.
 
-`xscore batch collect`: what has come back is entered, what is next is sent; the rest live, where it is wanted.
-
-What the commands about jobs share: the store and the settings opened, jobs taken further one by one, and told.
-
-A job is at the vendor of its own judge, whatever judge the settings name, so no seat is taken here. One host that fails
-does not keep the others from being taken further.
-
-`xscore batch list`: every job of this repository, newest first, from the store alone.
-
-`xscore batch status`: how jobs stand. Nothing is sent or fetched; the vendor is asked how far it is.
-
-`xscore batch wait`: collect until all is in, looking every `batch.poll_s` seconds.
+A job is at the vendor of its own judge, whatever judge the settings name. One host that fails does not keep the others
+from going on.
 """
 
 import asyncio
@@ -24,9 +14,10 @@ from msgspec.structs import replace
 
 from xscore.cli.failures import INTERRUPTED
 from xscore.cli.opening import in_pipeline, in_store, read_settings
-from xscore.cli.options import FILE, OUTPUT, SELECTION, Flags, options
+from xscore.cli.options import COUNT, MAX_USD, SELECTION, YES, Flags, Option, command, options
 from xscore.cli.progress import TurnObserver
 from xscore.cli.terminal import Terminal, print_json, write_stdout
+from xscore.extensions.batch.submit_commands import RESULTS_FILE
 from xscore.platform.errors import ProviderError, UsageError
 from xscore.platform.text import counted, join_sentences, one_line
 
@@ -38,7 +29,7 @@ if TYPE_CHECKING:
     from xscore.store.store import Store
 
 
-CANCEL_OPTIONS = {
+CANCEL_OPTIONS: dict[str, Option] = {
     "everything": click.option("--all", "everything", is_flag=True, help="Every job under way."),
     "forget": click.option(
         "--forget", is_flag=True, help="Give up batches that the vendor cannot tell of, at what they may have cost."
@@ -46,9 +37,9 @@ CANCEL_OPTIONS = {
 }
 
 
-@click.command()
+@command()
 @click.argument("job", metavar="[ID]", default="")
-@options(CANCEL_OPTIONS, OUTPUT)
+@options(CANCEL_OPTIONS)
 def cancel_job(job: str, flags: Flags) -> int:
     """Cancel a job: ask the vendor to stop its batches, send nothing more. Needs an ID, or --all.
 
@@ -56,14 +47,12 @@ def cancel_job(job: str, flags: Flags) -> int:
     nothing is pending, with 1 while the vendor winds up, with 3 when the vendor cannot be used; with --forget what it
     cannot tell of is given up, and charged against the caps, since it may be billed.
     """
-    # MERGED
     from xscore.extensions.batch.job_text import jobs_exit_code
 
     if bool(job) is bool(flags.given["everything"]):
         raise UsageError("name one job, or --all", hint="`xscore batch list` names them.")
 
     async def work(store: "Store", settings: "Settings") -> "list[JobStatus]":
-        # MERGED
         from xscore.extensions.batch import batch_rows
         from xscore.extensions.batch.job_rows import select_jobs
         from xscore.platform import database
@@ -84,30 +73,25 @@ def cancel_job(job: str, flags: Flags) -> int:
     return jobs_exit_code(one for one in found if one.is_pending)
 
 
-COLLECT_OPTIONS = {
+COLLECT_OPTIONS: dict[str, Option] = {
     "live": click.option(
         "--live", is_flag=True, help="Judge what is left by live calls, once nothing is at the vendor any more."
     ),
-    "out": click.option(
-        "--out", metavar="FILE", type=FILE, help="Write what was chosen, ranked: FILE.parquet or FILE.jsonl."
-    ),
-    "max_usd": click.option("--max-usd", metavar="DOLLARS", help="Another cap on the job from now on."),
-    "yes": click.option(
-        "-y", "--yes", is_flag=True, help="Do not ask before costly live calls; --max-usd still holds."
-    ),
+    **RESULTS_FILE,
+    **MAX_USD,
+    **YES,
 }
 
 
-@click.command()
+@command()
 @click.argument("job", metavar="[ID]", default="")
-@options(COLLECT_OPTIONS, SELECTION, OUTPUT)
+@options(COLLECT_OPTIONS, SELECTION)
 def collect_jobs(job: str, flags: Flags) -> int:
     """Fetch what has come back, ask again for what was not answered, and send what waited; without ID of every job.
 
     Run it as often as you like: it goes on from wherever it was. It ends with 0 when all is in, 1 while something is
     pending or where nothing was judged, 3 when the vendor cannot be used, and 4 when a cap stops the rest.
     """
-    # MERGED
     from xscore.extensions.batch.job_text import jobs_exit_code
 
     loaded = read_settings(flags)
@@ -116,7 +100,7 @@ def collect_jobs(job: str, flags: Flags) -> int:
     more: dict[str, Any] = {}
     for at, one in enumerate(jobs):
         is_live = flags.given["live"] and bool(found[at].unjudged or found[at].planned or found[at].sent)
-        if is_live or flags.given["out"] is not None:
+        if is_live or flags.given["output"] is not None:
             found[at], written = _judge_rest_live(one, found[at], loaded, flags, live=is_live)
             more |= written
     print_jobs(found, flags.terminal, **more)
@@ -130,23 +114,24 @@ def _run_collect(
 ) -> "tuple[list[BatchJob], list[JobStatus]]":
     from xscore.cli.interrupt import run_interruptible
 
-    return run_interruptible(_collect_all(store, settings, named, flags), say=flags.terminal.note, leave=lambda: None)
+    return run_interruptible(
+        _collect_all(store, settings, named, flags), notify=flags.terminal.note, cleanup=lambda: None
+    )
 
 
 async def _collect_all(
     store: "Store", settings: "Settings", named: str, flags: Flags
 ) -> "tuple[list[BatchJob], list[JobStatus]]":
-    # MERGED
     from xscore.extensions.batch import batch_rows, job_rows
     from xscore.extensions.batch.job_rows import select_jobs
     from xscore.extensions.batch.results import check_results_path
     from xscore.platform import database
 
     jobs = select_jobs(store.connection, named)
-    if len(jobs) > 1 and (flags.given["out"] is not None or flags.given["max_usd"] is not None):
+    if len(jobs) > 1 and (flags.given["output"] is not None or flags.given["max_usd"] is not None):
         raise UsageError(f"{len(jobs)} jobs are under way", hint="Name one: `xscore batch collect ID …`.")
-    if flags.given["out"] is not None:
-        check_results_path(flags.given["out"], store_dir=store.path.parent)
+    if flags.given["output"] is not None:
+        check_results_path(flags.given["output"], store_dir=store.path.parent)
     if flags.given["max_usd"] is not None and settings.budget.max_usd is not None:
         with database.transaction(store.connection) as connection:
             batch_rows.set_job_cap(connection, jobs[0].id, settings.budget.max_usd)
@@ -162,7 +147,7 @@ def _judge_rest_live(
     """Judge by live calls what a job has left, and write its results: in one pipeline, with the judge of the job."""
     from xscore.extensions.batch.finish_live import settings_of_job
 
-    out: Path | None = flags.given["out"]
+    out: Path | None = flags.given["output"]
 
     async def work(pipeline: "Pipeline") -> "tuple[JobStatus, dict[str, Any]]":
         from xscore.extensions.batch.finish_live import finish_job_live, write_job_results
@@ -174,7 +159,7 @@ def _judge_rest_live(
         return standing, {"results": record_json(await write_job_results(pipeline.parts, job, out))}
 
     chosen = replace(loaded, settings=settings_of_job(job, loaded.settings))
-    return in_pipeline(work, chosen, TurnObserver(flags.terminal, agreed=flags.agreed))
+    return in_pipeline(work, chosen, TurnObserver(flags.terminal, assume_yes=flags.assume_yes))
 
 
 JobsResult = TypeVar("JobsResult")
@@ -192,7 +177,7 @@ def run_on_jobs(
         async def run() -> JobsResult:
             return await work(store, settings)
 
-        return run_interruptible(run(), say=flags.terminal.note, leave=lambda: None)
+        return run_interruptible(run(), notify=flags.terminal.note, cleanup=lambda: None)
 
     return in_store(inside, flags, make=make)
 
@@ -237,17 +222,15 @@ def print_jobs(found: "list[JobStatus]", terminal: Terminal, **more: object) -> 
     else:
         write_stdout("\n".join(render_job(one, cost=not terminal.quiet) for one in found))
     for one in found:
-        for said in (*one.remarks, next_step(one)):
-            if said:
-                terminal.note(said)
+        terminal.notes([*one.remarks, next_step(one)])
 
 
 JOBS_SHOWN = 20
 
 
-@click.command("list")
-@click.option("--limit", metavar="N", type=click.IntRange(1), help=f"Only the newest N; {JOBS_SHOWN} unless --json.")
-@options(OUTPUT)
+@command()
+@click.option("--limit", metavar="N", type=COUNT, help=f"Only the newest N; {JOBS_SHOWN} unless --json.")
+@options()
 def list_jobs(limit: int | None, flags: Flags) -> int:
     """List the jobs of this repository, newest first. No vendor is asked."""
     from xscore.extensions.batch import job_rows, job_status
@@ -273,18 +256,19 @@ def list_jobs(limit: int | None, flags: Flags) -> int:
     return 0
 
 
-STATUS_OPTIONS = {"offline": click.option("--offline", is_flag=True, help="Ask no vendor: show what the store knows.")}
+STATUS_OPTIONS: dict[str, Option] = {
+    "offline": click.option("--offline", is_flag=True, help="Ask no vendor: show what the store knows.")
+}
 
 
-@click.command()
+@command()
 @click.argument("job", metavar="[ID]", default="")
-@options(STATUS_OPTIONS, OUTPUT)
+@options(STATUS_OPTIONS)
 def show_job_status(job: str, flags: Flags) -> int:
     """Show how far a job is; without ID all that are under way, or the newest.
 
     ID may be the beginning of one. The vendor is asked how its batches stand; nothing is sent or fetched.
     """
-    # MERGED
 
     async def work(store: "Store", settings: "Settings") -> "list[JobStatus]":
         from xscore.extensions.batch import job_status
@@ -305,16 +289,15 @@ MOST_FAILURES = 10
 """So many looks in a row at which the vendor could not be used, and it gives up."""
 
 
-@click.command()
+@command()
 @click.argument("job", metavar="[ID]", default="")
-@options(OUTPUT)
+@options()
 def wait_for_jobs(job: str, flags: Flags) -> int:
     """Wait until all is in, collecting what comes back and sending what is next; without ID for every job under way.
 
     Ctrl-C leaves everything as it is: the vendor goes on, and so does this command when it is run again. It ends as
     `xscore batch collect` does.
     """
-    # MERGED
     from xscore.extensions.batch.job_text import jobs_exit_code
 
     async def work(store: "Store", settings: "Settings") -> "tuple[list[JobStatus], bool]":
@@ -338,7 +321,6 @@ def wait_for_jobs(job: str, flags: Flags) -> int:
 async def _poll_until_done(
     store: "Store", settings: "Settings", jobs: "list[BatchJob]", flags: Flags
 ) -> "list[JobStatus]":
-    # MERGED
     from xscore.extensions.batch.machine import BUSY_ELSEWHERE
 
     failures, told = 0, ""

@@ -1,8 +1,6 @@
-"""`xscore batch run`: a list of questions judged by live calls, with checkpoints.
+"""`xscore batch run | submit | rescore`: lists of questions judged live, or through a vendor's Batch API.
 
-`xscore batch submit`: a list of questions planned, agreed to and sent through a vendor's Batch API.
-
-`xscore rescore`: judgments brought up to date after edits or under a new judge; only what is missing is paid.
+They plan, ask for agreement and report; the judging is `list_job`'s, the sending `machine`'s.
 """
 
 from pathlib import Path
@@ -11,24 +9,27 @@ from typing import TYPE_CHECKING
 import click
 
 from xscore.cli.main import STARTED_AT
-from xscore.cli.opening import in_pipeline, read_settings
+from xscore.cli.opening import run_turn
 from xscore.cli.options import (
     COUNT,
+    DRY_RUN,
     FILE,
+    INPUT_FILE,
+    JUDGE,
     JUDGING,
     LIMITS,
-    MODELS,
-    OUTPUT,
+    MAX_USD,
     REPLAY,
     SCOPE,
     SELECTION,
-    DurationType,
+    YES,
     Flags,
+    Option,
+    command,
     options,
 )
-from xscore.cli.progress import TurnObserver
-from xscore.cli.terminal import Terminal, print_json, write_stdout
-from xscore.platform.errors import UsageError, XscoreError
+from xscore.cli.terminal import Terminal, print_json, render_facts, write_stdout
+from xscore.platform.errors import BudgetExhausted, ProviderError, UsageError, XscoreError
 from xscore.platform.text import counted, format_dollars, format_seconds, format_share, format_tokens, one_line
 
 if TYPE_CHECKING:
@@ -40,64 +41,54 @@ if TYPE_CHECKING:
     from xscore.pipeline.json_form import Json
     from xscore.pipeline.parts import PipelineParts
     from xscore.records.batch import JobStatus, QuestionList
-    from xscore.settings import Settings
 
-
-WHOLE_RUN_OPTIONS = {
-    "max_usd": click.option("--max-usd", metavar="DOLLARS", help="Cap on the whole list reserved before each send."),
-    "deadline": click.option(
-        "--deadline",
-        metavar="TIME",
-        type=DurationType(),
-        help="Be done in 30s, 2m or so, start-up included; the same command again goes on from what was judged.",
-    ),
-    "yes": click.option("-y", "--yes", is_flag=True, help="Do not ask before a costly list; --max-usd still holds."),
+QUESTIONS = click.argument("questions", metavar="QUERIES.jsonl", type=INPUT_FILE)
+RESULTS_FILE: dict[str, Option] = {
+    "output": click.option(
+        "-o", "--output", metavar="FILE", type=FILE, help="Write what was chosen, ranked: FILE.parquet or FILE.jsonl."
+    )
 }
-RUN_OPTIONS = {
-    "live": click.option(
-        "--live", is_flag=True, help="By live calls, which `batch run` makes anyway; by Batch API: `batch submit`."
-    ),
-    "engine": click.option(
-        "--engine",
-        type=click.Choice(["ray"]),
-        help="Judge with actors of Ray Data (needs the extra `ray` and a shared server: shared.url).",
-    ),
-    "actors": click.option("--actors", metavar="N", type=COUNT, default=2, help="With --engine ray: how many actors."),
-    "out": click.option(
-        "--out", metavar="FILE", type=FILE, help="Write what was chosen, ranked: FILE.parquet or FILE.jsonl."
+RUN_OPTIONS: dict[str, Option] = {
+    **RESULTS_FILE,
+    "ray": click.option(
+        "--ray", metavar="N", type=COUNT, help="Judge by N actors of Ray Data (extra `ray`; needs shared.url)."
     ),
 }
-RUN_JUDGE = {"judge": MODELS["judge"]}
+RESCORE_OPTIONS: dict[str, Option] = {
+    "since": click.option("--since", metavar="REV", help="Memories of files that differ from this revision."),
+    "everything": click.option("--all", "everything", is_flag=True, help="All memories."),
+    "queries": click.option(
+        "--queries", metavar="FILE", type=INPUT_FILE, help="A file of questions; default: the recent tasks."
+    ),
+    "batch": click.option("--batch", is_flag=True, help="By the vendor's Batch API; results within a day."),
+}
 
 
-@click.command()
-@click.argument("questions", metavar="QUERIES.jsonl", type=click.Path(path_type=Path, allow_dash=True))
-@options(RUN_OPTIONS, SCOPE, SELECTION, RUN_JUDGE, JUDGING, LIMITS, REPLAY, WHOLE_RUN_OPTIONS, OUTPUT)
+@command()
+@QUESTIONS
+@options(RUN_OPTIONS, SCOPE, SELECTION, JUDGE, LIMITS, REPLAY, JUDGING)
 def run_batch(questions: Path, flags: Flags) -> int:
     """Judge a list of questions against every memory by live calls, for servers without a Batch API or in a hurry.
 
     QUERIES.jsonl has one question a line: {"id": "q1", "task": "…"}, and where they help "file" and "errors"; `-` reads
     it from standard input. Every judgment is kept as it comes: interrupted, out of budget or killed, the same command
-    again goes on from there and pays for nothing twice. The list is one purchase under --max-usd.
+    goes on from there and pays for nothing twice. --max-usd caps the whole list.
     """
     from xscore.extensions.batch.list_job import ListOptions, run_live_list
-    from xscore.pipeline import question_list
+    from xscore.pipeline.question_list import read_question_file
 
-    asked = question_list.read_question_file(questions)
-    terminal, settings = flags.terminal, read_settings(flags)
-    hurries = settings.settings.budget.deadline_s is not None
-    watch = TurnObserver(terminal, agreed=flags.agreed, hurries=hurries, called="This list")
-    given = flags.given
-    wishes = ListOptions(
-        out=given["out"],
+    listed, given = read_question_file(questions), flags.given
+    chosen = ListOptions(
+        out=given["output"],
         questions_file=questions,
-        actors=given["actors"] if given["engine"] else 0,
+        workers=given["ray"] or 1,
+        engine="ray" if given["ray"] else "",
         started=STARTED_AT,
     )
-    found = in_pipeline(
-        lambda open_: run_live_list(open_.parts, asked, scope=flags.scope, wishes=wishes), settings, watch
+    found, _ = run_turn(
+        flags, lambda open_: run_live_list(open_.parts, listed, scope=flags.scope, wishes=chosen), noun="This list"
     )
-    return print_live_job(found, terminal)
+    return print_live_job(found, flags.terminal)
 
 
 def print_live_job(found: "ListReport", terminal: Terminal) -> int:
@@ -108,176 +99,167 @@ def print_live_job(found: "ListReport", terminal: Terminal) -> int:
         print_json(job_text.live_job_json(found))
     elif found.lines and found.command == "run" and not found.out:
         write_stdout(job_text.render_live_job(found))
-    for warning in found.warnings:
-        terminal.note(warning)
+    terminal.notes(found.warnings)
     if not terminal.as_json:
         terminal.lines(job_text.render_live_account(found, verbose=terminal.verbose))
     return found.exit_code
 
 
-SUBMIT_OPTIONS = {
-    "max_usd": click.option(
-        "--max-usd", metavar="DOLLARS", help="Cap on the whole job; what it leaves unsent waits for a higher one."
-    ),
-    "yes": click.option("-y", "--yes", is_flag=True, help="Do not ask before a costly job; --max-usd still holds."),
-    "dry_run": click.option("--dry-run", is_flag=True, help="Show what it would take; keep and send nothing."),
-}
-SUBMIT_JUDGE = {"judge": MODELS["judge"]}
-UNUSABLE, OVER_BUDGET = 3, 4
-
-
-@click.command()
-@click.argument("questions", metavar="QUERIES.jsonl", type=click.Path(path_type=Path, allow_dash=True))
-@options(SCOPE, SUBMIT_JUDGE, JUDGING, SUBMIT_OPTIONS, OUTPUT)
+@command()
+@QUESTIONS
+@options(SCOPE, JUDGE, MAX_USD, YES, DRY_RUN, JUDGING)
 def submit_batch(questions: Path, flags: Flags) -> int:
     """Have every memory judged against a list of questions through the vendor's Batch API, at half the price.
 
     QUERIES.jsonl has one question a line: {"id": "q1", "task": "…"}, with "file" and "errors" where they help; `-`
     reads standard input. Only what the cache lacks is sent. Results come within a day: `xscore batch collect`.
     """
-    from xscore.pipeline import question_list
+    from xscore.pipeline.question_list import read_question_file
 
-    asked = question_list.read_question_file(questions)
-    settings = read_settings(flags)
-    watch = TurnObserver(flags.terminal, agreed=flags.agreed, called="This job")
-    dry = bool(flags.given["dry_run"])
-    chosen = settings.settings
+    listed = read_question_file(questions)
 
     async def work(pipeline: "Pipeline") -> int:
-        return await plan_and_send(pipeline.parts, asked, flags, chosen, dry=dry)
+        return await _plan_and_send(pipeline.parts, listed, flags)
 
-    return in_pipeline(work, settings, watch)
+    return run_turn(flags, work, noun="This job")[0]
 
 
-async def plan_and_send(
+async def _plan_and_send(
     parts: "PipelineParts",
-    asked: "QuestionList",
+    questions: "QuestionList",
     flags: Flags,
-    settings: "Settings",
     *,
-    dry: bool,
     command: "JobCommand" = "submit",
     only: frozenset[str] | None = None,
 ) -> int:
-    """Plan a list, agree to it and send it as far as it goes; return the exit code. only: paths, as `memories` has."""
+    """Plan a list, agree to it and send it as far as it goes; return the exit code. only: paths of files."""
     from xscore.pipeline.question_list import confirm_list_cost
 
-    drawn = _draw_plan(parts, asked, flags, only=only)
-    if not drawn.plan.requests or dry:
-        return _nothing_sent(parts, drawn, flags.terminal, dry=dry)
-    confirm_list_cost(parts, drawn.estimate)
-    return await _send(parts, drawn, flags.terminal, settings, command=command)
+    dry_run = bool(flags.given["dry_run"])
+    draft = _draft(parts, questions, flags, only=only)
+    if not draft.plan.requests or dry_run:
+        return _end_unsent(parts, draft, flags.terminal, dry_run=dry_run)
+    confirm_list_cost(parts, draft.estimate)
+    return await _send(parts, draft, flags.terminal, command=command)
 
 
-def _draw_plan(
-    parts: "PipelineParts", asked: "QuestionList", flags: Flags, *, only: frozenset[str] | None
+def _draft(
+    parts: "PipelineParts", questions: "QuestionList", flags: Flags, *, only: frozenset[str] | None
 ) -> "JobDraft":
     """Bring the index up to date, plan, and show what it takes."""
-    from xscore.extensions.batch.rendering import effective_batch_limits, is_encrypted
+    from xscore.extensions.batch.rendering import effective_batch_limits
     from xscore.extensions.batch.submitting import batch_judge_factory, draft_job
     from xscore.extensions.batch.vendor import batch_host_of_provider
+    from xscore.platform import sqlite_drivers
 
     host = batch_host_of_provider(batch_judge_factory(parts).provider)
+    is_sealed = sqlite_drivers.read_note(parts.store.path) is not None
     parts.observer.stage("index")
     parts.index()
     parts.observer.stage("pool")
-    limits = effective_batch_limits(host.limits, parts.settings.batch, encrypted=is_encrypted(parts.store))
-    drawn = draft_job(parts, asked, scope=flags.scope, limits=limits, only=only)
-    is_wanted = not flags.terminal.quiet or flags.given["dry_run"]
-    if is_wanted and not flags.terminal.as_json:
-        write_stdout(render_plan(drawn.takes))
-    return drawn
+    limits = effective_batch_limits(host.limits, parts.settings.batch, is_sealed=is_sealed)
+    draft = draft_job(parts, questions, scope=flags.scope, limits=limits, only=only)
+    is_shown = not flags.terminal.quiet or flags.given["dry_run"]
+    if is_shown and not flags.terminal.as_json:
+        write_stdout(render_plan(draft.takes))
+    return draft
 
 
-def _nothing_sent(parts: "PipelineParts", drawn: "JobDraft", terminal: Terminal, *, dry: bool) -> int:
-    """End without a job: nothing is left to judge, or it was only to be looked at."""
+def _end_unsent(parts: "PipelineParts", draft: "JobDraft", terminal: Terminal, *, dry_run: bool) -> int:
+    """End without a job: nothing is left to judge, or only a look was asked for."""
     from xscore.extensions.batch.submitting import save_settled
 
-    plan = drawn.plan
+    plan = draft.plan
     if not plan.requests and plan.elsewhere:
-        job = drawn.elsewhere[0]
+        job = draft.elsewhere[0]
         raise UsageError(
-            f"all that is left of this list is under way already, in {', '.join(drawn.elsewhere)}",
+            f"all that is left of this list is under way already, in {', '.join(draft.elsewhere)}",
             hint=f"Collect it with `xscore batch collect {job}`.",
         )
-    if not dry:
-        save_settled(parts, drawn)
-    _print_submitted("", drawn, None, terminal)
+    if not dry_run:
+        save_settled(parts, draft)
+    _print_submitted("", draft, None, terminal)
     if not plan.requests:
         terminal.note("nothing is left to judge: no job was made")
     return 0
 
 
-async def _send(
-    parts: "PipelineParts", drawn: "JobDraft", terminal: Terminal, settings: "Settings", *, command: "JobCommand"
-) -> int:
+async def _send(parts: "PipelineParts", draft: "JobDraft", terminal: Terminal, *, command: "JobCommand") -> int:
     """Commit the job, have it sent as far as it goes, and say where it stands."""
     from xscore.extensions.batch import machine
     from xscore.extensions.batch.submitting import batch_judge_factory, save_job, save_settled
     from xscore.extensions.batch.vendor import batch_host
 
-    seat = batch_judge_factory(parts)
-    host = batch_host(seat.spec, settings)
-    if seat.capability is not None:
-        host.adopt(seat.capability)
-    save_settled(parts, drawn)
-    job = save_job(parts, drawn, command=command)
+    factory = batch_judge_factory(parts)
+    host = batch_host(factory.spec, parts.settings)
+    if factory.capability is not None:
+        host.adopt(factory.capability)
+    save_settled(parts, draft)
+    job = save_job(parts, draft, command=command)
     try:
-        standing = await machine.advance_at_vendor(
-            parts.store, settings, host, job, clock=parts.clock, note=parts.observer.note
+        status = await machine.advance_at_vendor(
+            parts.store, parts.settings, host, job, clock=parts.clock, note=parts.observer.note
         )
     except XscoreError:
         terminal.note(f"the job is kept: `xscore batch collect {job}` goes on with it")
         raise
     finally:
         await host.aclose()
-    _print_submitted(job, drawn, standing, terminal)
-    if standing.sent or standing.answered:
+    _print_submitted(job, draft, status, terminal)
+    if status.sent or status.answered:
         return 0
-    return OVER_BUDGET if standing.over_budget else UNUSABLE if standing.problem else 0
+    if status.over_budget:
+        return BudgetExhausted.exit_code
+    return ProviderError.exit_code if status.problem else 0
 
 
-def _print_submitted(job: str, drawn: "JobDraft", standing: "JobStatus | None", terminal: Terminal) -> None:
+def _print_submitted(job: str, draft: "JobDraft", status: "JobStatus | None", terminal: Terminal) -> None:
     from xscore.extensions.batch import job_text
+    from xscore.pipeline.json_form import to_json
 
     if terminal.as_json:
-        from xscore.pipeline.json_form import to_json
-
-        told = {"job": job or None, "standing": None if standing is None else job_text.job_json(standing)}
-        print_json({**to_json(drawn.takes), **told})
-    elif standing is not None:
-        write_stdout(job_text.render_job(standing, cost=not terminal.quiet))
-    if standing is not None:
-        for said in (*standing.remarks, job_text.next_step(standing)):
-            terminal.note(said)
+        told = None if status is None else job_text.job_json(status)
+        print_json({**to_json(draft.takes), "job": job or None, "standing": told})
+    elif status is not None:
+        write_stdout(job_text.render_job(status, cost=not terminal.quiet))
+    if status is not None:
+        terminal.notes([*status.remarks, job_text.next_step(status)])
 
 
 def render_plan(found: "BatchEstimate") -> str:
     """Show what the list takes: the cache first, then calls and dollars, then what would hold them back."""
-    hits = format_share(found.cached, found.candidates)
-    lines = [
-        f"list     {counted(found.questions, 'question')} · {found.candidates:,} candidates ·"
-        f" {found.cached:,} cached: replayed hit rate {hits}",
-        f"judge    {one_line(found.judge)} at {one_line(found.host)}",
-        f"send     {found.to_judge:,} to judge · {counted(found.requests, 'call')} of"
-        f" {counted(found.prompts, 'prompt')} · {format_tokens(found.input_tokens)} in / {format_tokens(found.output_tokens)} out"
-        + (f" · about {counted(found.batches, 'batch', 'batches')}" if found.batches else ""),
-        f"cost     {format_dollars(found.cost_usd, estimated=True)} by batch, {format_dollars(found.live_usd, estimated=True)} live",
-    ]
-    lines.extend(f"         {line}" for line in _exclusion_lines(found))
-    lines.extend(f"         {line}" for line in _cap_lines(found))
-    return "\n".join(lines)
+    batches = f" · about {counted(found.batches, 'batch', 'batches')}" if found.batches else ""
+    by_batch, live = (format_dollars(usd, estimated=True) for usd in (found.cost_usd, found.live_usd))
+    return render_facts(
+        [
+            (
+                "list",
+                f"{counted(found.questions, 'question')} · {found.candidates:,} candidates ·"
+                f" {found.cached:,} cached: hit rate {format_share(found.cached, found.candidates)}",
+            ),
+            ("judge", f"{one_line(found.judge)} at {one_line(found.host)}"),
+            (
+                "send",
+                f"{found.to_judge:,} to judge · {counted(found.requests, 'call')} of"
+                f" {counted(found.prompts, 'prompt')} · {format_tokens(found.input_tokens)} in /"
+                f" {format_tokens(found.output_tokens)} out{batches}",
+            ),
+            ("cost", f"{by_batch} by batch, {live} live"),
+            *(("", line) for line in (*_exclusion_lines(found), *_cap_lines(found))),
+        ]
+    )
 
 
 def _exclusion_lines(found: "BatchEstimate") -> list[str]:
-    said = []
+    lines = []
     if found.repeated:
-        said.append(f"{found.repeated:,} are asked once for questions that are the same")
+        lines.append(f"{found.repeated:,} are sent once for questions that are the same")
     if found.elsewhere:
-        said.append(f"{found.elsewhere:,} are under way in {', '.join(found.elsewhere_jobs)}")
+        lines.append(f"{found.elsewhere:,} are under way in {', '.join(found.elsewhere_jobs)}")
     if found.of_user:
-        said.append(f"{counted(found.of_user, 'memory', 'memories')} of your own are left out: live judging has them")
-    return said
+        own = counted(found.of_user, "memory", "memories")
+        lines.append(f"{own} of your own are left out: live judging has them")
+    return lines
 
 
 def _cap_lines(found: "BatchEstimate") -> list[str]:
@@ -285,7 +267,7 @@ def _cap_lines(found: "BatchEstimate") -> list[str]:
     from xscore.costs.budget_messages import describe_cap
 
     if found.cost_usd is None:
-        return ["the model has no known price: no cap on dollars holds its calls"] if found.caps else []
+        return ["the model has no known price, so caps in dollars cannot limit its calls"] if found.caps else []
     return [
         f"above {describe_cap(cap)}: what does not fit waits until it does"
         for cap in found.caps
@@ -293,117 +275,79 @@ def _cap_lines(found: "BatchEstimate") -> list[str]:
     ]
 
 
-RESCORE_OPTIONS = {
-    "since": click.option("--since", metavar="REV", help="Memories of files that differ from this revision."),
-    "changed": click.option(
-        "--changed", is_flag=True, help="Memories of files with uncommitted changes; so it is unless told otherwise."
-    ),
-    "everything": click.option("--all", "everything", is_flag=True, help="All memories."),
-    "queries": click.option(
-        "--queries",
-        metavar="FILE",
-        type=click.Path(path_type=Path, allow_dash=True),
-        help="Questions, a line of JSON each; without it the recent tasks of this repository.",
-    ),
-    "live": click.option("--live", is_flag=True, help="By live calls; so it is unless told otherwise."),
-    "batch": click.option("--batch", is_flag=True, help="By the vendor's Batch API; results within a day."),
-    "dry_run": click.option(
-        "--dry-run", is_flag=True, help="Show what it would take, live and by batch; send nothing."
-    ),
-}
-RESCORE_JUDGE = {"judge": MODELS["judge"]}
-
-
-@click.command()
-@options(RESCORE_OPTIONS, SCOPE, RESCORE_JUDGE, JUDGING, LIMITS, WHOLE_RUN_OPTIONS, OUTPUT)
+@command()
+@options(RESCORE_OPTIONS, SCOPE, JUDGE, LIMITS, DRY_RUN, JUDGING)
 def rescore_judgments(flags: Flags) -> int:
     """Bring judgments up to date after edits, or under a new judge or prompt version: only what is missing is sent.
 
-    Asked are the questions of --queries FILE, or else the recent tasks of this repository: those of open sessions and
-    of the last 14 days, at most 100. Looked at are the memories of files with uncommitted changes (--changed), of those
-    that differ from a revision (--since REV), or all (--all). What the cache has costs nothing.
+    It asks the questions of --queries FILE, or the recent tasks of this repository: those of open sessions and of the
+    last 14 days, at most 100. It judges the memories of files with uncommitted changes, of those that differ from a
+    revision (--since REV), or all (--all). What the cache has costs nothing.
     """
-    _check_options(flags)
-    terminal, settings = flags.terminal, read_settings(flags)
-    watch = TurnObserver(terminal, agreed=flags.agreed, called="This rescoring")
+    given = flags.given
+    if given["since"] and given["everything"]:
+        raise UsageError("--since and --all contradict each other", hint="Give one of them.")
+    if given["batch"] and given["require_shared"]:
+        raise UsageError("--require-shared: a batch asks no shared server", hint="Leave out --batch.")
 
-    async def work(pipeline: "Pipeline") -> int:
-        asked, only = _questions_to_rescore(pipeline, flags), _files(pipeline, flags)
-        if flags.given["dry_run"]:
-            return _planned(pipeline.parts, asked, flags, only)
-        if flags.given["batch"]:
-            # MERGED
-
-            chosen = settings.settings
-            return await plan_and_send(pipeline.parts, asked, flags, chosen, dry=False, command="rescore", only=only)
-        # MERGED
+    async def work(pipeline: "Pipeline") -> "ListReport | int":
         from xscore.extensions.batch.list_job import ListOptions, run_live_list
 
-        wishes = ListOptions(command="rescore", only=only, ranks=False, started=STARTED_AT)
-        found = await run_live_list(pipeline.parts, asked, scope=flags.scope, wishes=wishes)
-        watch.close()
-        return print_live_job(found, terminal)
+        questions, only = _questions_to_rescore(pipeline.parts, flags), _edited_files(pipeline.parts, flags)
+        if given["dry_run"]:
+            return _show_plan(pipeline.parts, questions, flags, only)
+        if given["batch"]:
+            return await _plan_and_send(pipeline.parts, questions, flags, command="rescore", only=only)
+        chosen = ListOptions(command="rescore", only=only, ranks=False, started=STARTED_AT)
+        return await run_live_list(pipeline.parts, questions, scope=flags.scope, wishes=chosen)
 
-    return in_pipeline(work, settings, watch)
-
-
-def _check_options(flags: Flags) -> None:
-    """Raise UsageError for options that exclude each other."""
-    given = flags.given
-    if sum(map(bool, (given["since"], given["changed"], given["everything"]))) > 1:
-        raise UsageError("--since, --changed and --all say different things", hint="Give one of them.")
-    if given["live"] and given["batch"]:
-        raise UsageError("--live and --batch say different things", hint="Give one of them.")
-    if given["batch"] and given["require_shared"]:
-        raise UsageError("--require-shared: a batch asks no shared server", hint="Give it with --live.")
+    found, _ = run_turn(flags, work, noun="This rescoring")
+    return found if isinstance(found, int) else print_live_job(found, flags.terminal)
 
 
-def _questions_to_rescore(pipeline: "Pipeline", flags: Flags) -> "QuestionList":
+def _questions_to_rescore(parts: "PipelineParts", flags: Flags) -> "QuestionList":
     """Return the questions of the file, or the recent tasks, and say which those are."""
     from xscore.extensions.batch.list_job import recent_tasks
-    from xscore.pipeline import question_list
+    from xscore.pipeline.question_list import read_question_file
 
     if flags.given["queries"] is not None:
-        return question_list.read_question_file(flags.given["queries"])
-    parts = pipeline.parts
+        return read_question_file(flags.given["queries"])
     found = recent_tasks(parts.store.connection, parts.root, now=parts.clock())
     parts.observer.note(found.in_words())
     return found.questions
 
 
-def _files(pipeline: "Pipeline", flags: Flags) -> frozenset[str] | None:
-    """Return the files whose memories are looked at, and say how many; None: all."""
+def _edited_files(parts: "PipelineParts", flags: Flags) -> frozenset[str] | None:
+    """Return the files whose memories are judged, and say how many; None: all."""
     from xscore.extensions.batch.list_job import edited_files
 
     if flags.given["everything"]:
         return None
     since = flags.given["since"] or ""
-    found = edited_files(pipeline.parts.root, since=since)
+    found = edited_files(parts.root, since=since)
     what = f"files that differ from {one_line(since)}" if since else "files with uncommitted changes"
-    pipeline.parts.observer.note(f"{what}: {len(found):,}")
+    parts.observer.note(f"{what}: {len(found):,}")
     return found
 
 
-def _planned(parts: "PipelineParts", asked: "QuestionList", flags: Flags, only: frozenset[str] | None) -> int:
+def _show_plan(parts: "PipelineParts", questions: "QuestionList", flags: Flags, only: frozenset[str] | None) -> int:
     """Show what it would take."""
     from xscore.extensions.batch.list_job import plan_live_list
 
-    _, plan = plan_live_list(parts, asked, scope=flags.scope, only=only)
+    _, plan = plan_live_list(parts, questions, scope=flags.scope, only=only)
     body = _plan_json(parts, plan, only)
-    if flags.terminal.as_json:
-        print_json(body)
-    else:
-        _print_plan(body, flags.terminal, parts, plan)
+    flags.terminal.print_result(body, lambda _: _render_live_plan(body, parts, plan))
+    if not flags.terminal.as_json:
+        flags.terminal.note("nothing was sent")
     return 0
 
 
 def _plan_json(parts: "PipelineParts", plan: "ListPlan", only: frozenset[str] | None) -> "dict[str, Json]":
     from xscore.extensions.batch.list_plan import batch_cost
-    from xscore.pipeline.json_form import SCHEMA, money_json
+    from xscore.pipeline.json_form import money_json
 
     judge, identity = plan.estimate, parts.judge.identity
     return {
-        "schema": SCHEMA,
         "dry_run": True,
         "judge": f"{identity.provider}:{identity.model}" if parts.judge.is_model else "lexical",
         "host": identity.host,
@@ -424,23 +368,23 @@ def _plan_json(parts: "PipelineParts", plan: "ListPlan", only: frozenset[str] | 
     }
 
 
-def _print_plan(body: "dict[str, Json]", terminal: Terminal, parts: "PipelineParts", plan: "ListPlan") -> None:
-    from xscore.extensions.batch.job_text import hit_rate_in_words
+def _render_live_plan(body: "dict[str, Json]", parts: "PipelineParts", plan: "ListPlan") -> str:
     from xscore.extensions.batch.list_plan import batch_cost
 
     judge = plan.estimate
-    lines = [
-        f"list     {counted(len(plan.rows), 'question')} · {plan.candidates:,} candidates · {plan.cached:,} cached:"
-        f" {hit_rate_in_words(plan.cached, plan.candidates)}",
-        f"judge    {one_line(str(body['judge']))} at {one_line(str(body['host']))}",
+    hits = format_share(plan.cached, plan.candidates)
+    rows = [
+        (
+            "list",
+            f"{counted(len(plan.rows), 'question')} · {plan.candidates:,} candidates · {plan.cached:,} cached:"
+            f" hit rate {hits}",
+        ),
+        ("judge", f"{one_line(str(body['judge']))} at {one_line(str(body['host']))}"),
     ]
     if judge is not None:
-        by_batch = format_dollars(batch_cost(parts, judge), estimated=True)
+        live, by_batch = (format_dollars(usd, estimated=True) for usd in (judge.cost_usd, batch_cost(parts, judge)))
         in_time = f" in about {format_seconds(judge.seconds)}" if judge.calls else ""
-        lines += [
-            f"send     {plan.to_judge:,} to judge · {counted(judge.calls, 'call')}"
-            f" · {format_tokens(judge.input_tokens)} in / {format_tokens(judge.output_tokens)} out",
-            f"cost     {format_dollars(judge.cost_usd, estimated=True)} live{in_time}, {by_batch} by batch within a day",
-        ]
-    write_stdout("\n".join(lines))
-    terminal.note("nothing was sent")
+        tokens = f"{format_tokens(judge.input_tokens)} in / {format_tokens(judge.output_tokens)} out"
+        rows.append(("send", f"{plan.to_judge:,} to judge · {counted(judge.calls, 'call')} · {tokens}"))
+        rows.append(("cost", f"{live} live{in_time}, {by_batch} by batch within a day"))
+    return render_facts(rows)

@@ -1,6 +1,6 @@
 """`xscore eval`: questions with known answers put to the judge; how much of them it finds, and for how much.
 
-What an evaluation found, for people: the figures of both judges, the scores against gold, what was missed.
+The page shows the figures of both judges, the scores against gold, and what was missed. It measures nothing itself.
 """
 
 from collections.abc import Iterator
@@ -10,35 +10,18 @@ from pathlib import Path
 import click
 
 from xscore.cli.main import STARTED_AT
-from xscore.cli.opening import in_pipeline, read_settings
-from xscore.cli.options import JUDGING, LIMITS, MODELS, OUTPUT, REPLAY, SCOPE, SELECTION, DurationType, Flags, options
-from xscore.cli.progress import TurnObserver
-from xscore.cli.terminal import bold, faint, print_json, write_stdout
+from xscore.cli.opening import run_turn
+from xscore.cli.options import JUDGE, JUDGING, LIMITS, REPLAY, SCOPE, SELECTION, Flags, command, options
+from xscore.cli.terminal import bold, faint
 from xscore.costs.budget_messages import CAP_SETTINGS, cap_left_rounded
 from xscore.extensions.evaluation.metrics import CalibrationBin
 from xscore.extensions.evaluation.quality import Evaluation, JudgeQuality, MissedGold, QuestionResult, RankingMetrics
 from xscore.platform.text import counted, format_dollars, format_seconds, format_tokens, one_line
 
-EVALUATION_OPTIONS = {
-    "max_usd": click.option(
-        "--max-usd",
-        metavar="DOLLARS",
-        help="Cap on the whole run: the sum over its questions, reserved before each send.",
-    ),
-    "deadline": click.option(
-        "--deadline",
-        metavar="TIME",
-        type=DurationType(),
-        help="Be done in 30s, 2m or so, start-up included; the same command again goes on from what was judged.",
-    ),
-    "yes": click.option("-y", "--yes", is_flag=True, help="Do not ask before a costly run; --max-usd still holds."),
-}
-EVALUATION_JUDGE = {"judge": MODELS["judge"]}
 
-
-@click.command("eval")
+@command()
 @click.argument("questions", metavar="QUESTIONS.jsonl", type=click.Path(path_type=Path))
-@options(SCOPE, SELECTION, EVALUATION_JUDGE, JUDGING, LIMITS, REPLAY, EVALUATION_OPTIONS, OUTPUT)
+@options(SCOPE, SELECTION, JUDGE, LIMITS, REPLAY, JUDGING)
 def evaluate(questions: Path, flags: Flags) -> int:
     """Put questions with known answers to the judge: how much of them does it find?
 
@@ -46,25 +29,17 @@ def evaluate(questions: Path, flags: Flags) -> int:
     a path alone means any memory of that file. Each question is a turn of its own in the ledger and leaves your working
     session alone; its judgments are kept, so the same again costs nothing. The lexical judge is measured beside.
     """
-    # MERGED
     from xscore.extensions.evaluation import questions as qrels
     from xscore.extensions.evaluation.run import run_evaluation
 
-    asked = qrels.read_qrels(questions)
-    terminal, settings = flags.terminal, read_settings(flags)
-    hurries = settings.settings.budget.deadline_s is not None
-    watch = TurnObserver(terminal, agreed=flags.agreed, hurries=hurries, called="This evaluation")
-    found = in_pipeline(
-        lambda open_: run_evaluation(open_.parts, asked, scope=flags.scope, started=STARTED_AT), settings, watch
+    cases, terminal = qrels.read_qrels(questions), flags.terminal
+    found, _ = run_turn(
+        flags,
+        lambda open_: run_evaluation(open_.parts, cases, scope=flags.scope, started=STARTED_AT),
+        noun="This evaluation",
     )
-    if terminal.as_json:
-        from xscore.pipeline.json_form import to_json
-
-        print_json(to_json(found))
-    else:
-        write_stdout(render_evaluation(found, verbose=terminal.verbose))
-    for warning in found.warnings:
-        terminal.note(warning)
+    terminal.print_result(found, lambda one: render_evaluation(one, verbose=terminal.verbose))
+    terminal.notes(found.warnings)
     if not terminal.as_json:
         terminal.lines(render_evaluation_account(found))
     return found.exit_code

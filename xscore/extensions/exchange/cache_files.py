@@ -78,7 +78,7 @@ def export_judgments(connection: Connection, path: Path, key: ExchangeKey, wante
         raise UsageError(f"{path} is not a file", hint="Name a file to write, such as cache.parquet.")
     if not cache_signature.may_replace_export(place):
         raise UsageError(
-            f"{path} is there and was not written by `xscore cache export`",
+            f"{path} is there and was not written by `xscore store export`",
             hint="Name another file, or remove this one first.",
         )
     found = CacheExport(key=key.id)
@@ -91,7 +91,7 @@ def export_judgments(connection: Connection, path: Path, key: ExchangeKey, wante
                 entry = (cache_signature.SIGNATURE_ENTRY, cache_signature.unsigned_entry(key))
                 cache_parquet.write_parquet(aside, lambda: _groups(connection, turns, wanted, found), signature=entry)
             if not found.judgments:
-                raise NothingMatched("there is no judgment to export", hint="`xscore cache stats` names the judges.")
+                raise NothingMatched("there is no judgment to export", hint="`xscore store cache` names the judges.")
             with aside.open("r+b") as file:
                 cache_signature.sign_file(file, key)
                 file.flush()

@@ -41,7 +41,7 @@ _HEX = r"^[0-9a-f]{32}$"
 _MAX_BYTES_OF = {"judge_name": 400, "pack": 64, "reason": 4_000}
 """Bytes."""
 _MAX_VALUE = {"sample": 1_000, "position": 10_000}
-_EXPORT_HINT = "Name what `xscore cache export` of this version wrote."
+_EXPORT_HINT = "Name what `xscore store export` of this version wrote."
 
 
 class ExchangeRow(NamedTuple):
@@ -102,7 +102,7 @@ def count_parquet_rows(file: IO[bytes], *, name: Path, at_most: int) -> int:
     if rows > at_most:
         raise UsageError(
             f"{name} holds {rows:,} judgments, more than the {at_most:,} that are taken at once",
-            hint="Have less exported at a time: `xscore cache export --since 30d`.",
+            hint="Have less exported at a time: `xscore store export --since 30d`.",
         )
     return rows
 
@@ -204,7 +204,7 @@ def child_environment(ours: Mapping[str, str]) -> dict[str, str]:
 def _not_read(name: Path, time_s: float) -> UsageError:
     return UsageError(
         f"{name} cannot be read as Parquet within {MEMORY_BYTES // 1_000_000_000} GB and {time_s:g} s",
-        hint="Name what `xscore cache export` of this version wrote.",
+        hint="Name what `xscore store export` of this version wrote.",
     )
 
 

@@ -37,7 +37,7 @@ _MAX_FILE_BYTES = 4_096
 _THEIRS = (
     "Give the key that the file was exported with, as XSCORE_CACHE_KEY or with --key-file; or take it with --untrusted."
 )
-_NEW = "`xscore cache key` prints a new one; keep it in XSCORE_CACHE_KEY, or in a file of yours alone."
+_NEW = "`xscore store key` prints a new one; keep it in XSCORE_CACHE_KEY, or in a file of yours alone."
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise UsageError(f"{path} is not a file", hint="Name what `xscore cache export` wrote.")
+            raise UsageError(f"{path} is not a file", hint="Name what `xscore store export` wrote.")
         if found.st_size > MAX_BYTES:
             raise UsageError(f"{path} is larger than {MAX_BYTES:,} bytes", hint="Export less at a time: --since.")
         with os.fdopen(descriptor, "rb", closefd=False) as file:

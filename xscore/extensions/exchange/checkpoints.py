@@ -90,7 +90,7 @@ def load_checkpoint(connection: sqlite3.Connection, name: str) -> Checkpoint:
             return _checkpoint(*row)
     names = [str(known) for (known,) in connection.execute("SELECT name FROM checkpoint ORDER BY name")]
     near = get_close_matches(name, names, n=3, cutoff=0.4)
-    said = f"Did you mean {' or '.join(near)}?" if near else "`xscore checkpoint list` names them."
+    said = f"Did you mean {' or '.join(near)}?" if near else "`xscore session checkpoints` names them."
     raise NothingMatched(f"there is no checkpoint `{name}`", hint=said)
 
 

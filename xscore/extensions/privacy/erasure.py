@@ -14,6 +14,7 @@ every row of it is read instead; that nothing is left between the rows rests on 
 reads every byte, some 20 ms for a megabyte.
 """
 
+import json
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -90,11 +91,13 @@ class Erasure(Struct, frozen=True, kw_only=True):
     """Whether the files hold nothing of it any more; False: another process kept the journal from being emptied."""
 
 
-def preview_erasure(store: Databases, ids: Collection[str], *, noted: bool = False) -> Erasure:
+def preview_erasure(
+    store: Databases, ids: Collection[str], *, turns: Collection[str] = (), noted: bool = False
+) -> Erasure:
     """Tell what `erase` would remove, and remove nothing. Raises UsageError for memories of the index."""
     user = store.user_connection()
     with _rolled_back(user), _rolled_back(store.connection):
-        own, users = _plans(store, user, ids)
+        own, users = _plans(store, user, ids, turns)
         lines = _lines(own, users, user, noted=noted)
         done = erase_rows(store.connection, own, now=0.0, forget=False)
         if user is not None:
@@ -108,6 +111,7 @@ def erase_memories(
     store: Databases,
     ids: Collection[str],
     *,
+    turns: Collection[str] = (),
     now: float,
     forget: bool = False,
     noted: bool = False,
@@ -122,7 +126,7 @@ def erase_memories(
     """
     user, mark = store.user_connection(), new_erasure_mark()
     is_finished = any(needs_scrubbing(connection) for connection in (store.connection, user) if connection is not None)
-    own, users = _plans(store, user, ids)
+    own, users = _plans(store, user, ids, turns)
     lines = _lines(own, users, user, noted=noted)
     places = _strays(store, lines)
     remove_paths(places)
@@ -131,11 +135,13 @@ def erase_memories(
         with database.transaction(user):
             done["observations"] = remove_observations(user, own, project=project_pseudonym(store.store_id))
             mark_for_scrubbing(user, mark)
-    if own.ids or users.memories or (noted and user is not None):
+    if own.ids or own.unsaid or users.memories or (noted and user is not None):
         with store.transaction():
-            own, users = _plans(store, user, ids)  # a turn may have ended meanwhile, or another process said more
+            own, users = _plans(
+                store, user, ids, turns
+            )  # a turn may have ended meanwhile, or another process said more
             lines |= _lines(own, users, user, noted=noted)
-            if own.ids:
+            if own.ids or own.unsaid:
                 done.update(erase_rows(store.connection, own, now=now, forget=forget))
                 mark_for_scrubbing(store.connection, mark)
             if user is not None and (users.memories or noted):
@@ -159,19 +165,28 @@ def remove_expired(store: Databases, ids: Collection[str], *, now: float) -> int
     return gone
 
 
-def erased_lines(store: Databases, ids: Collection[str], *, noted: bool = False) -> frozenset[str]:
-    """Return the telling lines of what `erase` would remove, for `erasure_proof`; ask before it is gone."""
+def erased_lines(
+    store: Databases, ids: Collection[str], *, turns: Collection[str] = (), noted: bool = False
+) -> frozenset[str]:
+    """Return the telling lines of what `erase_memories` would remove, for `verify_erasure`; ask before it is gone."""
     user = store.user_connection()
-    own, users = _plans(store, user, ids)
-    return with_halves(searchable_lines([*memory_texts([own, users]), *(_noted(user) if noted else [])]))
+    own, users = _plans(store, user, ids, turns)
+    asked = store.connection.execute(
+        "SELECT task || char(10) || answer FROM turn WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(turns)),),
+    ).fetchall()
+    texts = [*memory_texts([own, users]), *(text for (text,) in asked), *(_noted(user) if noted else [])]
+    return with_halves(searchable_lines(texts))
 
 
-def _plans(store: Databases, user: sqlite3.Connection | None, ids: Collection[str]) -> tuple[ErasurePlan, ErasurePlan]:
+def _plans(
+    store: Databases, user: sqlite3.Connection | None, ids: Collection[str], turns: Collection[str] = ()
+) -> tuple[ErasurePlan, ErasurePlan]:
     """Plan for the repository's store and for the user's, each knowing what the other loses."""
     if user is None:
-        return plan_erasure(store.connection, ids), ErasurePlan(memories={}, along=frozenset())
+        return plan_erasure(store.connection, ids, turns=turns), ErasurePlan(memories={}, along=frozenset())
     users = plan_erasure(user, ids)
-    own = plan_erasure(store.connection, ids, elsewhere=users.memories, texts=memory_texts([users]))
+    own = plan_erasure(store.connection, ids, turns=turns, elsewhere=users.memories, texts=memory_texts([users]))
     return own, plan_erasure(user, ids, texts=memory_texts([own]))
 
 

@@ -52,6 +52,8 @@ class ErasurePlan(Struct, frozen=True, kw_only=True):
     """Turns whose answers go."""
     unsaid: frozenset[str] = frozenset()
     """Turns whose tasks go as well: their exchange itself was named."""
+    deleted: frozenset[str] = frozenset()
+    """Turns that go with their receipts."""
     threads: frozenset[str] = frozenset()
     """Working sessions whose summaries go."""
     earlier: tuple[str, ...] = ()
@@ -78,24 +80,29 @@ class ErasurePlan(Struct, frozen=True, kw_only=True):
 
 
 def plan_erasure(
-    connection: sqlite3.Connection, ids: Collection[str], *, elsewhere: Collection[str] = (), texts: Iterable[str] = ()
+    connection: sqlite3.Connection,
+    ids: Collection[str],
+    *,
+    turns: Collection[str] = (),
+    elsewhere: Collection[str] = (),
+    texts: Iterable[str] = (),
 ) -> ErasurePlan:
     """Follow the memories with these ids through one store.
 
-    elsewhere, texts: ids and texts erased from the other store at once, which this one may speak of. Raises UsageError
+    turns: past turns that go with question, answer and exchange. elsewhere, texts: ids and texts erased from the other store at once, which this one may speak of. Raises UsageError
     for memories that come from files.
     """
-    named = _read(connection, ids)
+    named = _read(connection, ids) | _exchanges(connection, turns)
     _refuse_indexed(named.values())
-    found, turns, threads = dict(named), set[str](), set[str]()
+    found, touched_turns, threads = dict(named), set(turns), _threads_of_turns(connection, turns)
     kept = connection.execute(_KEPT).fetchall()
     fresh = set(named) | set(elsewhere)
     while fresh:
         threads |= _threads(connection, fresh)
         touched = {turn for turn, identifier in kept if identifier in fresh} | _turns_of(connection, fresh)
-        threads |= _threads_of_turns(connection, touched - turns)
-        turns |= touched
-        new = {**_exchanges(connection, turns), **_summaries(connection, fresh, threads)}
+        threads |= _threads_of_turns(connection, touched - touched_turns)
+        touched_turns |= touched
+        new = {**_exchanges(connection, touched_turns), **_summaries(connection, fresh, threads)}
         new |= _failures(connection, found)
         fresh = new.keys() - found.keys()
         found |= new
@@ -103,8 +110,9 @@ def plan_erasure(
     return ErasurePlan(
         memories=found,
         along=frozenset(found.keys() - named.keys()),
-        turns=frozenset(turns),
-        unsaid=frozenset(_turns_of(connection, named)),
+        turns=frozenset(touched_turns),
+        unsaid=frozenset(_turns_of(connection, named)) | frozenset(turns),
+        deleted=frozenset(turns),
         threads=frozenset(threads),
         earlier=_earlier(connection, found),
         elsewhere=frozenset(elsewhere),

@@ -205,7 +205,10 @@ def _receipts(connection: sqlite3.Connection, plan: ErasurePlan) -> int:
         emptied = made_with | {"task"} if turn in plan.unsaid else made_with
         return _stripped({name: "" if name in emptied and value else value for name, value in body.items()}, plan)
 
-    return _rewrite(connection, plan, ("receipt", "turn_id", "body"), strip)
+    gone = connection.execute(
+        f"DELETE FROM receipt WHERE turn_id {AMONG}", (json.dumps(sorted(plan.deleted)),)
+    ).rowcount
+    return gone + _rewrite(connection, plan, ("receipt", "turn_id", "body"), strip)
 
 
 def _sessions(connection: sqlite3.Connection, plan: ErasurePlan) -> int:

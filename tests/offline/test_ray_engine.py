@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.extensions.batch.lists import judging, select
+from tests.offline.lists import judging, select
 from tests.pipeline.conftest import FILES, server
 from tests.servers.openai_server import OpenAIServer
 from tests.shared.server_programs import until
@@ -124,7 +124,7 @@ def test_actors_judge_as_one_process_does_although_one_is_killed(
     judging(server).latency_s = 0.02
     root = make_repo(many_functions(12))
     queries = listed(tmp_path / "queries.jsonl", QUESTIONS)
-    more = ("--engine", "ray", "--actors", "2", "--out", str(tmp_path / "ray.parquet"))
+    more = ("--engine", "ray", "--workers", "2", "--output", str(tmp_path / "ray.parquet"))
     process = begin(root, server.url, redis.url, queries, *more)
     end = time.monotonic() + PATIENCE_S
     while server.counts.requests < 500 and process.poll() is None and time.monotonic() < end:
@@ -142,7 +142,7 @@ def test_actors_judge_as_one_process_does_although_one_is_killed(
 
     for name in ("memory.db", "memory.db-wal", "memory.db-shm"):
         (root / ".xscore" / name).unlink(missing_ok=True)
-    one = begin(root, server.url, "", queries, "--out", str(tmp_path / "one.parquet"))
+    one = begin(root, server.url, "", queries, "--output", str(tmp_path / "one.parquet"))
     out, err = one.communicate(timeout=PATIENCE_S)
     assert one.returncode == 0, err
     assert pl.read_parquet(tmp_path / "one.parquet").equals(pl.read_parquet(tmp_path / "ray.parquet"))
@@ -158,7 +158,7 @@ def test_what_actors_bring_is_kept_as_a_live_run_keeps_it(
     judging(server)
     root = make_repo(FILES)
     queries = listed(tmp_path / "queries.jsonl", 3)
-    process = begin(root, server.url, redis.url, queries, "--engine", "ray", "--actors", "2")
+    process = begin(root, server.url, redis.url, queries, "--engine", "ray", "--workers", "2")
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     found, asked = json.loads(out), server.counts.requests

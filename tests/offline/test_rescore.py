@@ -7,12 +7,12 @@ import pytest
 
 from tests.cli.conftest import Run, xscore
 from tests.conftest import git
-from tests.extensions.batch.lists import QUESTIONS, select
+from tests.offline.lists import QUESTIONS, select
 from tests.pipeline.conftest import server, shop
 from tests.servers.openai_server import OpenAIServer
 from xscore.platform.git import changed_files
 
-__all__ = ["server", "shop", "xscore"]
+__all__ = ["xscore", "server", "shop"]
 PRICES = "shop/prices.py"
 
 
@@ -48,11 +48,11 @@ def test_after_an_edit_only_what_changed_is_judged(
     assert xscore("batch", "run", queries, "-q", cwd=shop, environ=environ).returncode == 0
     sent = server.counts.requests
     edit(shop)
-    done = xscore("rescore", "--queries", queries, "--json", cwd=shop, environ=environ)
+    done = xscore("batch", "rescore", "--queries", queries, "--json", cwd=shop, environ=environ)
     found = json.loads(done.stdout)
     assert done.returncode == 0 and found["command"] == "rescore"
     assert server.counts.requests == sent + 2 == sent + found["coverage"]["judged"]
-    again = json.loads(xscore("rescore", "--queries", queries, "--json", cwd=shop, environ=environ).stdout)
+    again = json.loads(xscore("batch", "rescore", "--queries", queries, "--json", cwd=shop, environ=environ).stdout)
     assert server.counts.requests == sent + 2 and again["hit_rate"] == 1.0
 
 
@@ -61,10 +61,12 @@ def test_memories_of_other_files_are_left_alone(
 ) -> None:
     """Nothing is known yet: --changed judges the changed file's memories alone, --all the others."""
     edit(shop)
-    found = json.loads(xscore("rescore", "--queries", queries, "--json", cwd=shop, environ=environ).stdout)
+    found = json.loads(xscore("batch", "rescore", "--queries", queries, "--json", cwd=shop, environ=environ).stdout)
     own = select(shop, f"SELECT count(DISTINCT content_hash) FROM memory WHERE path = '{PRICES}' AND status = 'active'")
     assert found["candidates"] == 2 * own[0][0] == server.counts.requests
-    whole = json.loads(xscore("rescore", "--queries", queries, "--all", "--json", cwd=shop, environ=environ).stdout)
+    whole = json.loads(
+        xscore("batch", "rescore", "--queries", queries, "--all", "--json", cwd=shop, environ=environ).stdout
+    )
     assert whole["cached"] == found["candidates"] < whole["candidates"] == server.counts.requests
 
 
@@ -75,13 +77,15 @@ def test_a_revision_names_what_was_merged(
     edit(shop)
     git(shop, "commit", "-qam", "cheaper")
     assert (
-        json.loads(xscore("rescore", "--queries", queries, "--json", cwd=shop, environ=environ).stdout)["candidates"]
+        json.loads(xscore("batch", "rescore", "--queries", queries, "--json", cwd=shop, environ=environ).stdout)[
+            "candidates"
+        ]
         == 0
     )
-    since = xscore("rescore", "--queries", queries, "--since", "HEAD~1", "--json", cwd=shop, environ=environ)
+    since = xscore("batch", "rescore", "--queries", queries, "--since", "HEAD~1", "--json", cwd=shop, environ=environ)
     assert json.loads(since.stdout)["coverage"]["judged"] == server.counts.requests > 0
     for revision in ("no-such", "--output=x"):
-        refused = xscore("rescore", "--queries", queries, "--since", revision, cwd=shop, environ=environ)
+        refused = xscore("batch", "rescore", "--queries", queries, "--since", revision, cwd=shop, environ=environ)
         assert refused.returncode == 2, refused.stderr
 
 
@@ -89,12 +93,12 @@ def test_a_dry_run_sends_nothing_and_shows_the_plan(
     shop: Path, xscore: Run, server: OpenAIServer, environ: dict[str, str], queries: str
 ) -> None:
     """Questions, candidates, what the cache has, calls, tokens and dollars; no job is entered."""
-    done = xscore("rescore", "--queries", queries, "--all", "--dry-run", "--json", cwd=shop, environ=environ)
+    done = xscore("batch", "rescore", "--queries", queries, "--all", "--dry-run", "--json", cwd=shop, environ=environ)
     plan = json.loads(done.stdout)
     assert (plan["questions"], plan["cached"], plan["dry_run"]) == (2, 0, True)
     assert plan["candidates"] == plan["to_judge"] == plan["calls"] > 0
     assert not server.counts.requests and select(shop, "SELECT count(*) FROM job") == [(0,)]
-    words = xscore("rescore", "--queries", queries, "--all", "--dry-run", cwd=shop, environ=environ)
+    words = xscore("batch", "rescore", "--queries", queries, "--all", "--dry-run", cwd=shop, environ=environ)
     assert "replayed hit rate 0 %" in words.stdout and "by batch" in words.stdout
 
 
@@ -109,7 +113,7 @@ def test_recent_tasks_are_asked_once_each_and_no_evaluations(
     assert xscore("eval", str(golden), "-q", cwd=shop, environ=environ).returncode == 0
     edit(shop)
     sent = server.counts.requests
-    done = xscore("rescore", cwd=shop, environ=environ)
+    done = xscore("batch", "rescore", cwd=shop, environ=environ)
     assert "2 recent tasks" in done.stderr and server.counts.requests == sent + 2
     assert done.stdout == ""
 
@@ -119,15 +123,15 @@ def test_another_judge_judges_anew(
 ) -> None:
     """Nothing of the old judge's counts for the new one."""
     xscore("batch", "run", queries, "-q", cwd=shop, environ=environ)
-    plan = xscore("rescore", "--queries", queries, "--all", "--dry-run", "--json", "--judge", "openai:judge-3",
+    plan = xscore("batch", "rescore", "--queries", queries, "--all", "--dry-run", "--json", "--judge", "openai:judge-3",
                   cwd=shop, environ=environ)  # fmt: skip
     assert json.loads(plan.stdout)["cached"] == 0
 
 
-@pytest.mark.parametrize("flags", [("--all", "--changed"), ("--since", "HEAD", "--all"), ("--live", "--batch")])
+@pytest.mark.parametrize("flags", [("--all", "--changed"), ("--since", "HEAD", "--all"), ("--batch")])
 def test_options_that_exclude_each_other_are_refused(shop: Path, xscore: Run, flags: tuple[str, ...]) -> None:
     """Exit 2, nothing is done."""
-    assert xscore("rescore", *flags, cwd=shop).returncode == 2
+    assert xscore("batch", "rescore", *flags, cwd=shop).returncode == 2
 
 
 def test_git_names_new_changed_and_deleted_files(shop: Path) -> None:
@@ -146,7 +150,7 @@ def test_results_of_a_rescore_are_those_of_its_files(
 ) -> None:
     """Written later, they have the candidates that were judged, and not those of the whole repository."""
     edit(shop)
-    judged = json.loads(xscore("rescore", "--queries", queries, "--json", cwd=shop, environ=environ).stdout)
-    done = xscore("batch", "collect", judged["job"], "--out", "found.jsonl", "--json", cwd=shop, environ=environ)
+    judged = json.loads(xscore("batch", "rescore", "--queries", queries, "--json", cwd=shop, environ=environ).stdout)
+    done = xscore("batch", "collect", judged["job"], "--output", "found.jsonl", "--json", cwd=shop, environ=environ)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["results"]["coverage"] == judged["coverage"]

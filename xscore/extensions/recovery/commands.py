@@ -1,0 +1,58 @@
+"""`xscore store rebuild`: set a damaged or untrusted store aside and build a new one, with what is left of yours.
+
+It works without opening the store first, since that is what failed. Nothing is deleted: the old file stays beside.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from xscore.cli.opening import in_pipeline, read_settings
+from xscore.cli.options import Flags, command, options
+from xscore.cli.progress import TurnObserver
+from xscore.cli.terminal import Terminal
+from xscore.platform.text import one_line
+
+if TYPE_CHECKING:
+    from xscore.store.opening import RebuiltStore
+
+
+@command()
+@click.option("--user", is_flag=True, help="Your own store, and no project's.")
+@options()
+def rebuild(user: bool, flags: Flags) -> None:
+    """Set the store of this repository aside and build a new one; what is shown to be yours is taken over.
+
+    Memories, turns, the ledger and judgments come along where the old file can be read and was made here by you.
+    """
+    from xscore.platform.paths import find_root, user_data_dir
+    from xscore.store.opening import rebuild_store, user_store_path
+
+    settings = read_settings(flags)
+    user_data = user_data_dir(settings.settings.store.user_data_dir)
+    if user:
+        from xscore.extensions.recovery.rebuild import rebuild_user_store
+
+        _print_rebuilt(user_store_path(user_data), rebuild_user_store(user_data), flags.terminal)
+        return
+    store_dir = find_root(Path.cwd()).store_dir
+    rebuilt = rebuild_store(store_dir, user_data_dir=user_data)
+    in_pipeline(lambda open_: open_.index(), settings, TurnObserver(flags.terminal))
+    _print_rebuilt(store_dir, rebuilt, flags.terminal)
+
+
+def _print_rebuilt(place: Path, rebuilt: "RebuiltStore", terminal: Terminal) -> None:
+    salvaged, aside = rebuilt.salvaged, rebuilt.aside
+    counts = salvaged and {
+        **salvaged.kept,
+        "rows_not_believed": salvaged.not_believed,
+        "places_not_read": salvaged.places,
+        "batches_at_vendors": salvaged.at_vendors,
+    }
+    lines = [f"rebuilt: {one_line(str(place))}"]
+    if aside:
+        lines.append(f"set aside: {one_line(str(aside))}")
+        lines.append(salvaged.words if salvaged else "salvaged nothing: nothing shows that you made it here")
+    body = {"store": str(place), "action": "rebuilt", "aside": str(aside) if aside else None, "salvaged": counts}
+    terminal.print_result(body, lambda _: "\n".join(lines))
