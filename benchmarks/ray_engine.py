@@ -2,7 +2,7 @@
 
     python benchmarks/ray_engine.py [--memories 2000] [--questions 1,5,10] [--latency-s 0.2]
 
-One memory a call, 64 calls in flight altogether: by one process, by two (`--workers 2`) and by two actors of Ray, in
+One memory a call, 64 calls in flight altogether: by one process and by two actors of Ray, in
 turn over one tree, each with questions of its own, sharing one Redis. Start-up: what a list over one file of 20 takes,
 everything included. A row is a candidate. No target: the table is in `docs/offline.md`. Needs redis-server and `ray`.
 """
@@ -26,8 +26,7 @@ from msgspec import Struct
 IN_FLIGHT = 64
 WAYS = {
     "one process": (),
-    "two processes": ("--workers", "2"),
-    "two actors of Ray": ("--workers", "2", "--engine", "ray"),
+    "two actors of Ray": ("--ray", "2"),
 }
 
 

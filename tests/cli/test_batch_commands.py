@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Run
-from tests.offline.bureau import SCORES, rows
+from tests.extensions.batch.bureau import SCORES, rows
 from tests.pipeline.conftest import shop
 from tests.servers.batching import Step, Trouble
 from tests.servers.billing import BillingServer, vendor

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.offline.bureau import rows
+from tests.extensions.batch.bureau import rows
 from tests.pipeline.conftest import shop
 from tests.servers.openai_batches import OpenAIBatchServer
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.offline.bureau import SCORES
+from tests.extensions.batch.bureau import SCORES
 from tests.pipeline.conftest import shop
 from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.scoring import table

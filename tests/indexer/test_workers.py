@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from xscore.indexer.memories import ParseJob, parse_file, parse_file_by_windows
+from xscore.indexer.memories import ParseJob, parse_file
 from xscore.indexer.workers import parse_in_processes
 from xscore.records import FileStamp, Kind
 
@@ -58,7 +58,7 @@ def test_a_killed_process_costs_one_file_its_grammar() -> None:
 
 def test_windows_replace_a_grammar_that_failed() -> None:
     """A file that no grammar survives still has all its lines in memories, and the note says why."""
-    done = parse_file_by_windows(job(1), "its grammar crashed")
+    done = parse_file(job(1), without_grammar="its grammar crashed")
     assert done.note == "m1.py: its grammar crashed; cut into windows of lines"
     assert done.file.memories[0].text == "def f():\n    return 1"
 

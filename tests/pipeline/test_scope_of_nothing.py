@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.offline.lists import QUESTIONS, judged
+from tests.extensions.batch.lists import QUESTIONS, judged
 from tests.pipeline.conftest import server, settings_for, shop
 from tests.servers.openai_server import OpenAIServer
 from xscore import Pipeline, Turn

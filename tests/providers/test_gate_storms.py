@@ -114,8 +114,8 @@ def test_a_429_among_answers_closes_nothing() -> None:
     assert run(story()) == (8, [(10, "start"), (8, "rate_limited")])
 
 
-def test_a_storm_that_comes_back_at_once_meets_a_trickle() -> None:
-    """When the opened gate is stormed before one window was answered, the next opening begins with one call."""
+def test_a_storm_that_comes_back_at_once_costs_one_more_window() -> None:
+    """When the opened gate is stormed again, no more is lost than what was in flight each time."""
 
     async def story() -> Host:
         host = Host(limited((3.5, 4.0), (5.7, 6.5)))

@@ -11,7 +11,7 @@ from genai_prices.types import ModelPrice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscore.providers.prices import batch_price, call_price, compile_prices, find_model_prices, model_prices_of
+from xscore.providers.prices import PERIOD_S, batch_price, call_price, compile_prices, find_table_model
 from xscore.records import Usage
 
 HOSTS = {"openai": "api.openai.com", "anthropic": "api.anthropic.com"}
@@ -71,7 +71,7 @@ def by_table(vendor: str, model: str, usage: Usage, when: datetime, context: dic
     return found.total_price
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(known=st.sampled_from(TALKING), usage=usages(), days=st.integers(-900, 300), seconds=st.integers(0, 86_399))
 def test_a_price_is_the_tables_own(known: tuple[str, str], usage: Usage, days: int, seconds: int) -> None:
     """Any usage, of any model of both vendors, on any day: what genai-prices works out, and so for a batch."""
@@ -82,11 +82,6 @@ def test_a_price_is_the_tables_own(known: tuple[str, str], usage: Usage, days: i
     assert abs(found - by_table(vendor, model, usage, when)) <= Decimal("1e-12")
     batch = batch_price(model, HOSTS[vendor], usage, at=when.timestamp())
     assert batch is None or abs(batch - by_table(vendor, model, usage, when, BATCH)) <= Decimal("1e-12")
-
-
-def everything() -> list[Any]:
-    """List every model of every vendor that the table knows."""
-    return [pytest.param(vendor, id=vendor.id) for vendor in get_snapshot().providers]
 
 
 AWKWARD = [
@@ -107,20 +102,34 @@ MOMENTS = [
 ]
 
 
-@pytest.mark.parametrize("vendor", everything())
-def test_every_model_of_every_vendor_is_priced_as_by_the_table(vendor: Any) -> None:
+@pytest.mark.verify
+def test_every_model_of_every_vendor_is_priced_as_by_the_table() -> None:
     """At each side of every tier, day and hour of the day; what the table has no token price for is unpriced."""
-    for model in vendor.models:
-        tariff_ = model_prices_of(vendor, model)
+    for vendor, model in [(each, model) for each in get_snapshot().providers for model in each.models]:
         for when in MOMENTS:
             stated = model.get_prices(when)
             for usage in AWKWARD:
-                found = tariff_.at(when.timestamp())(usage)
+                found = compile_prices(stated)(usage)
                 if stated.input_mtok is None:
                     assert found is None, model.id
                 else:
                     total = model.calc_price(of_the_table(usage), vendor, genai_request_timestamp=when).total_price
                     assert found is not None and abs(found - total) <= Decimal("1e-12"), (model.id, when, usage)
+
+
+def test_prices_change_on_the_quarter_of_an_hour_only() -> None:
+    """A price is compiled once for a quarter of an hour, so no change in the tables may fall within one."""
+    models_ = [model for vendor in get_snapshot().providers for model in vendor.models]
+    conditional: list[Any] = [each for model in models_ if isinstance(model.prices, list) for each in model.prices]
+    limits: list[Any] = [
+        each.constraint for each in (*conditional, *(v for model in models_ for v in model.price_variants or ()))
+    ]
+    bounds = [getattr(limit, name) for limit in limits for name in ("start_time", "end_time") if hasattr(limit, name)]
+    assert bounds
+    for bound in bounds:
+        utc = bound.utcoffset() or timedelta()
+        seconds = bound.hour * 3_600 + bound.minute * 60 + bound.second - utc.total_seconds()
+        assert seconds % PERIOD_S == 0 and not bound.microsecond
 
 
 def test_an_embedding_has_no_output_to_price() -> None:
@@ -135,7 +144,7 @@ def test_an_embedding_has_no_output_to_price() -> None:
 @pytest.mark.parametrize("model", ["whisper-1", "tts-1", "omni-moderation-latest"])
 def test_what_is_not_priced_by_tokens_is_unpriced(model: str) -> None:
     """Hours of audio, characters, or no price at all: tokens of such a model have no price, which is not $0."""
-    assert find_model_prices(model, HOSTS["openai"]) is not None
+    assert find_table_model(model, HOSTS["openai"]) is not None
     assert call_price("openai", model, HOSTS["openai"], Usage(input_tokens=1_000)) is None
 
 
@@ -213,14 +222,12 @@ def test_a_fee_a_call_is_added_to_its_tokens() -> None:
 
 def test_a_models_price_is_looked_up_once() -> None:
     """However many calls there are, and however many prices of each, the tables are asked once for each model."""
-    find_model_prices.cache_clear()
+    find_table_model.cache_clear()
     for tokens in range(500):
         for model in ("gpt-6-luna", "gpt-6-sol", "no-such-model"):
             call_price("openai", model, HOSTS["openai"], Usage(input_tokens=tokens))
             batch_price(model, HOSTS["openai"], Usage(input_tokens=tokens))
-    assert find_model_prices.cache_info().misses == 3
-    known = find_model_prices("gpt-6-luna", HOSTS["openai"])
-    assert known is not None and len(known.stretches) <= 2
+    assert find_table_model.cache_info().misses == 3
 
 
 def test_what_rates_cannot_say_the_table_adds_up_itself() -> None:

@@ -26,8 +26,15 @@ from xscore.costs.caps import ZERO_USD, Caps
 from xscore.platform.clock import DAY_S, day_of
 from xscore.platform.errors import BudgetExhausted, StoreError
 from xscore.platform.processes import process_identity
-from xscore.providers.limits import AHEAD_CALLS, AHEAD_SHARE, LEASE_S, DollarBudget
+from xscore.providers.limits import DollarBudget
 from xscore.records import CapLeft
+
+LEASE_S = 3_600.0
+"""How long what a process sets aside is its own; half of it is longer than any call's deadline."""
+AHEAD_CALLS = 16
+"""Calls' worth that is set aside at once beyond what the next call needs,"""
+AHEAD_SHARE = 16
+"""but no more than this part of the calls that the caps still have room for."""
 
 
 class Reservation(Struct):

@@ -1,21 +1,21 @@
-"""What a test is for, in a few lines: its name, what it says of itself, and what it calls.
-
-The judge reads this card instead of the test's body, which would otherwise be two fifths of what it reads.
-
-Source code cut into functions, methods, classes, tests, and the blocks between them.
+"""Source code cut into functions, methods, classes, tests, and the blocks between them.
 
 A class (or a suite of tests, or an object that holds functions) keeps its header, docstring and fields, and one line
-for each member that is a piece of its own. Every row of the file ends up in the text of some piece.
+for each member that is a draft of its own. Every row of the file ends up in some draft. A test also gets a card: its
+name, its docstring, and what it calls. The judge reads the card instead of the body, which would otherwise be two
+fifths of what it reads.
 """
 
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from msgspec.structs import replace
 
 from xscore.indexer.entities import BUILTIN_NAMES, Entity, FileFacts, outline
 from xscore.indexer.languages import is_test_class
+from xscore.indexer.sections import split_rows, trimmed_spans
 from xscore.indexer.syntax import MemoryDraft, NameUse, SourceFile, Syntax, number_names, trim_rows
 from xscore.records import CodeFacts, Kind
 
@@ -30,13 +30,13 @@ _HELPER = re.compile(
 )
 
 
-def with_test_card(piece: MemoryDraft, *, cases: Sequence[str]) -> MemoryDraft:
-    """The piece with its card and purpose, where it is a test and the card is the shorter."""
-    if piece.kind is not Kind.TEST:
-        return piece
-    tested = [name for name in map(_plain, piece.facts.dependencies) if name][:MAX_TESTED]
-    said = " ".join(piece.facts.docstring.split("\n\n")[0].split())[:_DOC_CHARS]
-    parts = [_heading(piece)]
+def with_test_card(draft: MemoryDraft, *, cases: Sequence[str]) -> MemoryDraft:
+    """Return the draft with its card and purpose, where it is a test and the card is the shorter."""
+    if draft.kind is not Kind.TEST:
+        return draft
+    tested = [name for name in map(_plain, draft.facts.dependencies) if name][:MAX_TESTED]
+    said = " ".join(draft.facts.docstring.split("\n\n")[0].split())[:_DOC_CHARS]
+    parts = [_heading(draft)]
     if said:
         parts.append(said)
     if cases:
@@ -44,13 +44,13 @@ def with_test_card(piece: MemoryDraft, *, cases: Sequence[str]) -> MemoryDraft:
     if tested:
         parts.append("Tests: " + ", ".join(tested))
     card = "\n".join(parts)
-    facts = replace(piece.facts, purpose=_purpose(piece.entity, said, tested))
-    return replace(piece, facts=facts, card=card if len(card) < len(piece.text) else "")
+    facts = replace(draft.facts, purpose=_purpose(draft.entity, said, tested))
+    return replace(draft, facts=facts, card=card if len(card) < len(draft.text) else "")
 
 
-def _heading(piece: MemoryDraft) -> str:
-    signature = piece.facts.signature.split("\n")
-    return next((line for line in signature if not line.startswith("@")), "").rstrip(":") or piece.entity
+def _heading(draft: MemoryDraft) -> str:
+    signature = draft.facts.signature.split("\n")
+    return next((line for line in signature if not line.startswith("@")), "").rstrip(":") or draft.entity
 
 
 def _plain(name: str) -> str:
@@ -78,14 +78,14 @@ _TITLE_CHARS = 160
 
 
 def cut_code(source: SourceFile, found: Syntax) -> list[MemoryDraft]:
-    """Cut one file of code into pieces, in source order."""
+    """Cut one file of code into drafts, in source order."""
     lines = source.lines
     entities = outline(found, lines)
     facts = FileFacts(source, found)
     runs = _runs(lines, [e for e in entities if e.parent is None])
-    pieces = [_entity_draft(source, facts, entity, lines) for entity in entities]
-    pieces += _blocks(source, facts, found, runs, entities)
-    return sorted(pieces, key=lambda piece: (piece.start, -piece.end))
+    drafts = [_entity_draft(source, facts, entity, lines) for entity in entities]
+    drafts += _blocks(source, facts, found, runs, entities)
+    return sorted(drafts, key=lambda draft: (draft.start, -draft.end))
 
 
 def _runs(lines: Sequence[str], tops: Sequence[Entity]) -> list[tuple[int, int]]:
@@ -185,21 +185,15 @@ def class_skeleton(source: SourceFile, facts: FileFacts, entity: Entity, lines: 
 
 
 def _owns_its_rows(member: Entity, lines: Sequence[str], *, after: int) -> bool:
+    """Whether nothing but punctuation or a comment stands on the member's last row behind it."""
     d = member.definition
     if member.start <= after:
         return False
-    last = lines[d.end].encode()
-    tail = last[len(last) - _bytes_after(member, lines) :].decode("utf-8", "replace") if last else ""
+    rows = [line.encode() for line in lines[d.start : d.end + 1]]
+    lead = len(rows[0]) - len(lines[d.start].lstrip().encode())
+    behind = max(0, sum(len(row) + 1 for row in rows) - 1 - lead - (d.end_byte - d.start_byte))
+    tail = rows[-1][len(rows[-1]) - behind :].decode("utf-8", "replace") if rows[-1] else ""
     return bool(_REST_OF_ROW.match(tail))
-
-
-def _bytes_after(member: Entity, lines: Sequence[str]) -> int:
-    """Bytes on the last row behind the member."""
-    d = member.definition
-    size = sum(len(line.encode()) + 1 for line in lines[d.start : d.end + 1]) - 1
-    first = lines[d.start]
-    lead = len(first.encode()) - len(first.lstrip().encode())
-    return max(0, size - lead - (d.end_byte - d.start_byte))
 
 
 def _without_double_blanks(rows: Iterable[str]) -> list[str]:
@@ -217,19 +211,20 @@ def _blocks(
 ) -> list[MemoryDraft]:
     lines = source.lines
     spans = [part for run in runs for part in _code_parts(lines, run, found.statements, source.window_lines)]
-    called = _BlockNames(found, entities)
-    names = number_names([f"module:{called.name(*span)}" for span in spans])
-    starts = _row_bytes(lines)
-    pieces: list[MemoryDraft] = []
+    tops = sorted((e.end, e.name.partition("#")[0]) for e in entities if e.parent is None)
+    imports = sorted(imported.row for imported in found.imports)
+    names = number_names(f"module:{_block_name(span, imports, found.constants, tops)}" for span in spans)
+    starts = list(accumulate((len(line.encode()) + 1 for line in lines), initial=0))
+    drafts: list[MemoryDraft] = []
     for name, (start, end) in zip(names, spans, strict=True):
         text = "\n".join(lines[start : end + 1])
         calls = facts.calls(starts[start], starts[end + 1])
         known = CodeFacts(
-            docstring=facts.module_docstring() if not pieces else "",
+            docstring="" if drafts else facts.module_docstring(),
             imports=facts.imports(text),
             dependencies=tuple(calls),
         )
-        piece = MemoryDraft(
+        draft = MemoryDraft(
             kind=Kind.TEST if source.is_test else Kind.BLOCK,
             entity=name,
             start=start,
@@ -239,51 +234,38 @@ def _blocks(
             facts=known,
             uses=tuple(facts.uses(calls)),
         )
-        pieces.append(with_test_card(piece, cases=()))
-    return pieces
+        drafts.append(with_test_card(draft, cases=()))
+    return drafts
 
 
 def _code_parts(
     lines: Sequence[str], run: tuple[int, int], statements: Sequence[int], window: int
 ) -> list[tuple[int, int]]:
     """Cut a long run where statements begin, and a long statement by rows."""
-    start, end = run
-    parts = []
-    while end - start + 1 > window:
+
+    def border(_lines: Sequence[str], start: int, window: int) -> int:
         last = bisect_right(statements, start + window) - 1
-        border = statements[last] if last >= 0 and statements[last] > start else start + window
-        parts.append(trim_rows(lines, start, border - 1))
-        start = border
-    parts.append(trim_rows(lines, start, end))
-    return [part for part in parts if part[0] <= part[1]]
+        return statements[last] if last >= 0 and statements[last] > start else start + window
+
+    return trimmed_spans(lines, split_rows(lines, *run, window=window, border=border))
 
 
-class _BlockNames:
-    """Names blocks by their imports, by what they define, or by the entity above them."""
-
-    def __init__(self, found: Syntax, entities: Sequence[Entity]) -> None:
-        self._imports = sorted(i.row for i in found.imports)
-        self._constants = found.constants
-        tops = sorted((e.end, e.name.partition("#")[0]) for e in entities if e.parent is None)
-        self._ends, self._tops = [end for end, _ in tops], [name for _, name in tops]
-
-    def name(self, start: int, end: int) -> str:
-        """Name the block of these rows."""
-        at = bisect_left(self._imports, start)
-        if at < len(self._imports) and self._imports[at] <= end:
-            return "imports"
-        at = bisect_left(self._constants, (start, ""))
-        if at < len(self._constants) and self._constants[at][0] <= end:
-            return self._constants[at][1]
-        above = bisect_left(self._ends, start) - 1
-        return f"after {self._tops[above]}" if above >= 0 else "start"
-
-
-def _row_bytes(lines: Sequence[str]) -> list[int]:
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line.encode()) + 1)
-    return starts
+def _block_name(
+    span: tuple[int, int],
+    imports: Sequence[int],
+    constants: Sequence[tuple[int, str]],
+    tops: Sequence[tuple[int, str]],
+) -> str:
+    """Name a block by its imports, by what it defines, or by the entity above it."""
+    start, end = span
+    at = bisect_left(imports, start)
+    if at < len(imports) and imports[at] <= end:
+        return "imports"
+    at = bisect_left(constants, (start, ""))
+    if at < len(constants) and constants[at][0] <= end:
+        return constants[at][1]
+    above = bisect_left(tops, (start, "")) - 1
+    return f"after {tops[above][1]}" if above >= 0 else "start"
 
 
 def _code_title(name: str, facts: CodeFacts) -> str:

@@ -1,9 +1,7 @@
-"""From definitions to entities: who holds whom, what each is called, and which lines are whose.
+"""From definitions to entities, and what is known of each: name, lines, signature, docstring, imports, calls.
 
 Nested functions belong to their outermost; classes, suites of tests and objects name what they hold; a repeated name
 gets `#2`, `#3`. Pure: byte ranges in, entities out, one pass with a stack of our own.
-
-What a parser learns of an entity beside its text: signature, docstring, imports, calls, branches. Pure.
 """
 
 import re
@@ -11,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.indexer.languages import Language, module_reference
 from xscore.indexer.syntax import Definition, Import, LeadingComment, NameUse, SourceFile, Syntax
@@ -48,10 +47,9 @@ class Entity(Struct):
 
 
 def outline(found: Syntax, lines: Sequence[str]) -> list[Entity]:
-    """All entities of a file in source order, members after what holds them; empty objects and one-liners left out."""
-    entities = _nested(found, lines)
-    entities = _without_idle_scopes(entities)
-    _number(entities)
+    """Return the entities of a file in source order, members after what holds them, without empty objects."""
+    entities = _without_idle_scopes(_nested(found, lines))
+    _number_entities(entities)
     return entities
 
 
@@ -122,17 +120,7 @@ def _joined_overloads(definitions: Sequence[Definition]) -> list[Definition]:
             and last.name == definition.name
             and definition.kind in {"overload", "function"}
         ):
-            joined[-1] = Definition(
-                kind=definition.kind,
-                name=definition.name,
-                start=last.start,
-                end=definition.end,
-                start_byte=last.start_byte,
-                end_byte=definition.end_byte,
-                inner_start_byte=definition.inner_start_byte,
-                inner_start=definition.inner_start,
-                body_byte=definition.body_byte,
-            )
+            joined[-1] = replace(definition, start=last.start, start_byte=last.start_byte)
         else:
             joined.append(definition)
     return joined
@@ -183,7 +171,7 @@ def _stays(entity: Entity, busy: set[int]) -> bool:
     return not in_object or entity.definition.end > entity.definition.start
 
 
-def _number(entities: Sequence[Entity]) -> None:
+def _number_entities(entities: Sequence[Entity]) -> None:
     seen: dict[str, int] = {}
     renamed: dict[int, str] = {}
     for entity in entities:
@@ -213,7 +201,7 @@ BUILTIN_NAMES = frozenset(
     ValueError TypeError KeyError RuntimeError AttributeError Exception NotImplementedError IndexError describe it
     """.split()  # noqa: SIM905  read as a list of words
 )
-"""Names of built-ins and of methods that every container has: they say nothing of this repository."""
+"""Names of built-ins and of methods that every container has: they say nothing about this repository."""
 
 _WORD = re.compile(r"[A-Za-z_$][\w$]*")
 _PLAIN_CALL = re.compile(r"(?:super\(\)|[\w$]+)(?:\??\.#?[\w$]+)*\Z")
@@ -223,7 +211,7 @@ _COMMENT_MARKS = re.compile(r"^[ \t]*(?:/\*\*?|\*/|\*|//+!?|#+|;+)[ \t]?|[ \t]*\
 
 
 class FileFacts:
-    """The facts of one file, asked for by span."""
+    """The facts of one file, by span."""
 
     def __init__(self, source: SourceFile, found: Syntax) -> None:
         self.source = source
@@ -236,7 +224,7 @@ class FileFacts:
         self._imports = _by_local_name(found.imports, source.language)
 
     def calls(self, start: int, end: int, holes: Sequence[tuple[int, int]] = ()) -> list[str]:
-        """Names called between two bytes, as written, each once, without what lies in the holes."""
+        """Return the names called between two bytes, as written, each once, without those in the holes."""
         low, high = bisect_left(self._call_bytes, start), bisect_left(self._call_bytes, end)
         names: dict[str, None] = {}
         for byte, written in self._found.calls[low:high]:
@@ -250,38 +238,35 @@ class FileFacts:
         return 1 + bisect_left(self._found.branches, end) - bisect_left(self._found.branches, start)
 
     def bases(self, entity: Entity) -> list[str]:
-        """Classes that this class builds on."""
+        """Return the classes that this class builds on."""
         d = entity.definition
         return [name for byte, name in self._found.bases if d.start_byte <= byte < max(d.body_byte, d.start_byte + 1)]
 
     def docstring(self, entity: Entity) -> str:
-        """The first string of the body, or the comment above."""
-        written = self._docs.get(entity.definition.body_byte, "")
-        if not written and entity.definition.body_byte < entity.definition.end_byte:
-            written = self._doc_behind_comments(entity.definition.body_byte)
+        """Return the first string of the body, or the comment above."""
+        body = entity.definition.body_byte
+        written = self._docs.get(body, "")
+        if not written and body < entity.definition.end_byte:
+            following = next((byte for byte in self._docs if body < byte), None)
+            if following is not None and not _has_code(self._data[body:following]):
+                written = self._docs[following]
         if written:
             return clean_string(written)
-        data = self._data
-        return clean_comment(
-            "\n".join(data[a.start_byte : a.end_byte].decode("utf-8", "replace") for a in entity.leads)
-        )
+        return clean_comment("\n".join(self._decode(lead.start_byte, lead.end_byte) for lead in entity.leads))
 
     def module_docstring(self) -> str:
-        """The first string of the file."""
-        for byte, written in self._found.docs[:1]:
-            if not _has_code(self._data[:byte]):
-                return clean_string(written)
-        return ""
+        """Return the first string of the file."""
+        byte, written = next(iter(self._found.docs), (0, ""))
+        return "" if _has_code(self._data[:byte]) else clean_string(written)
 
-    def _doc_behind_comments(self, body: int) -> str:
-        near = [byte for byte in self._docs if body < byte]
-        return self._docs[near[0]] if near and not _has_code(self._data[body : near[0]]) else ""
+    def _decode(self, start: int, end: int) -> str:
+        return self._data[start:end].decode("utf-8", "replace")
 
     def signature(self, entity: Entity, lines: Sequence[str]) -> str:
-        """From the definition's first line up to its body, as written; short decorators included."""
+        """Return the definition up to its body, as written, with short decorators."""
         d = entity.definition
         decorators = lines[d.start : d.inner_start] if d.inner_start - d.start <= MAX_DECORATOR_ROWS else []
-        head = self._data[d.inner_start_byte : self._head_end(d)].decode("utf-8", "replace")
+        head = self._decode(d.inner_start_byte, self._head_end(d))
         row = lines[d.inner_start]
         before = row[: row.find(head.split("\n", 1)[0])] if head else ""
         if before.strip() and re.fullmatch(r"[\w\s]*", before):
@@ -291,7 +276,7 @@ class FileFacts:
         return dedented(text, indent).rstrip().rstrip("{").rstrip()[:MAX_SIGNATURE]
 
     def _head_end(self, definition: Definition) -> int:
-        """Where the header ends: at the body, or at the comments that stand between."""
+        """Return where the header ends: at the body, or at comments before it."""
         end = definition.body_byte
         for lead in reversed(self._found.leads[: bisect_left(self._lead_bytes, end)]):
             if lead.start_byte < definition.inner_start_byte or self._data[lead.end_byte : end].strip():
@@ -300,13 +285,13 @@ class FileFacts:
         return end
 
     def imports(self, text: str) -> tuple[str, ...]:
-        """What the file imports and this text uses."""
+        """Return what the file imports and this text uses."""
         words = set(_WORD.findall(text))
         used = [imported for name, imported in self._imports.items() if name in words]
         return tuple(dict.fromkeys(_import_name(i, self._language.module_separator) for i in used))
 
     def file_uses(self) -> list[NameUse]:
-        """One use per import statement of the file: file -> module."""
+        """Return one use per import statement of the file: file -> module."""
         uses: dict[NameUse, None] = {}
         for imported in self._found.imports:
             target = self._reference(imported.module)
@@ -315,7 +300,7 @@ class FileFacts:
         return list(uses)
 
     def uses(self, calls: Iterable[str], *, owner: str = "", is_reference: bool = False) -> list[NameUse]:
-        """Names as they may resolve to entities of the repository."""
+        """Return names as they may resolve to entities of the repository."""
         found = (self._use(call, owner) for call in calls)
         return [NameUse(name, hint, is_reference) for name, hint in dict.fromkeys(f for f in found if f is not None)]
 
@@ -384,17 +369,17 @@ def _has_code(data: bytes) -> bool:
 
 
 def dedented(text: str, indent: int) -> str:
-    """Take up to `indent` blanks off the front of each line."""
+    """Remove up to `indent` blanks from the front of each line."""
     return "\n".join(line[min(indent, len(line) - len(line.lstrip())) :] for line in text.split("\n"))
 
 
 def clean_string(written: str) -> str:
-    """A string literal without its quotes and indentation."""
+    """Remove quotes and indentation of a string literal."""
     return _tidy(_QUOTES.sub("", written.strip()))
 
 
 def clean_comment(written: str) -> str:
-    """A comment without its marks."""
+    """Remove the marks of a comment."""
     return _tidy("\n".join(line for line in _COMMENT_MARKS.sub("", written).split("\n") if not line.startswith("@")))
 
 

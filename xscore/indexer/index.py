@@ -1,34 +1,24 @@
-"""What has changed since the last run, at the price of one stat a file.
+"""Bring the store up to date with the files: by stat, then by hash, then by parsing; then link what changed.
 
-Equal size and time spare the read; a file changed within the clock's own grain of its last look is not believed
-(`stamp_of`). Nothing is opened and no setting is re-read here: a run over an unchanged repository ends with this.
-
-Changed files opened, and told apart: those to parse, those merely touched, those whose bytes keep them out.
-
-What need not be parsed is set aside and written by `settle` in one transaction, after the parsed files.
-
-Bring the store up to date with the files: by stat, then by hash, then by parsing; then link what changed.
-
-Files are written in batches, one transaction each, and what is left to link is written with them, so a run that is
-killed leaves a consistent store and the next one goes on. Where a run died while parsing, the next parses in separate
-processes. Trade-off: edges are resolved after all files, so a killed first run has memories before it has edges.
+An unchanged file costs one stat: equal size and time spare the read, unless the file changed within the clock's own
+grain of its last look (`settled_mtime_ns`). Parsed files are written in batches, one transaction each, with what is
+left to link, so a killed run leaves a consistent store and the next one continues; where a run died while parsing, the
+next parses in separate processes. Trade-off: a killed first run has memories before it has edges.
 """
 
 import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from xscore.indexer import discovery
-from xscore.indexer import discovery as admission
-from xscore.indexer.discovery import AdmissionRules, FileListing
+from xscore.indexer.discovery import AdmissionRules, decode_text, discover_files
 from xscore.platform.database import damage_if_invalid, transaction
 from xscore.platform.files import FileRefused, read_file_under, settled_mtime_ns
 from xscore.platform.hashing import digest, file_digest
@@ -40,70 +30,142 @@ if TYPE_CHECKING:
     from xscore.indexer.memories import ParsedFile, ParseJob
     from xscore.settings import IndexSettings
 
+INDEX_VERSION = "2"
+"""Raise it when the same bytes would be cut, named or linked differently: every file is parsed again."""
+MANY_FILES = 400
+"""From here on, parsing processes pay for their start."""
+LARGE_BYTES = 64_000
+"""A larger file is always parsed in another process: what a grammar can do to it is not bounded."""
+BATCH = 64
+"""Files per transaction."""
+MAX_PROCESSES = 8
+_SAMPLE = 20
+_PROFILE, _TOTALS, _PARSING = "index_profile", "index_totals", "index_parsing"
 
-ChangedEntry = tuple[str, str, os.stat_result]
+ChangedFile = tuple[str, str, os.stat_result]
 """Text path, native name, stat."""
 
 
-class FileSurvey(Struct):
-    """Every file seen, once, in exactly one of these."""
+def index_repository(
+    connection: sqlite3.Connection,
+    root: RepositoryRoot,
+    settings: "IndexSettings",
+    *,
+    now: float,
+    allow_pii: bool = False,
+) -> IndexReport:
+    """Index what changed under `root` since the last run, and report on every file.
 
-    unchanged: int = 0
-    changed: list[ChangedEntry] = field(default_factory=list)
-    """New, or no longer as their stamps say."""
-    excluded: list[Excluded] = field(default_factory=list)
-    present: set[str] = field(default_factory=set)
-    """Paths whose stamps still stand or are about to be replaced."""
+    allow_pii: keep personal data of configuration. Raises StoreError, StoreDamaged. A file that cannot be read or
+    parsed never fails the run: it is excluded with its reason, or cut into windows with a note.
+    """
+    started = time.perf_counter()
+    _doubt_if_rules_changed(connection, settings, allow_pii=allow_pii)
+    run = _IndexRun(connection, root, settings, now=now, allow_pii=allow_pii)
+    run.remove_absent(run.survey())
+    if run.changed:
+        run.parse_changed()
+    _link(connection)
+    return run.report(duration_s=time.perf_counter() - started)
 
 
-def survey_files(
-    root: RepositoryRoot, listing: FileListing, stamps: Mapping[str, FileStamp], rules: AdmissionRules
-) -> FileSurvey:
-    """Sort the listed files by what has to be done about them."""
-    found = FileSurvey(excluded=list(listing.excluded))
-    prefix = os.fspath(root.path) + "/"
-    for name in listing.paths:
-        try:
-            info = os.lstat(prefix + name)
-        except OSError:
-            continue  # listed by git's index, deleted from disk
-        path = name if name.isascii() and "%" not in name else portable_name(name)
-        stamp = stamps.get(path)
-        if stamp is not None and stamp.mtime_ns == info.st_mtime_ns and stamp.size == info.st_size:
-            found.present.add(path)
-            if stamp.excluded:
-                found.excluded.append(Excluded(path, stamp.excluded))
+class _IndexRun:
+    """One run, and its account of every file."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        root: RepositoryRoot,
+        settings: "IndexSettings",
+        *,
+        now: float,
+        allow_pii: bool,
+    ) -> None:
+        self.connection, self.root, self.settings, self.now, self.allow_pii = connection, root, settings, now, allow_pii
+        self.stamps = index_rows.file_stamps(connection)
+        self.changed: list[ChangedFile] = []
+        """New, or no longer as their stamps say."""
+        self.excluded: list[Excluded] = []
+        self.notes: list[str] = []
+        self.unchanged = self.indexed = self.removed = self.secrets = 0
+        self.changes = index_rows.IndexChanges()
+        self._touched: list[FileStamp] = []
+        """Same bytes at another time."""
+        self._refused: list[FileStamp] = []
+
+    def survey(self) -> set[str]:
+        """Sort the files by what has to be done about them; return the paths whose stamps stand or will be replaced."""
+        listing, rules = discover_files(self.root, git=self.settings.git), AdmissionRules(self.settings)
+        self.excluded, self.notes = list(listing.excluded), listing.notes
+        present: set[str] = set()
+        prefix = os.fspath(self.root.path) + "/"
+        for name in listing.paths:
+            try:
+                info = os.lstat(prefix + name)
+            except OSError:
+                continue  # listed by git's index, deleted from disk
+            path = name if name.isascii() and "%" not in name else portable_name(name)
+            stamp = self.stamps.get(path)
+            if stamp is not None and stamp.mtime_ns == info.st_mtime_ns and stamp.size == info.st_size:
+                present.add(path)
+                if stamp.excluded:
+                    self.excluded.append(Excluded(path, stamp.excluded))
+                else:
+                    self.unchanged += 1
+            elif reason := rules.refusal(path, info):
+                self.excluded.append(Excluded(path, reason))
             else:
-                found.unchanged += 1
-            continue
-        reason = rules.refusal(path, info)
-        if reason:
-            found.excluded.append(Excluded(path, reason))
+                present.add(path)
+                self.changed.append((path, name, info))
+        return present
+
+    def remove_absent(self, present: set[str]) -> None:
+        """Remove files that are no longer there, with their memories."""
+        absent = [path for path in self.stamps if path not in present]
+        if absent:
+            self.removed += sum(not self.stamps[path].excluded for path in absent)
+            with transaction(self.connection):
+                self.changes += index_rows.replace_files(self.connection, (), absent)
+
+    def parse_changed(self) -> None:
+        """Parse what changed: here, or in other processes where there is much of it or an earlier run died."""
+        died = bool(index_rows.read_meta(self.connection, _PARSING))
+        if died or len(self.changed) > MANY_FILES:
+            self._write(self._parse_isolated(self.changed))
         else:
-            found.present.add(path)
-            found.changed.append((path, name, info))
-    return found
+            small = [changed for changed in self.changed if changed[2].st_size <= LARGE_BYTES]
+            large = [changed for changed in self.changed if changed[2].st_size > LARGE_BYTES]
+            if small:
+                index_rows.write_meta(self.connection, _PARSING, "1")
+                self._write(self._parse_here(small))
+                index_rows.write_meta(self.connection, _PARSING, "")
+            self._write(self._parse_isolated(large, count=1))
+        if died:
+            index_rows.write_meta(self.connection, _PARSING, "")
+        self._settle()
 
+    def report(self, *, duration_s: float) -> IndexReport:
+        """Add up the run."""
+        by_kind, by_language, edges = _totals(self.connection)
+        reasons = Counter(excluded.reason for excluded in self.excluded)
+        return IndexReport(
+            files=FileCounts(
+                seen=self.indexed + self.unchanged + len(self.excluded),
+                indexed=self.indexed,
+                unchanged=self.unchanged,
+                removed=self.removed,
+                excluded=ExcludedCounts(by_reason=dict(sorted(reasons.items())), sample=tuple(self.excluded[:_SAMPLE])),
+            ),
+            memories=MemoryCounts(
+                total=sum(by_kind.values()), by_kind=by_kind, by_language=by_language, **asdict(self.changes)
+            ),
+            edges=edges,
+            secrets_redacted=self.secrets,
+            duration_s=duration_s,
+            notes=tuple(self.notes),
+        )
 
-def stamp_of(path: str, info: os.stat_result, *, now: float, file_hash: str, excluded: str = "") -> FileStamp:
-    """The stamp to keep of a file as it was read; time 0 where a later write could look the same."""
-    return FileStamp(path, info.st_size, settled_mtime_ns(info, now=now), file_hash, "", excluded)
-
-
-class FileIntake(Struct, kw_only=True):
-    """One pass over the changed files of a run."""
-
-    root: RepositoryRoot
-    settings: "IndexSettings"
-    stamps: Mapping[str, FileStamp]
-    now: float
-    allow_pii: bool = False
-    """Keep personal data of configuration."""
-    touched: list[FileStamp] = field(default_factory=list)
-    """Same bytes at another time."""
-    refused: list[FileStamp] = field(default_factory=list)
-
-    def jobs(self, changed: Iterable[ChangedEntry]) -> "Iterator[ParseJob]":
+    def _jobs(self, changed: Sequence[ChangedFile]) -> "Iterator[ParseJob]":
         """Yield the files to parse, opened one at a time."""
         from xscore.indexer.memories import ParseJob
 
@@ -117,97 +179,62 @@ class FileIntake(Struct, kw_only=True):
         finally:
             os.close(top)
 
-    def settle(self, connection: sqlite3.Connection) -> index_rows.IndexChanges:
-        """Write down what was only touched, and what its bytes keep out; forget what the latter had in the store."""
-        if not (self.touched or self.refused):
-            return index_rows.IndexChanges()
-        with transaction(connection):
-            index_rows.touch_files(connection, self.touched)
-            known = [stamp.path for stamp in self.refused if stamp.path in self.stamps]
-            changes = index_rows.replace_files(connection, (), known)
-            index_rows.exclude_files(connection, self.refused)
-        return changes
-
-    @property
-    def excluded(self) -> list[Excluded]:
-        """What was refused, with its reasons."""
-        return [Excluded(stamp.path, stamp.excluded) for stamp in self.refused]
-
-    @property
-    def lost(self) -> int:
-        """Files that were indexed and now are refused."""
-        return sum(s.path in self.stamps and not self.stamps[s.path].excluded for s in self.refused)
-
     def _read(self, top: int, path: str, name: str, *, info: os.stat_result) -> tuple[FileStamp, str] | None:
         known, file_hash, reason = self.stamps.get(path), "", "unreadable"
+        size, mtime_ns = info.st_size, settled_mtime_ns(info, now=self.now)
         try:
             data = read_file_under(top, name, max_bytes=self.settings.max_file_bytes)
             file_hash = file_digest(data)
-            stamp = stamp_of(path, info, now=self.now, file_hash=file_hash)
             if known is not None and known.file_hash == file_hash and not known.excluded:
-                self.touched.append(FileStamp(path, stamp.size, stamp.mtime_ns, file_hash, known.language))
+                self._touched.append(FileStamp(path, size, mtime_ns, file_hash, known.language))
                 return None
-            return stamp, discovery.decode_text(data, path, max_line_chars=self.settings.max_line_chars)
+            text = decode_text(data, path, max_line_chars=self.settings.max_line_chars)
+            return FileStamp(path, size, mtime_ns, file_hash, ""), text
         except FileRefused as refusal:
             reason = str(refusal)
         except OSError:
             pass
-        self.refused.append(stamp_of(path, info, now=self.now, file_hash=file_hash, excluded=reason))
+        self._refused.append(FileStamp(path, size, mtime_ns, file_hash, "", reason))
         return None
 
+    def _parse_here(self, changed: Sequence[ChangedFile]) -> "Iterator[ParsedFile]":
+        from xscore.indexer.memories import parse_file
 
-INDEX_VERSION = "2"
-"""Raise it when the same bytes would be cut, named or linked differently: every file is parsed again."""
-MANY_FILES = 400
-"""From here on, starting parsing processes pays."""
-LARGE_BYTES = 64_000
-"""A file above this is parsed in a process of its own kind at any rate: what a grammar can do to it is not bounded."""
-BATCH = 64
-"""Files a transaction."""
-MAX_PROCESSES = 8
-_SAMPLE = 20
-_PROFILE, _TOTALS, _PARSING = "index_profile", "index_totals", "index_parsing"
+        return map(parse_file, self._jobs(changed))
 
+    def _parse_isolated(self, changed: Sequence[ChangedFile], *, count: int = 0) -> "Iterator[ParsedFile]":
+        jobs = self._jobs(changed)
+        first = next(jobs, None)
+        if first is None:
+            return
+        from xscore.indexer.workers import parse_in_processes
 
-class _Tally(Struct):
-    indexed: int = 0
-    touched: int = 0
-    removed: int = 0
-    secrets: int = 0
-    excluded: list[Excluded] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    changes: index_rows.IndexChanges = field(default_factory=index_rows.IndexChanges)
+        count = count or self.settings.workers or min(os.cpu_count() or 1, MAX_PROCESSES)
+        yield from parse_in_processes(chain((first,), jobs), count=count)
 
+    def _write(self, results: "Iterator[ParsedFile]") -> None:
+        while batch := list(islice(results, BATCH)):
+            with transaction(self.connection):
+                self.changes += index_rows.replace_files(self.connection, [done.file for done in batch], ())
+            self.indexed += len(batch)
+            self.secrets += sum(done.file.secrets_redacted for done in batch)
+            self.notes += [done.note for done in batch if done.note]
 
-def index_repository(
-    connection: sqlite3.Connection,
-    root: RepositoryRoot,
-    settings: "IndexSettings",
-    *,
-    now: float,
-    allow_pii: bool = False,
-) -> IndexReport:
-    """Index what changed under `root` since the last run, and report on everything that was seen.
-
-    Raises StoreError, StoreDamaged. A file that cannot be read or parsed never fails the run: it is excluded with its
-    reason, or cut into windows with a note.
-    """
-    started = time.perf_counter()
-    _doubt_if_rules_changed(connection, settings, allow_pii=allow_pii)
-    stamps = index_rows.file_stamps(connection)
-    listing = discovery.discover_files(root, git=settings.git)
-    found = survey_files(root, listing, stamps, admission.AdmissionRules(settings))
-    tally = _Tally(excluded=found.excluded, notes=listing.notes)
-    _remove_absent(connection, stamps, found, tally=tally)
-    if found.changed:
-        intake = FileIntake(root=root, settings=settings, stamps=stamps, now=now, allow_pii=allow_pii)
-        _parse_changed(connection, intake, found, tally=tally)
-    _link(connection)
-    return _report(connection, found, tally, duration_s=time.perf_counter() - started)
+    def _settle(self) -> None:
+        """Record files that were only touched or are refused now, and remove what the latter had in the store."""
+        if self._touched or self._refused:
+            known = [self.stamps[stamp.path] for stamp in self._refused if stamp.path in self.stamps]
+            with transaction(self.connection):
+                index_rows.touch_files(self.connection, self._touched)
+                self.changes += index_rows.replace_files(self.connection, (), [stamp.path for stamp in known])
+                index_rows.exclude_files(self.connection, self._refused)
+            self.unchanged += len(self._touched)
+            self.removed += sum(not stamp.excluded for stamp in known)
+            self.excluded += [Excluded(stamp.path, stamp.excluded) for stamp in self._refused]
 
 
 def _doubt_if_rules_changed(connection: sqlite3.Connection, settings: "IndexSettings", *, allow_pii: bool) -> None:
-    """Whatever changes how bytes become memories makes every stamp worthless."""
+    """Invalidate every stamp when anything changed that decides how bytes become memories."""
     relevant = (settings.include, settings.exclude, settings.max_file_bytes, settings.max_line_chars)
     rules = _rules_digest("secrets.toml") + ("" if allow_pii else _rules_digest("pii.toml"))
     profile = digest(INDEX_VERSION, rules, repr(relevant), str(settings.window_lines))
@@ -219,63 +246,6 @@ def _doubt_if_rules_changed(connection: sqlite3.Connection, settings: "IndexSett
 
 def _rules_digest(name: str) -> str:
     return file_digest((files("xscore.store") / name).read_bytes())
-
-
-def _remove_absent(
-    connection: sqlite3.Connection, stamps: Mapping[str, FileStamp], found: FileSurvey, *, tally: _Tally
-) -> None:
-    absent = [path for path in stamps if path not in found.present]
-    if absent:
-        tally.removed += sum(not stamps[path].excluded for path in absent)
-        with transaction(connection):
-            tally.changes += index_rows.replace_files(connection, (), absent)
-
-
-def _parse_changed(connection: sqlite3.Connection, intake: FileIntake, found: FileSurvey, *, tally: _Tally) -> None:
-    died = bool(index_rows.read_meta(connection, _PARSING))
-    if died or len(found.changed) > MANY_FILES:
-        _write(connection, _parse_isolated(intake.jobs(found.changed), intake.settings), tally=tally)
-    else:
-        small = [changed for changed in found.changed if changed[2].st_size <= LARGE_BYTES]
-        large = [changed for changed in found.changed if changed[2].st_size > LARGE_BYTES]
-        if small:
-            index_rows.write_meta(connection, _PARSING, "1")
-            _write(connection, _parse_in_process(intake.jobs(small)), tally=tally)
-            index_rows.write_meta(connection, _PARSING, "")
-        _write(connection, _parse_isolated(intake.jobs(large), intake.settings, count=1), tally=tally)
-    if died:
-        index_rows.write_meta(connection, _PARSING, "")
-    tally.changes += intake.settle(connection)
-    tally.touched += len(intake.touched)
-    tally.removed += intake.lost
-    tally.excluded += intake.excluded
-
-
-def _parse_isolated(
-    jobs: "Iterator[ParseJob]", settings: "IndexSettings", *, count: int | None = None
-) -> "Iterator[ParsedFile]":
-    first = next(jobs, None)
-    if first is None:
-        return
-    from xscore.indexer.workers import parse_in_processes
-
-    count = count or settings.workers or min(os.cpu_count() or 1, MAX_PROCESSES)
-    yield from parse_in_processes(chain((first,), jobs), count=count)
-
-
-def _parse_in_process(jobs: "Iterator[ParseJob]") -> "Iterator[ParsedFile]":
-    from xscore.indexer.memories import parse_file
-
-    return map(parse_file, jobs)
-
-
-def _write(connection: sqlite3.Connection, results: "Iterator[ParsedFile]", *, tally: _Tally) -> None:
-    while batch := list(islice(results, BATCH)):
-        with transaction(connection):
-            tally.changes += index_rows.replace_files(connection, [done.file for done in batch], ())
-        tally.indexed += len(batch)
-        tally.secrets += sum(done.file.secrets_redacted for done in batch)
-        tally.notes += [done.note for done in batch if done.note]
 
 
 def _link(connection: sqlite3.Connection) -> None:
@@ -302,35 +272,8 @@ def _link(connection: sqlite3.Connection) -> None:
         index_rows.write_meta(connection, _TOTALS, "")
 
 
-def _report(connection: sqlite3.Connection, found: FileSurvey, tally: _Tally, *, duration_s: float) -> IndexReport:
-    by_kind, by_language, edges = _totals(connection)
-    reasons: dict[str, int] = {}
-    for excluded in tally.excluded:
-        reasons[excluded.reason] = reasons.get(excluded.reason, 0) + 1
-    unchanged = found.unchanged + tally.touched
-    return IndexReport(
-        files=FileCounts(
-            seen=tally.indexed + unchanged + len(tally.excluded),
-            indexed=tally.indexed,
-            unchanged=unchanged,
-            removed=tally.removed,
-            excluded=ExcludedCounts(by_reason=dict(sorted(reasons.items())), sample=tuple(tally.excluded[:_SAMPLE])),
-        ),
-        memories=MemoryCounts(
-            total=sum(by_kind.values()),
-            by_kind=by_kind,
-            by_language=by_language,
-            **asdict(tally.changes),
-        ),
-        edges=edges,
-        secrets_redacted=tally.secrets,
-        duration_s=duration_s,
-        notes=tuple(tally.notes),
-    )
-
-
 def _totals(connection: sqlite3.Connection) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """Totals as kept since the last change; counted anew after one."""
+    """Return the totals kept since the last change; count again after one."""
     kept = index_rows.read_meta(connection, _TOTALS)
     if kept:
         with damage_if_invalid("a total"):

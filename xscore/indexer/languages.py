@@ -1,13 +1,9 @@
-"""The table of languages: which files a language claims, its grammar, and the query files that find its entities.
+"""The table of languages, and the files that module names stand for.
 
-A new language costs a row here and a `queries/<name>.scm`; the cutters know only the captures that
-`queries/README.md` lists. What no row claims is read as windows of lines. `syntax` loads the grammars.
-
-Module names and the files they stand for.
-
-A *reference* is how a module is remembered in the store: `./src/pkg/x` is a place in this repository, `pkg/x` is a name
-that some file path may end in. Resolving needs only the list of paths; nothing is read. It knows no path aliases of
-bundlers and no installed packages: what does not resolve is taken to be foreign.
+A new language costs a row here and a `queries/<name>.scm`; the cutters know only the captures that `queries/README.md`
+lists. What no row claims is read as windows of lines. A *reference* is how a module is remembered in the store:
+`./src/pkg/x` is a place in this repository, `pkg/x` is a name that some file path may end in. Resolving needs only the
+list of paths. Trade-off: no path aliases of bundlers, no installed packages; what does not resolve counts as foreign.
 """
 
 import posixpath
@@ -73,111 +69,87 @@ _PYTHON = Language(
 )
 
 _SCRIPTS = (".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".mts", ".cts", ".d.ts")
-_SCRIPT_MODULES = (*_SCRIPTS, *(f"/index{suffix}" for suffix in _SCRIPTS))
-_SCRIPT_TESTS = r"[.-](test|spec)\.[cm]?[jt]sx?$|(^|/)test/"
 
 
-def _script(name: str, *, suffixes: tuple[str, ...], grammar: str, queries: tuple[str, ...]) -> Language:
+def _script(name: str, suffixes: str, grammar: str, queries: str) -> Language:
     return Language(
         name=name,
         shape=FileShape.CODE,
-        suffixes=suffixes,
+        suffixes=tuple(suffixes.split()),
         grammar=grammar,
-        queries=queries,
+        queries=tuple(queries.split()),
         family="javascript",
-        module_suffixes=_SCRIPT_MODULES,
+        module_suffixes=(*_SCRIPTS, *(f"/index{suffix}" for suffix in _SCRIPTS)),
         receivers=("this", "super"),
-        test_files=_SCRIPT_TESTS,
+        test_files=r"[.-](test|spec)\.[cm]?[jt]sx?$|(^|/)test/",
         placeholder="{ ... }",
     )
 
 
+def _parsed(name: str, shape: FileShape, suffixes: str, filenames: str = "") -> Language:
+    """Describe a language whose grammar wheel and query file bear its name."""
+    return Language(
+        name=name,
+        shape=shape,
+        suffixes=tuple(suffixes.split()),
+        filenames=tuple(filenames.split()),
+        grammar=f"tree_sitter_{name}:language",
+        queries=(name,),
+    )
+
+
+_TEXTS = """
+    c .c .h
+    cpp .cc .cpp .cxx .hh .hpp .hxx
+    csharp .cs
+    css .css .scss .sass .less
+    go .go
+    html .html .htm .jinja .j2 .vue .svelte
+    java .java
+    kotlin .kt .kts
+    php .php
+    ruby .rb .rake Rakefile Gemfile
+    rust .rs
+    shell .sh .bash .zsh .fish
+    sql .sql
+    swift .swift
+    xml .xml .xsd
+    cython .pyx .pxd
+    make .mk Makefile GNUmakefile
+    docker .dockerfile Dockerfile Containerfile
+"""
+"""Cut into windows of lines: a name, then suffixes and file names."""
+
+
+def _text(row: str) -> Language:
+    name, *claims = row.split()
+    suffixes = tuple(claim for claim in claims if claim.startswith("."))
+    return Language(name=name, shape=FileShape.TEXT, suffixes=suffixes, filenames=tuple(claims[len(suffixes) :]))
+
+
 LANGUAGES: tuple[Language, ...] = (
     _PYTHON,
-    _script(
-        "javascript",
-        suffixes=(".js", ".jsx", ".mjs", ".cjs"),
-        grammar="tree_sitter_javascript:language",
-        queries=("ecmascript", "javascript", "jsx"),
-    ),
-    _script(
-        "typescript",
-        suffixes=(".ts", ".mts", ".cts"),
-        grammar="tree_sitter_typescript:language_typescript",
-        queries=("ecmascript", "typescript"),
-    ),
-    _script(
-        "tsx",
-        suffixes=(".tsx",),
-        grammar="tree_sitter_typescript:language_tsx",
-        queries=("ecmascript", "typescript", "jsx"),
-    ),
-    Language(
-        name="markdown",
-        shape=FileShape.PROSE,
-        suffixes=(".md", ".markdown", ".mdx"),
-        grammar="tree_sitter_markdown:language",
-        queries=("markdown",),
-    ),
+    _script("javascript", ".js .jsx .mjs .cjs", "tree_sitter_javascript:language", "ecmascript javascript jsx"),
+    _script("typescript", ".ts .mts .cts", "tree_sitter_typescript:language_typescript", "ecmascript typescript"),
+    _script("tsx", ".tsx", "tree_sitter_typescript:language_tsx", "ecmascript typescript jsx"),
+    _parsed("markdown", FileShape.PROSE, ".md .markdown .mdx"),
     Language(name="restructuredtext", shape=FileShape.PROSE, suffixes=(".rst",)),
-    Language(
-        name="toml",
-        shape=FileShape.CONFIG,
-        suffixes=(".toml",),
-        grammar="tree_sitter_toml:language",
-        queries=("toml",),
-    ),
-    Language(
-        name="yaml",
-        shape=FileShape.CONFIG,
-        suffixes=(".yaml", ".yml"),
-        filenames=(".clang-format", "CITATION.cff"),
-        grammar="tree_sitter_yaml:language",
-        queries=("yaml",),
-    ),
-    Language(
-        name="json",
-        shape=FileShape.CONFIG,
-        suffixes=(".json", ".jsonc", ".json5", ".webmanifest"),
-        filenames=(".babelrc", ".eslintrc", ".prettierrc"),
-        grammar="tree_sitter_json:language",
-        queries=("json",),
-    ),
+    _parsed("toml", FileShape.CONFIG, ".toml"),
+    _parsed("yaml", FileShape.CONFIG, ".yaml .yml", ".clang-format CITATION.cff"),
+    _parsed("json", FileShape.CONFIG, ".json .jsonc .json5 .webmanifest", ".babelrc .eslintrc .prettierrc"),
     Language(
         name="ini",
         shape=FileShape.CONFIG,
         suffixes=(".ini", ".cfg", ".conf", ".properties"),
         filenames=(".editorconfig", ".gitconfig", ".flake8", ".pylintrc", ".coveragerc", ".gitmodules"),
     ),
-    *(
-        Language(name=name, shape=FileShape.TEXT, suffixes=suffixes, filenames=filenames)
-        for name, suffixes, filenames in (
-            ("c", (".c", ".h"), ()),
-            ("cpp", (".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx"), ()),
-            ("csharp", (".cs",), ()),
-            ("css", (".css", ".scss", ".sass", ".less"), ()),
-            ("go", (".go",), ()),
-            ("html", (".html", ".htm", ".jinja", ".j2", ".vue", ".svelte"), ()),
-            ("java", (".java",), ()),
-            ("kotlin", (".kt", ".kts"), ()),
-            ("php", (".php",), ()),
-            ("ruby", (".rb", ".rake"), ("Rakefile", "Gemfile")),
-            ("rust", (".rs",), ()),
-            ("shell", (".sh", ".bash", ".zsh", ".fish"), ()),
-            ("sql", (".sql",), ()),
-            ("swift", (".swift",), ()),
-            ("xml", (".xml", ".xsd"), ()),
-            ("cython", (".pyx", ".pxd"), ()),
-            ("make", (".mk",), ("Makefile", "GNUmakefile")),
-            ("docker", (".dockerfile",), ("Dockerfile", "Containerfile")),
-        )
-    ),
+    *(_text(row) for row in _TEXTS.strip().splitlines()),
 )
 
 PLAIN_TEXT = Language(name="text", shape=FileShape.TEXT, suffixes=(".txt",))
 """What no row claims."""
 
-_TEST_FOLDERS = re.compile(r"(^|/)(tests|__tests__|specs?|e2e)/|^test/")
+_TEST_FOLDERS = r"(^|/)(tests|__tests__|specs?|e2e)/|^test/"
 
 
 @cache
@@ -189,12 +161,12 @@ def _claims() -> tuple[dict[str, Language], dict[str, Language]]:
 
 @cache
 def language_named(name: str) -> Language:
-    """The row of this name; `TEXT` where there is none."""
+    """Return the row of this name; `PLAIN_TEXT` where there is none."""
     return next((row for row in LANGUAGES if row.name == name), PLAIN_TEXT)
 
 
 def language_of(path: str) -> Language:
-    """The row that claims this path, by file name, then by its longest known suffix."""
+    """Return the row that claims this path, by file name, then by suffix."""
     by_suffix, by_filename = _claims()
     name = path.rpartition("/")[2]
     if name in by_filename:
@@ -203,7 +175,7 @@ def language_of(path: str) -> Language:
 
 
 def family_of(language: str) -> str:
-    """The family that a language's names resolve in."""
+    """Return the family in which a language's names resolve."""
     return language_named(language).family or language
 
 
@@ -213,14 +185,13 @@ def _pattern(expression: str) -> re.Pattern[str]:
 
 
 def is_test_path(path: str, language: Language) -> bool:
-    """Whether a file's place or name says that it holds tests."""
-    if _TEST_FOLDERS.search(path):
-        return True
-    return bool(language.test_files) and bool(_pattern(language.test_files).search(path))
+    """Whether a file holds tests, by its folder or name."""
+    patterns = (_TEST_FOLDERS, language.test_files)
+    return any(pattern and _pattern(pattern).search(path) for pattern in patterns)
 
 
 def is_test_class(header: str, language: Language) -> bool:
-    """Whether a class header alone says that the class holds tests."""
+    """Whether a class holds tests, by its header."""
     return bool(language.test_classes) and bool(_pattern(language.test_classes).search(header))
 
 
@@ -228,7 +199,7 @@ _SCRIPT_SUFFIXES = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx")
 
 
 def module_reference(module: str, *, path: str, separator: str = "/", is_relative: bool = False) -> str:
-    """How the module that `path` names is remembered; empty where the name leads out of the repository."""
+    """Return the reference of a module that `path` names; empty where it leads out of the repository."""
     if separator == ".":
         return _dotted(module, path)
     if is_relative or module.startswith("."):
@@ -260,7 +231,7 @@ class ModuleIndex:
                 self._by_tail.setdefault(stem.rpartition("/")[2], []).append((stem, path))
 
     def resolve(self, target: str, *, importer: str, language: str) -> str:
-        """The file that a reference means when `importer` says it; empty: none, or several as likely."""
+        """Return the file that a reference in `importer` means; empty: none, or several as likely."""
         if target.startswith("./"):
             return self._at(target[2:], language)
         found = [
@@ -303,16 +274,12 @@ def _stems(path: str) -> list[str]:
 def _suits(path: str, language: str) -> bool:
     family = family_of(language)
     return any(
-        path.endswith(suffix) for row in LANGUAGES if (row.family or row.name) == family for suffix in _endings(row)
+        path.endswith(row.module_suffixes or row.suffixes) for row in LANGUAGES if (row.family or row.name) == family
     )
 
 
-def _endings(row: Language) -> tuple[str, ...]:
-    return row.module_suffixes or row.suffixes
-
-
 def _shared(one: str, other: str) -> int:
-    """Leading folders that two paths share."""
+    """Count the leading folders that two paths share."""
     count = 0
     for a, b in zip(one.split("/")[:-1], other.split("/")[:-1], strict=False):
         if a != b:

@@ -29,6 +29,8 @@ from xscore.store.index_rows import EntityRow
 REEXPORT_STEPS = 5
 """How many re-exports are followed from an import to a definition."""
 _CALLABLE = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST})
+_TOP_KINDS = frozenset({Kind.FUNCTION, Kind.CLASS})
+_ATTRIBUTE_KINDS = frozenset({Kind.METHOD, Kind.FUNCTION})
 
 
 class NameIndex(Struct):
@@ -41,6 +43,14 @@ class NameIndex(Struct):
     """path -> entity -> its last definition there."""
     named: dict[str, list[EntityRow]] = field(default_factory=dict)
     """Last part of the name -> definitions anywhere."""
+
+    def resolve(self, target: str, importer: str) -> str:
+        """Return the file that a reference in `importer` means, or nothing."""
+        return self.modules.resolve(target, importer=importer, language=self.languages.get(importer, ""))
+
+    def member(self, holder: EntityRow | None, name: str) -> EntityRow | None:
+        """Return the member of this name of a class or object."""
+        return self.in_file[holder.path].get(f"{holder.plain}.{name}") if holder else None
 
     def unique(
         self, name: str, importer: str, *, kinds: frozenset[Kind] = _CALLABLE, within: str = ""
@@ -98,13 +108,12 @@ def _belonging(path: str, own: Mapping[str, EntityRow]) -> list[Edge]:
 
 def _test_of(path: str, known: NameIndex) -> list[Edge]:
     """`tests/test_app.py` -> `src/app.py`, where only one file bears that name."""
-    language = known.languages.get(path, "")
-    row = language_named(language)
+    row = language_named(known.languages.get(path, ""))
     stem = path.rpartition("/")[2].partition(".")[0]
     subject = stem.removeprefix("test_").removesuffix("_test").removesuffix("-test")
     if not row.module_suffixes or not is_test_path(path, row) or not subject:
         return []
-    found = known.modules.resolve(subject, importer=path, language=language)
+    found = known.resolve(subject, path)
     if not found or found == path or is_test_path(found, row):
         return []
     return [Edge(file_id(path), file_id(found), Relation.TESTS)]
@@ -130,9 +139,7 @@ def _edges(path: str, mention: Mention, source: EntityRow | None, known: NameInd
 
 
 def _imported_file(name: str, target: str, path: str, known: NameIndex) -> str:
-    language = known.languages.get(path, "")
-    deeper = known.modules.resolve(f"{target}/{name}", importer=path, language=language)
-    return deeper or known.modules.resolve(target, importer=path, language=language)
+    return known.resolve(f"{target}/{name}", path) or known.resolve(target, path)
 
 
 def _named_file(place: str, path: str, known: NameIndex) -> str:
@@ -174,14 +181,12 @@ def _resolved(mention: Mention, path: str, known: NameIndex) -> EntityRow | None
 
 
 def _unique_bare(name: str, path: str, known: NameIndex) -> EntityRow | None:
-    found = known.unique(name, path, kinds=frozenset({Kind.FUNCTION, Kind.CLASS}))
+    found = known.unique(name, path, kinds=_TOP_KINDS)
     return found if found is not None and "." not in found.plain else None
 
 
 def _unique_attribute(name: str, path: str, known: NameIndex) -> EntityRow | None:
-    if name in BUILTIN_NAMES:
-        return None
-    found = known.unique(name, path, kinds=frozenset({Kind.METHOD, Kind.FUNCTION}))
+    found = None if name in BUILTIN_NAMES else known.unique(name, path, kinds=_ATTRIBUTE_KINDS)
     return found if found is not None and "." in found.plain else None
 
 
@@ -192,19 +197,18 @@ def _method(owner: str, name: str, path: str, known: NameIndex) -> EntityRow | N
         if f"{owner}.{name}" in own:
             return own[f"{owner}.{name}"]
         owner = owner.rpartition(".")[0]
-    return None if name in BUILTIN_NAMES else known.unique(name, path, kinds=frozenset({Kind.METHOD, Kind.FUNCTION}))
+    return None if name in BUILTIN_NAMES else known.unique(name, path, kinds=_ATTRIBUTE_KINDS)
 
 
 def _of_class(head: str, name: str, path: str, known: NameIndex) -> EntityRow | None:
-    holder = known.unique(head, path, kinds=frozenset({Kind.CLASS}))
-    return known.in_file[holder.path].get(f"{holder.plain}.{name}") if holder else None
+    return known.member(known.unique(head, path, kinds=frozenset({Kind.CLASS})), name)
 
 
 def _starred(name: str, path: str, known: NameIndex) -> EntityRow | None:
     for imported in known.imports.get(path, ()):
         if imported.name == "*":
             target = imported.hint.removeprefix("import:")
-            file = known.modules.resolve(target, importer=path, language=known.languages.get(path, ""))
+            file = known.resolve(target, path)
             if file and name in known.in_file.get(file, {}):
                 return known.in_file[file][name]
     return None
@@ -212,14 +216,12 @@ def _starred(name: str, path: str, known: NameIndex) -> EntityRow | None:
 
 def _in_module(name: str, hint: str, path: str, known: NameIndex) -> EntityRow | None:
     target, _, held_by = hint.partition("#")
-    language = known.languages.get(path, "")
-    file = known.modules.resolve(target, importer=path, language=language)
+    file = known.resolve(target, path)
     if held_by and held_by != "default":
-        submodule = known.modules.resolve(f"{target}/{held_by}", importer=path, language=language)
+        submodule = known.resolve(f"{target}/{held_by}", path)
         if submodule:
             return _exported(name, submodule, known)
-        holder = _exported(held_by, file, known) if file else None
-        return known.in_file[holder.path].get(f"{holder.plain}.{name}") if holder else None
+        return known.member(_exported(held_by, file, known) if file else None, name)
     if not file:
         return None
     return _default_export(name, file, known) if held_by else _exported(name, file, known)
@@ -241,14 +243,13 @@ def _exported(name: str, file: str, known: NameIndex) -> EntityRow | None:
 
 
 def _reexporter(name: str, file: str, known: NameIndex) -> str:
-    language = known.languages.get(file, "")
     starred = ""
     for imported in known.imports.get(file, ()):
         target = imported.hint.removeprefix("import:")
         if imported.name == name:
-            return known.modules.resolve(target, importer=file, language=language)
+            return known.resolve(target, file)
         if imported.name == "*" and not starred:
-            found = known.modules.resolve(target, importer=file, language=language)
+            found = known.resolve(target, file)
             starred = found if name in known.in_file.get(found, {}) else ""
     return starred
 

@@ -1,22 +1,16 @@
-"""Textual files that no grammar reads, as windows of lines whose borders move little when the text does.
+"""Text cut into sections: prose by heading, configuration by key, everything else by windows of lines.
 
-A border falls on the start of a paragraph, and among those within reach on the one whose own line hashes lowest, so an
-inserted line shifts the windows near it and no others. Imports are found by regular expressions here and only here:
-where a grammar exists, its query finds them.
-
-Prose cut into sections by heading; a section's text ends where the next heading stands.
-
-Markdown headings come from the grammar (so a `#` inside a code fence is none), those of reStructuredText from their
-underlines. Names that prose writes as code become uses that may link to entities and files.
-
-Configuration cut into blocks: a top-level table or key with the comments that explain it.
-
-Neighbouring one-line keys share a block; a block longer than a window is cut where its own keys begin. INI has no
-grammar here: its sections are found by their brackets. Trade-off: keys below the second level name nothing.
+The border of a window falls on the start of a paragraph, and among those within reach on the one whose line hashes
+lowest, so an inserted line shifts the windows near it and no others. Markdown headings and keys come from the grammar;
+reStructuredText and INI are read by line rules. Imports are found by regular expressions only where there is no
+grammar. Trade-off: configuration keys below the second level name nothing.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+
+from msgspec.structs import replace
 
 from xscore.indexer.languages import module_reference
 from xscore.indexer.syntax import Definition, MemoryDraft, NameUse, SourceFile, Syntax, number_names, trim_rows
@@ -24,52 +18,63 @@ from xscore.platform.hashing import digest
 from xscore.records import CodeFacts, Kind
 
 NAME_CHARS = 60
-_IMPORTS = re.compile(
-    r"""^\s*(?:
-        \#\s*include\s*"([^"\n]+)"                  # C
-      | (?:pub\s+)?mod\s+(\w+)\s*;                  # Rust
-      | require_relative\s+["']([^"'\n]+)["']       # Ruby
-      | (?:@import|@use)\s+["']([^"'\n]+)["']       # CSS
-      | import\s+(?:static\s+)?([\w.]+)\s*;         # Java
-      | (?:source|\.)\s+(\S+\.(?:ba|z)?sh)\b        # shell
-    )""",
-    re.MULTILINE | re.VERBOSE,
-)
+NamedSpan = tuple[str, int, int]
+"""Name, first row, last row."""
+Border = Callable[[Sequence[str], int, int], int]
+_IMPORTS = r"""^\s*(?:
+    \#\s*include\s*"([^"\n]+)"                  # C
+  | (?:pub\s+)?mod\s+(\w+)\s*;                  # Rust
+  | require_relative\s+["']([^"'\n]+)["']       # Ruby
+  | (?:@import|@use)\s+["']([^"'\n]+)["']       # CSS
+  | import\s+(?:static\s+)?([\w.]+)\s*;         # Java
+  | (?:source|\.)\s+(\S+\.(?:ba|z)?sh)\b        # shell
+)"""
 _PROSE = frozenset({"text", "restructuredtext", "markdown"})
+
+
+@cache
+def _imports_pattern() -> re.Pattern[str]:
+    return re.compile(_IMPORTS, re.MULTILINE | re.VERBOSE)
 
 
 def cut_windows(source: SourceFile, *, kind: Kind = Kind.TEXT) -> list[MemoryDraft]:
     """Cut a whole file into windows."""
     lines = source.lines
     kind = Kind.DOC if source.language.name in _PROSE and kind is Kind.TEXT else kind
-    spans = [
-        span
-        for start, end in split_rows(lines, 0, len(lines) - 1, window=source.window_lines)
-        if (span := trim_rows(lines, start, end)) and span[0] <= span[1]
-    ]
-    names = number_names([name_rows(lines, start, end) for start, end in spans])
+    runs = split_rows(lines, 0, len(lines) - 1, window=source.window_lines)
+    drafts = _drafts(lines, [(name_rows(lines, *span), *span) for span in trimmed_spans(lines, runs)], kind)
     return [
-        MemoryDraft(
-            kind=kind,
-            entity=name,
-            start=start,
-            end=end,
-            text="\n".join(lines[start : end + 1]),
-            title=name,
-            facts=CodeFacts(imports=tuple(module for module, _ in _window_imports(lines, start, end))),
-            uses=tuple(use for _, use in _window_imports(lines, start, end, source)),
+        replace(
+            draft,
+            facts=CodeFacts(imports=tuple(_imported(match) for match in _imports_pattern().finditer(draft.text))),
+            uses=tuple(_window_use(_imported(match), source) for match in _imports_pattern().finditer(draft.text)),
         )
-        for name, (start, end) in zip(names, spans, strict=True)
+        for draft in drafts
     ]
 
 
-def split_rows(lines: Sequence[str], start: int, end: int, *, window: int) -> list[tuple[int, int]]:
-    """Cut rows start..end into runs of at most `window` rows, none left out."""
+def _drafts(lines: Sequence[str], spans: Sequence[NamedSpan], kind: Kind) -> list[MemoryDraft]:
+    names = number_names([name for name, _, _ in spans])
+    return [
+        MemoryDraft(kind=kind, entity=name, start=a, end=b, text="\n".join(lines[a : b + 1]), title=name)
+        for name, (_, a, b) in zip(names, spans, strict=True)
+    ]
+
+
+def trimmed_spans(lines: Sequence[str], spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Trim blank rows off each span; drop the blank ones."""
+    return [(a, b) for a, b in (trim_rows(lines, *span) for span in spans) if a <= b]
+
+
+def split_rows(
+    lines: Sequence[str], start: int, end: int, *, window: int, border: Border | None = None
+) -> list[tuple[int, int]]:
+    """Cut rows start..end into runs of at most `window` rows, none left out. border: where the next run starts."""
     runs = []
     while end - start + 1 > window:
-        border = _window_border(lines, start, window)
-        runs.append((start, border - 1))
-        start = border
+        following = (border or _window_border)(lines, start, window)
+        runs.append((start, following - 1))
+        start = following
     runs.append((start, end))
     return runs
 
@@ -92,16 +97,13 @@ def _window_border(lines: Sequence[str], start: int, window: int) -> int:
     return min(candidates, key=lambda row: digest(lines[row])) if candidates else start + window
 
 
-def _window_imports(
-    lines: Sequence[str], start: int, end: int, source: SourceFile | None = None
-) -> list[tuple[str, NameUse]]:
-    text = "\n".join(lines[start : end + 1])
-    found = []
-    for match in _IMPORTS.finditer(text):
-        module = next(group for group in match.groups() if group)
-        target = module_reference(module, path=source.path, separator="/", is_relative=True) if source else module
-        found.append((module, NameUse(module.rpartition("/")[2].partition(".")[0], f"import:{target}")))
-    return found
+def _imported(match: re.Match[str]) -> str:
+    return next(group for group in match.groups() if group)
+
+
+def _window_use(module: str, source: SourceFile) -> NameUse:
+    target = module_reference(module, path=source.path, separator="/", is_relative=True)
+    return NameUse(module.rpartition("/")[2].partition(".")[0], f"import:{target}")
 
 
 MAX_REFERENCES = 50
@@ -124,21 +126,9 @@ Heading = tuple[int, int, str]
 def cut_prose(source: SourceFile, found: Syntax | None) -> list[MemoryDraft]:
     """Cut a file into its sections, long ones into parts."""
     lines = source.lines
-    headings = _markdown(found, lines) if found is not None else _restructured(lines)
-    spans = _sections(lines, headings, source.window_lines)
-    names = number_names([name for name, _, _ in spans])
-    return [
-        MemoryDraft(
-            kind=Kind.DOC,
-            entity=name,
-            start=start,
-            end=end,
-            text="\n".join(lines[start : end + 1]),
-            title=name,
-            uses=tuple(prose_references("\n".join(lines[start : end + 1]))),
-        )
-        for name, (_, start, end) in zip(names, spans, strict=True)
-    ]
+    headings = _markdown_headings(found, lines) if found is not None else _restructured_headings(lines)
+    drafts = _drafts(lines, _sections(lines, headings, source.window_lines), Kind.DOC)
+    return [replace(draft, uses=tuple(prose_references(draft.text))) for draft in drafts]
 
 
 def prose_references(text: str) -> list[NameUse]:
@@ -156,9 +146,9 @@ def prose_references(text: str) -> list[NameUse]:
     return list(uses)[:MAX_REFERENCES]
 
 
-def _sections(lines: Sequence[str], headings: Sequence[Heading], window: int) -> list[tuple[str, int, int]]:
-    """(name, first row, last row) of every part of the file that is not blank."""
-    spans: list[tuple[str, int, int]] = []
+def _sections(lines: Sequence[str], headings: Sequence[Heading], window: int) -> list[NamedSpan]:
+    """Name every part of the file that is not blank."""
+    spans: list[NamedSpan] = []
     trail: list[Heading] = []
     first = headings[0][0] if headings else len(lines)
     spans += _prose_parts(lines, name_rows(lines, 0, max(first - 1, 0)), 0, first - 1, window)
@@ -177,14 +167,9 @@ def _sections(lines: Sequence[str], headings: Sequence[Heading], window: int) ->
     return spans
 
 
-def _prose_parts(lines: Sequence[str], name: str, start: int, end: int, window: int) -> list[tuple[str, int, int]]:
-    parts = []
-    while end - start + 1 > window:
-        border = _prose_border(lines, start, window)
-        parts.append((name, *trim_rows(lines, start, border - 1)))
-        start = border
-    parts.append((name, *trim_rows(lines, start, end)))
-    return [part for part in parts if part[1] <= part[2]]
+def _prose_parts(lines: Sequence[str], name: str, start: int, end: int, window: int) -> list[NamedSpan]:
+    runs = split_rows(lines, start, end, window=window, border=_prose_border)
+    return [(name, *span) for span in trimmed_spans(lines, runs)]
 
 
 def _prose_border(lines: Sequence[str], start: int, window: int) -> int:
@@ -198,7 +183,7 @@ def _prose_border(lines: Sequence[str], start: int, window: int) -> int:
     return best
 
 
-def _markdown(found: Syntax, lines: Sequence[str]) -> list[Heading]:
+def _markdown_headings(found: Syntax, lines: Sequence[str]) -> list[Heading]:
     headings: list[Heading] = []
     for d in found.definitions:
         marks, underline = _ATX.match(lines[d.start]), _SETEXT.match(lines[d.end])
@@ -212,7 +197,7 @@ def _markdown(found: Syntax, lines: Sequence[str]) -> list[Heading]:
     return headings
 
 
-def _restructured(lines: Sequence[str]) -> list[Heading]:
+def _restructured_headings(lines: Sequence[str]) -> list[Heading]:
     headings: list[Heading] = []
     marks: list[str] = []
     for row in range(1, len(lines)):
@@ -236,35 +221,19 @@ _INI_SECTION = re.compile(r"\s*\[([^\]]+)\]")
 _COMMENT = re.compile(r"\s*(#|//|;|/\*|\*)")
 _NAME_CHARS = 80
 
-ConfigBlock = tuple[str, int, int]
-"""Name, first row, last row."""
-
 
 def cut_config(source: SourceFile, found: Syntax | None) -> list[MemoryDraft]:
     """Cut a file into blocks; rows before, between and after the keys go with their neighbours."""
     lines = source.lines
     keys = _keys(found) if found is not None else _ini_keys(lines)
-    blocks = [
-        part
-        for block in _join_small_blocks(_spread_blocks(keys, lines))
-        for part in _config_parts(block, lines, found, source)
-    ]
-    names = number_names([name for name, _, _ in blocks])
-    return [
-        MemoryDraft(
-            kind=Kind.CONFIG,
-            entity=name,
-            start=start,
-            end=end,
-            text="\n".join(lines[start : end + 1]),
-            title=name,
-            facts=CodeFacts(docstring=_comments(lines[start : end + 1])),
-        )
-        for name, (_, start, end) in zip(names, blocks, strict=True)
-    ]
+    blocks = _join_small_blocks(_spread_blocks(keys, lines))
+    drafts = _drafts(
+        lines, [part for block in blocks for part in _config_parts(block, lines, found, source)], Kind.CONFIG
+    )
+    return [replace(draft, facts=CodeFacts(docstring=_comments(draft.text.split("\n")))) for draft in drafts]
 
 
-def _keys(found: Syntax) -> list[ConfigBlock]:
+def _keys(found: Syntax) -> list[NamedSpan]:
     return [(_name(d), d.start, d.end) for d in found.definitions if d.kind == "section"]
 
 
@@ -273,13 +242,13 @@ def _name(definition: Definition) -> str:
     return " ".join(name.split())[:_NAME_CHARS] or "element"
 
 
-def _ini_keys(lines: Sequence[str]) -> list[ConfigBlock]:
+def _ini_keys(lines: Sequence[str]) -> list[NamedSpan]:
     rows = [(row, match[1].strip()) for row, line in enumerate(lines) if (match := _INI_SECTION.match(line))]
     ends = [*(row - 1 for row, _ in rows[1:]), len(lines) - 1]
     return [(name, row, end) for (row, name), end in zip(rows, ends, strict=False)]
 
 
-def _spread_blocks(keys: Sequence[ConfigBlock], lines: Sequence[str]) -> list[ConfigBlock]:
+def _spread_blocks(keys: Sequence[NamedSpan], lines: Sequence[str]) -> list[NamedSpan]:
     """Stretch the keys so that together they cover the file; comments right above a key go with it."""
     if not keys:
         start, end = trim_rows(lines, 0, len(lines) - 1)
@@ -287,12 +256,11 @@ def _spread_blocks(keys: Sequence[ConfigBlock], lines: Sequence[str]) -> list[Co
     starts = [_with_comments(row, lines) for _, row, _ in keys]
     starts[0] = 0
     ends = [start - 1 for start in starts[1:]] + [len(lines) - 1]
-    spread: list[ConfigBlock] = []
-    for (name, _, _), start, end in zip(keys, starts, ends, strict=True):
-        first, last = trim_rows(lines, start, end)
-        if first <= last:
-            spread.append((name, first, last))
-    return spread
+    return [
+        (name, *span)
+        for (name, _, _), start, end in zip(keys, starts, ends, strict=True)
+        for span in trimmed_spans(lines, [(start, end)])
+    ]
 
 
 def _with_comments(row: int, lines: Sequence[str]) -> int:
@@ -301,9 +269,9 @@ def _with_comments(row: int, lines: Sequence[str]) -> int:
     return row
 
 
-def _join_small_blocks(blocks: Sequence[ConfigBlock]) -> list[ConfigBlock]:
+def _join_small_blocks(blocks: Sequence[NamedSpan]) -> list[NamedSpan]:
     """Join neighbouring small blocks; the first names them."""
-    joined: list[ConfigBlock] = []
+    joined: list[NamedSpan] = []
     small = False
     for name, start, end in blocks:
         is_small = end - start < SMALL_ROWS
@@ -315,25 +283,24 @@ def _join_small_blocks(blocks: Sequence[ConfigBlock]) -> list[ConfigBlock]:
     return joined
 
 
-def _config_parts(
-    block: ConfigBlock, lines: Sequence[str], found: Syntax | None, source: SourceFile
-) -> list[ConfigBlock]:
+def _config_parts(block: NamedSpan, lines: Sequence[str], found: Syntax | None, source: SourceFile) -> list[NamedSpan]:
     name, start, end = block
     if end - start < source.window_lines:
         return [block]
     inner = [d for d in (found.definitions if found else ()) if d.kind == "subsection" and start < d.start <= end]
     if not inner:
         return [(name, *trim_rows(lines, a, b)) for a, b in split_rows(lines, start, end, window=source.window_lines)]
-    rows = sorted({_with_comments(d.start, lines) for d in inner} - {start})
     named = {_with_comments(d.start, lines): f"{name}.{_name(d)}" for d in inner}
-    cuts = [start, *rows]
+    starts = [start, *sorted(named.keys() - {start})]
+    ends = [*(row - 1 for row in starts[1:]), end]
     pieces = [
-        (named.get(a, name), *trim_rows(lines, a, b)) for a, b in zip(cuts, [*(r - 1 for r in rows), end], strict=True)
+        (named.get(a, name), *span)
+        for a, b in zip(starts, ends, strict=True)
+        for span in trimmed_spans(lines, [(a, b)])
     ]
-    joined = _join_small_blocks([piece for piece in pieces if piece[1] <= piece[2]])
     return [
-        (n, *trim_rows(lines, x, y))
-        for n, a, b in joined
+        (part, *trim_rows(lines, x, y))
+        for part, a, b in _join_small_blocks(pieces)
         for x, y in split_rows(lines, a, b, window=source.window_lines)
     ]
 

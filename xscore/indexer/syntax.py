@@ -1,19 +1,19 @@
-"""What the cutters hand over: a source file, and the pieces that it is cut into. Rows count from 0, ends inclusive.
+"""What a query finds in a file, as plain records, and the drafts of memories that the cutters make of them.
 
-What a query finds in a file, as plain records: nothing below this module touches a syntax tree.
-
-`read` runs one grammar and its query over a file, under a deadline, and hands back definitions, imports, calls and the
-rest as records with rows and bytes. Trees are never walked: nesting is recovered from byte ranges (`outline`), so no
-depth of nesting can exhaust the stack. It decides nothing about memories.
+`parse_syntax` runs one grammar and its query over a file, under a deadline, and returns definitions, imports, calls and
+the rest with rows and bytes. Rows count from 0, ends are inclusive. Trees are never walked: nesting is recovered from
+byte ranges (`outline`), so no depth of nesting can exhaust the stack. It decides nothing about memories.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from time import thread_time
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.indexer.languages import Language
 from xscore.records import CodeFacts, Kind
@@ -39,7 +39,7 @@ class SourceFile(Struct, frozen=True):
 
 
 class NameUse(Struct, frozen=True):
-    """A name that a piece uses; what the hint says is written down in `links`."""
+    """A name that a draft uses; `links` documents the hints."""
 
     name: str
     hint: str
@@ -61,18 +61,18 @@ class MemoryDraft(Struct, frozen=True, kw_only=True):
     uses: tuple[NameUse, ...] = ()
 
 
-def number_names(names: Sequence[str]) -> list[str]:
+def number_names(names: Iterable[str]) -> list[str]:
     """Tell repeated names of one file apart: `x`, `x#2`, `x#3`."""
-    seen: dict[str, int] = {}
-    told = []
+    seen: Counter[str] = Counter()
+    numbered = []
     for name in names:
-        count = seen[name] = seen.get(name, 0) + 1
-        told.append(name if count == 1 else f"{name}#{count}")
-    return told
+        seen[name] += 1
+        numbered.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return numbered
 
 
 def trim_rows(lines: Sequence[str], start: int, end: int) -> tuple[int, int]:
-    """The same rows without blank ones at either end; empty (end < start) where all are blank."""
+    """Trim blank rows off both ends; end < start where all are blank."""
     while start <= end and not lines[start].strip():
         start += 1
     while end >= start and not lines[end].strip():
@@ -224,34 +224,28 @@ def _collect(data: bytes, matches: "list[tuple[int, dict[str, list[Node]]]]") ->
 def _define(definitions: dict[int, Definition], data: bytes, kind: str, captures: "dict[str, list[Node]]") -> None:
     node = captures[kind][0]
     name = captures["name"][0] if "name" in captures else node
-    body = captures["body"][0].start_byte if "body" in captures else node.end_byte
-    # an end at column 0 means that the node ends with the line break before
-    end = node.end_point.row - (1 if node.end_point.column == 0 and node.end_point.row > node.start_point.row else 0)
     new = Definition(
         kind=kind,
         name=_text(data, name) if "name" in captures else "",
         start=node.start_point.row,
-        end=end,
+        end=_last_row(node),
         start_byte=node.start_byte,
         end_byte=node.end_byte,
         inner_start_byte=node.start_byte,
         inner_start=node.start_point.row,
-        body_byte=body,
+        body_byte=captures["body"][0].start_byte if "body" in captures else node.end_byte,
     )
     known = definitions.get(name.start_byte)
     definitions[name.start_byte] = new if known is None else _merged(known, new)
 
 
 def _merged(one: Definition, other: Definition) -> Definition:
-    """Two captures of one name (a decorated definition, a value that is both): the wider span, the inner start kept."""
+    """Merge two captures of one name (a decorated definition, a value that is both): the wider span, the inner start."""
     wide, narrow = (one, other) if one.start_byte <= other.start_byte else (other, one)
-    kind = min(one.kind, other.kind, key=_ENTITY_CAPTURES.index)
-    return Definition(
-        kind=kind,
-        name=wide.name,
-        start=wide.start,
+    return replace(
+        wide,
+        kind=min(one.kind, other.kind, key=_ENTITY_CAPTURES.index),
         end=max(wide.end, narrow.end),
-        start_byte=wide.start_byte,
         end_byte=max(wide.end_byte, narrow.end_byte),
         inner_start_byte=narrow.inner_start_byte,
         inner_start=narrow.inner_start,
@@ -294,6 +288,7 @@ def _note(found: Syntax, data: bytes, captures: "dict[str, list[Node]]") -> None
 
 
 def _last_row(node: "Node") -> int:
+    """Return the last row of a node; an end at column 0 means that it ends with the line break before."""
     end = node.end_point
     return end.row - 1 if end.column == 0 and end.row > node.start_point.row else end.row
 

@@ -1,8 +1,7 @@
 """What is declared of each model family: the settings a judge runs with, and how its host caches prefixes.
 
-A model that is not listed gets cautious settings (small context, no reasoning field). It holds no prices; those come
-from genai-prices for each call. The trade-off: the table ages, so it names families by the start of the model's name
-and a new member inherits from its family.
+A model that is not listed gets cautious settings (small context, no reasoning field). Prices come from genai-prices.
+Trade-off: the table ages, so it names families by the start of the model's name, and a new member inherits.
 """
 
 from msgspec import Struct

@@ -1,17 +1,10 @@
 """How many calls may be in flight: as many as the host bears, found by trying, and none while it says 429.
 
-Slow start: from 16 it doubles with each window (as many answered calls as the limit) up to the ceiling, or until the
-host's first 429. Each episode of 429s takes it down to four fifths, once: refusals of calls that were under way before
-belong to the same episode. After that it grows by an eighth a window. 5xx and broken connections say nothing about
-the number of calls and change nothing.
-
-A 429 among answers is its own call's affair (`retrying`). `STORM` of them in a row close the gate for everybody until
-Retry-After has passed, or, without one, for a backoff that doubles. Then one call probes, and only its success opens
-the gate, so a storm costs what was in flight and a probe now and then. A storm that comes back before one window was
-answered is met with a trickle that doubles instead of the whole limit.
-After `PATIENCE_S` of nothing but 429, or when the host asks for more than `LONGEST_RETRY_AFTER_S`, it gives up and
-everybody gets the error. Time is the event loop's. The trade-off: a host that limits requests a minute and does not
-say so is probed for its rate with calls that it refuses.
+Slow start: from 16 the limit doubles with each window (as many answers as the limit) up to the ceiling or the first
+429. Each episode of 429s takes it to four fifths, once; after that it grows by an eighth a window. `STORM_REFUSALS`
+429s in a row close the gate until Retry-After, or a doubling backoff, has passed; then one call probes, and only its
+success opens it. Other errors change nothing. Trade-off: a host that limits requests a minute without saying so is
+probed for its rate with calls that it refuses.
 """
 
 import asyncio
@@ -34,15 +27,15 @@ LONGEST_BACKOFF_S = 30.0
 RETRY_AFTER_FLOOR = 0.1
 """Share of the backoff that is waited at least, whatever Retry-After says: a host that says 0 is not stormed."""
 MIN_LIMIT = 8
-"""A host that answers between its 429s bears so many calls at least; only a storm takes the limit below."""
+"""A host that answers between its 429s bears at least this many calls; only a storm takes the limit lower."""
 STORM_JITTER_SHARE = 0.1
 """Of the wait, added at random, so that several processes do not come back together."""
 LONGEST_RETRY_AFTER_S = 120.0
 """A host that asks for a longer wait has failed."""
 GIVE_UP_AFTER_S = 300.0
-"""So long may nothing but 429 come before the run gives up."""
+"""After this long with nothing but 429s the run gives up."""
 MAX_LOST_PROBES = 3
-"""After so many probes that failed otherwise (5xx, deadline), the 429s are over as far as anyone can tell."""
+"""After this many probes that failed otherwise (5xx, deadline) the gate opens: the 429s seem to be over."""
 NEVER_RETRY_S = float("inf")
 """`retry_after_s` of the error with which the gate gives up: no wait will do."""
 MAX_HISTORY = 100
@@ -60,7 +53,7 @@ class AdaptiveConcurrency:
     def __init__(
         self, ceiling: int | None = None, *, host: str = "", jitter: Callable[[], float] = random.random
     ) -> None:
-        """Let at most `ceiling` calls through at once; None: as many as the host bears."""
+        """ceiling: most calls at once; None: as many as the host bears."""
         self.limit = START_LIMIT if ceiling is None else min(START_LIMIT, ceiling)
         self.in_flight = 0
         self._ceiling, self._host, self._jitter = ceiling, host, jitter
@@ -68,27 +61,24 @@ class AdaptiveConcurrency:
         self._state = _State.OPEN
         self._ticket = self._last_before_shrink = self._probe = 0
         self._is_slow_start = True
-        self._answers = 0
-        self._was_full = False
-        self._trickle: int | None = None
-        self._is_tried = True
+        self._answers, self._was_full = 0, False
         self._closings = self._lost_probes = self._refusals = 0
         self._opens_at = 0.0
         self._refused_since: float | None = None
-        self._last_words: RateLimited | None = None
+        self._final_error: RateLimited | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._first_at: float | None = None
         self._history: deque[ConcurrencyStep] = deque(maxlen=MAX_HISTORY)
 
     @property
     def history(self) -> tuple[ConcurrencyStep, ...]:
-        """The latest changes of the limit; those that grew in a row are one step."""
+        """The latest changes of the limit; growth in a row is one step."""
         return tuple(self._history)
 
     async def enter(self) -> int:
-        """Wait in line for a place; return a ticket. Raises RateLimited once the gate has given up."""
-        if self._last_words is not None:
-            raise self._farewell(self._last_words)
+        """Wait in line for a slot; return a ticket. Raises RateLimited once the gate has given up."""
+        if self._final_error is not None:
+            raise self._give_up_error(self._final_error)
         if self._first_at is None:
             self._first_at = _now()
             self._note("start")
@@ -107,7 +97,7 @@ class AdaptiveConcurrency:
         """Take back the ticket of a call that the host served."""
         self.in_flight -= 1
         self._refusals, self._refused_since = 0, None
-        if ticket == self._probe or self._last_words is not None:
+        if ticket == self._probe or self._final_error is not None:
             self._open()
         elif self._state is _State.OPEN:
             self._grow()
@@ -130,7 +120,7 @@ class AdaptiveConcurrency:
                 self._close(now + self._wait_s(wait_s))
         elif ticket == self._probe:
             self._close(now + self._wait_s(wait_s))
-        elif wait_s is not None:  # of the same episode, but the host has spoken
+        elif wait_s is not None:  # sent before the gate closed, and the host has named a time
             self._close(max(self._opens_at, now + wait_s))
         self._serve()
 
@@ -146,7 +136,7 @@ class AdaptiveConcurrency:
 
     def _has_room(self) -> bool:
         if self._state is _State.OPEN:
-            return self.in_flight < (self.limit if self._trickle is None else min(self.limit, self._trickle))
+            return self.in_flight < self.limit
         return self._state is _State.HALF_OPEN and not self._probe and self.in_flight < self.limit
 
     def _admit(self) -> int:
@@ -165,11 +155,9 @@ class AdaptiveConcurrency:
 
     def _grow(self) -> None:
         self._answers += 1
-        if self._trickle is not None:
-            self._trickle = self._trickle + 1 if self._trickle < self.limit else None
         if self._answers < self.limit:
             return
-        was_full, self._answers, self._was_full, self._is_tried = self._was_full, 0, False, True
+        was_full, self._answers, self._was_full = self._was_full, 0, False
         if not was_full:  # a limit that was not reached is not known to be borne
             return
         step = self.limit if self._is_slow_start else max(1, int(self.limit * GROWTH_SHARE))
@@ -182,8 +170,6 @@ class AdaptiveConcurrency:
         self.limit = max(least, int(self.limit * SHRINK_FACTOR))
         self._is_slow_start = False
         self._last_before_shrink = self._ticket
-        self._trickle = None if self._is_tried else 1
-        self._is_tried = False
         self._note("rate_limited")
 
     def _wait_s(self, asked_s: float | None) -> float:
@@ -193,9 +179,8 @@ class AdaptiveConcurrency:
         return least + self._jitter() * STORM_JITTER_SHARE * least
 
     def _close(self, until: float) -> None:
-        self._state, self._opens_at, self._probe = _State.CLOSED, until, 0
-        if self._timer is not None:
-            self._timer.cancel()
+        self._enter_state(_State.CLOSED)
+        self._opens_at = until
         self._timer = asyncio.get_running_loop().call_at(until, self._open_halfway)
 
     def _open_halfway(self) -> None:
@@ -203,29 +188,28 @@ class AdaptiveConcurrency:
         self._serve()
 
     def _open(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._state, self._probe, self._last_words = _State.OPEN, 0, None
+        self._enter_state(_State.OPEN)
         self._closings = self._lost_probes = self._answers = 0
         self._was_full = False
         self._note("recovered")
 
     def _give_up(self, error: RateLimited) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._state, self._probe, self._last_words = _State.CLOSED, 0, error
+        self._enter_state(_State.CLOSED)
+        self._final_error = error
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.cancelled():
-                waiter.set_exception(self._farewell(error))
+                waiter.set_exception(self._give_up_error(error))
 
-    def _farewell(self, last: RateLimited) -> RateLimited:
+    def _enter_state(self, state: _State) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._state, self._probe, self._final_error = state, 0, None
+
+    def _give_up_error(self, last: RateLimited) -> RateLimited:
         asked_s = last.retry_after_s or 0.0
-        why = (
-            f"asks to wait {asked_s:.0f} s"
-            if asked_s > LONGEST_RETRY_AFTER_S
-            else f"refused for {GIVE_UP_AFTER_S:.0f} s"
-        )
+        is_long = asked_s > LONGEST_RETRY_AFTER_S
+        why = f"asks to wait {asked_s:.0f} s" if is_long else f"refused for {GIVE_UP_AFTER_S:.0f} s"
         message = f"{self._host or 'the host'} {why} ({last.message})"
         return RateLimited(message, hint=last.hint, retry_after_s=NEVER_RETRY_S)
 

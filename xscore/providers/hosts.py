@@ -1,28 +1,28 @@
-"""Where the text goes: the host of a base URL, and what follows from its being this very machine.
+"""Where the text goes: the host of a base URL, whether it is this machine, and the key that may be sent to it.
 
 It resolves no names: a host is loopback when it says so (`localhost`, 127.0.0.0/8, `::1`), never because of what DNS
-answers. The trade-off: a local server behind a name of its own is priced and limited like a remote one.
-
-The key that a dialect may send to its host: checked before anything is sent, and never shown.
-
-It reads no environment and no file; the settings did. A host on this machine needs no key. The trade-off: whether a key
-is right is known only by the host, so all that is checked here is that it can be one.
+answers. A host on this machine needs no key. Trade-off: a local server behind a name of its own is priced and limited
+like a remote one, and only the host knows whether a key is right.
 """
 
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from xscore.platform.errors import AuthenticationFailed, UsageError
-from xscore.settings import Secret
+
+if TYPE_CHECKING:
+    from xscore.settings import AnthropicSettings, OpenAISettings
 
 NO_HOST = "-"
 """Host of a provider whose text leaves no process."""
 LOOPBACK_CONCURRENCY = 4
 REMOTE_CONCURRENCY = 64
 LOOPBACK_TIMEOUT_FACTOR = 5
-"""A local model on a laptop answers more slowly than a farm; its deadline is so many times longer."""
+"""A local model on a laptop is slower than a data centre; its deadline is longer by this factor."""
+DUMMY_KEY = "none"
+"""Sent to loopback servers when there is no key; they ignore it, the SDKs insist on one."""
 _LIKE = "Write it like https://models.example.com, as docs/providers.md shows."
 
 
@@ -77,23 +77,7 @@ def host_deadline_s(timeout_s: float, host: str) -> float:
     return timeout_s * LOOPBACK_TIMEOUT_FACTOR if is_loopback(host) else timeout_s
 
 
-DUMMY_KEY = "none"
-"""Sent to loopback servers when there is no key; they ignore it, the SDKs insist on one."""
-
-
-class KeySettings(Protocol):
-    """The part of the settings that holds a dialect's key."""
-
-    @property
-    def api_key(self) -> Secret:
-        """Empty: there is none."""
-
-    @property
-    def api_key_env(self) -> str:
-        """The variable it was read from, for messages."""
-
-
-def usable_key(settings: KeySettings, *, host: str, model: str) -> str:
+def usable_key(settings: "OpenAISettings | AnthropicSettings", *, host: str, model: str) -> str:
     """Return the key to send to this host, empty where a loopback host needs none.
 
     Raises AuthenticationFailed where a remote host would get no key, UsageError for a key that cannot be one.

@@ -1,14 +1,9 @@
 """Hold one provider to its limits: calls in flight, requests and tokens a minute, and the dollars of the turn.
 
-Everything is reserved before the send, at an upper bound, and what was not used is given back after it. Retries stand
-outside, so that each attempt takes its own share and a slot is free during a backoff. A call that may have been
-charged without telling stays charged in full.
-
-Callers stand in one line, first come, first served. Whoever is in front takes its tokens and then its place in flight;
-nobody behind it holds either. So no slot idles while its call waits for tokens, no tokens age while their call waits
-for a slot, and what is taken is sent at once: a gate that a 429 has closed lets no burst of earlier tokens out. The
-reservation of dollars comes last, because it may wait for others in flight. The trade-off: limits are this process's
-own, and two runs at once share only the budget, unless they share a server (`rate_budget`).
+Everything is reserved before the send, at an upper bound, and the rest is given back afterwards; a call that may have
+been charged without reporting its usage stays charged in full. Callers stand in one line: the first takes its tokens,
+then its slot, so no slot idles while its call waits for tokens. Dollars come last, because that may wait for calls in
+flight. Trade-off: limits are this process's own unless `rates` is shared.
 """
 
 import asyncio
@@ -20,7 +15,7 @@ from typing import Protocol
 from xscore.platform.errors import NotSent, ProviderError, RateLimited, Unreachable
 from xscore.providers.concurrency import AdaptiveConcurrency
 from xscore.providers.prices import PriceFunction, call_price, cost_upper_bound
-from xscore.providers.provider import OnText, Provider
+from xscore.providers.provider import OnText, Provider, ProviderWrapper
 from xscore.providers.rate_limits import (
     REFUSED_SHARE,
     UNSENT_SHARE,
@@ -31,13 +26,6 @@ from xscore.providers.rate_limits import (
     used_share,
 )
 from xscore.records import Completion, RateLimits, Request, Traffic
-
-LEASE_S = 3_600.0
-"""What a process sets aside is its own for so long; half of it is longer than any call's deadline."""
-AHEAD_CALLS = 16
-"""So many calls' worth is set aside at once beyond what the next call needs,"""
-AHEAD_SHARE = 16
-"""but no more than this part of the calls that the caps still have room for."""
 
 
 class DollarBudget(Protocol):
@@ -52,7 +40,7 @@ class DollarBudget(Protocol):
         ...
 
 
-class Limited:
+class Limited(ProviderWrapper):
     """A provider within limits; None means no limit of that kind beyond what the host states."""
 
     def __init__(
@@ -69,11 +57,9 @@ class Limited:
     ) -> None:
         """concurrency: most calls in flight, found by trying. initial: what the host stated in earlier runs.
 
-        rates: limits a minute that others take from too; None: this line's own, of rpm, tpm and initial.
+        rates: limits a minute shared with others; None: local ones, of rpm, tpm and initial.
         """
-        self.name = provider.name
-        self.host = provider.host
-        self._provider = provider
+        super().__init__(provider)
         self._front = asyncio.Lock()
         self._rates: RateBudget = rates or LocalRates(rpm=rpm, tpm=tpm, remembered=initial)
         self._gate = AdaptiveConcurrency(concurrency, host=provider.host)
@@ -83,10 +69,10 @@ class Limited:
         self._waiting: set[asyncio.Task[object]] = set()
 
     def halt(self) -> None:
-        """Send nothing more: whoever waits for its turn, or sleeps before another try, gets NotSent at once.
+        """Send nothing more: calls in line, or asleep before another try, get NotSent at once.
 
-        What is in flight goes on. Said twice it is done once: two judges may share this line, and a task that is
-        cancelled twice would not be forgiven once.
+        Calls in flight go on. A second halt does nothing: two judges may share this line, and a task that is cancelled
+        twice would not be forgiven by one `uncancel`.
         """
         if self._halted.is_set():
             return
@@ -104,9 +90,9 @@ class Limited:
         return Traffic(self._rates.stated, self._gate.history)
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Completion:
-        """Wait for its turn within the limits, then make one attempt.
+        """Wait in line within the limits, then make one attempt.
 
-        Raises BudgetExhausted and NotSent before anything is sent, and RateLimited when the host has let nobody through
+        Raises BudgetExhausted and NotSent before anything is sent, and RateLimited when the host has refused everybody
         for long.
         """
         share = reserved_share(request)
@@ -120,7 +106,7 @@ class Limited:
             self._gate.refused(ticket, error)
             raise
         except BaseException as error:
-            spent = _feared(error, share)
+            spent = _feared_share(error, share)
             self._gate.leave(ticket)
             raise
         else:
@@ -129,10 +115,6 @@ class Limited:
             self._rates.settle(share, spent)
         self._rates.learn(completion.limits)
         return completion
-
-    async def aclose(self) -> None:
-        """Close the provider within."""
-        await self._provider.aclose()
 
     async def _admitted(self, share: RateShare) -> int:
         with self._until_halted():
@@ -146,7 +128,7 @@ class Limited:
 
     @contextmanager
     def _until_halted(self) -> Iterator[None]:
-        """Have this task wait only as long as something may still be sent. Raises NotSent."""
+        """Let this task wait only as long as something may still be sent. Raises NotSent."""
         if self._halted.is_set():
             raise _not_sent()
         task = asyncio.current_task()
@@ -163,12 +145,12 @@ class Limited:
 
     async def _within_budget(self, request: Request, on_text: OnText | None) -> Completion:
         if self._budget is None:
-            return await self._provider.complete(request, on_text)
+            return await self.provider.complete(request, on_text)
         most = cost_upper_bound(self.name, self.host, request, price_of=self._price_of)
         reservation = await self._budget.reserve(most)
         actual = most
         try:
-            completion = await self._provider.complete(request, on_text)
+            completion = await self.provider.complete(request, on_text)
             actual = self._price_of(self.name, request.model, self.host, completion.usage)
         except ProviderError as error:
             actual = most if error.may_be_charged else Decimal(0)
@@ -182,7 +164,7 @@ def _not_sent() -> NotSent:
     return NotSent("the run was stopped before this call was sent", hint="Continue it with `xscore continue`.")
 
 
-def _feared(error: BaseException, share: RateShare) -> RateShare:
+def _feared_share(error: BaseException, share: RateShare) -> RateShare:
     """Return what a failed call is taken to have used."""
     if isinstance(error, Unreachable):
         return UNSENT_SHARE

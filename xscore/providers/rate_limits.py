@@ -1,22 +1,9 @@
-"""So much a minute, be it tokens or requests: a first-come-first-served bucket that may go into debt and takes refunds.
+"""Limits of requests and tokens a minute: one token bucket for each, and the four that a host may have.
 
-Waiters are served strictly in order, so a large request never starves behind small ones (weighted leaky buckets let
-small ones pass). A request larger than the bucket waits until the bucket is full and leaves it in debt. What was
-reserved too much is refunded and serves the waiters at once; nothing is polled. The bucket holds three seconds' worth
-only, because a bucket of a whole minute would let twice the limit through in the first one. Time is the event loop's,
-so a wall clock that jumps does not matter. Trade-off: what is on loan (taken and refunded later) may be used on top of
-a window's rate; it is not shared between processes.
-
-The four limits a minute that a host may have, and what one call takes of each.
-
-A limit in force is the lower of the user's and the host's. What a host states while we run makes or re-rates its
-bucket; a bucket made late starts as if it had been there from the first call. Nothing here is sent, and nothing knows
-how many calls are in flight (`gate`). The trade-off: a call larger than a limit is let through once and paid off
-afterwards, since waiting would not make it smaller.
-
-The seam to limits a minute: who takes from them, what is given back, what a host states of them.
-
-`rates.Rates` holds the limits of one process; those that several processes share stand elsewhere (`shared.rates`).
+Waiters are served strictly in order, so a large request never starves behind small ones. A bucket holds three seconds'
+worth, because one that holds a minute lets twice the limit through in the first minute; a request larger than the
+bucket waits until it is full and leaves it in debt. Refunds serve the waiters at once; nothing is polled. Time is the
+event loop's. Trade-off: what is taken and refunded later may be used on top of a window's rate.
 """
 
 import asyncio
@@ -28,14 +15,16 @@ from xscore.records import RateLimits, Request, Usage
 
 BURST_SHARE = 0.05
 """Capacity, as a share of a minute's worth (at least 1): no window of a minute exceeds the rate by more."""
+MIN_TOKENS_PER_MINUTE = 1_000
+"""A host that states fewer tokens a minute, less than one call takes, means something else."""
 _ROUNDING = 1e-6
 
 
 class TokenBucket:
-    """One limit a minute."""
+    """One limit a minute; it may go into debt and takes refunds."""
 
     def __init__(self, per_minute: float, *, overdrawn: float = 0.0) -> None:
-        """Start full, less what was spent over the rate before the limit was known."""
+        """overdrawn: what was spent over the rate before the limit was known."""
         self._set(per_minute)
         self._level = self._capacity - overdrawn
         self._filled_at: float | None = None
@@ -58,14 +47,14 @@ class TokenBucket:
             raise
 
     def refund(self, tokens: float) -> None:
-        """Give back what was taken and not used; a negative amount is spent as well, without waiting."""
+        """Give back what was taken and not used; a negative amount is spent too, without waiting."""
         self._fill()
         self._level = min(self._capacity, self._level + tokens)
         if self._waiters:
             self._serve()
 
     def rate(self, per_minute: float) -> None:
-        """Go on at another rate; the level and the waiters stay."""
+        """Change the rate; the level and the waiters stay."""
         self._fill()
         self._set(per_minute)
         self._level = min(self._capacity, self._level)
@@ -76,7 +65,7 @@ class TokenBucket:
         self._capacity = max(1.0, per_minute * BURST_SHARE)
 
     def _serve(self) -> None:
-        """Let those pass who may, from the front; wake up again when the next one may."""
+        """Serve waiters from the front as far as the level allows; wake up when the next one can be served."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -104,10 +93,6 @@ class TokenBucket:
         self._filled_at = now
 
 
-MIN_TOKENS_PER_MINUTE = 1_000
-"""A host that states fewer tokens a minute, less than one call takes, says something else, or nonsense."""
-
-
 class RateShare(NamedTuple):
     """What one call takes of each limit, in the order of `RateLimits`."""
 
@@ -117,6 +102,12 @@ class RateShare(NamedTuple):
     output_tokens: int
 
 
+UNSENT_SHARE = RateShare(0, 0, 0, 0)
+"""Used by a call that never left."""
+REFUSED_SHARE = RateShare(1, 0, 0, 0)
+"""Used by a call that the host answered with an error."""
+
+
 def reserved_share(request: Request) -> RateShare:
     """Return the most that one attempt at this request may use."""
     given, output = request.reserved_input_tokens, request.max_output_tokens
@@ -124,52 +115,89 @@ def reserved_share(request: Request) -> RateShare:
 
 
 def used_share(usage: Usage) -> RateShare:
-    """Return what a call used; hosts that count input apart do not count what their prefix cache served."""
+    """Return what a call used; hosts that count input by itself do not count what their prefix cache served."""
     fresh = usage.input_tokens - usage.cached_input_tokens
     return RateShare(1, usage.input_tokens + usage.output_tokens, fresh, usage.output_tokens)
 
 
-UNSENT_SHARE = RateShare(0, 0, 0, 0)
-"""Used by a call that never left."""
-REFUSED_SHARE = RateShare(1, 0, 0, 0)
-"""Used by a call that the host answered with an error."""
+class RateBudget(Protocol):
+    """The limits a minute of one host and model; those shared by several processes implement it too."""
+
+    @property
+    def stated(self) -> RateLimits:
+        """What the host stated, in this run or an earlier one."""
+        ...
+
+    def learn(self, stated: RateLimits) -> None:
+        """Take what the host says of its limits; where it is silent, what it said before holds."""
+        ...
+
+    async def take(self, share: RateShare) -> None:
+        """Wait until all limits allow this share. For one caller at a time: callers queue in front of it."""
+        ...
+
+    def settle(self, taken: RateShare, spent: RateShare) -> None:
+        """Give back what a call took and did not use."""
+        ...
+
+
+class _Limit:
+    """One of the four limits: the lower of the user's and the host's holds."""
+
+    def __init__(self, own: int | None) -> None:
+        self.own = own
+        self.stated: int | None = None
+        self.bucket: TokenBucket | None = None
+        self.spent = 0
+
+    @property
+    def in_force(self) -> int | None:
+        """The lowest limit known."""
+        return min((limit for limit in (self.own, self.stated) if limit is not None), default=None)
+
+    def apply(self, minutes: float) -> None:
+        """Make or re-rate the bucket; one made late starts as if it had been there since the first call."""
+        limit = self.in_force
+        if limit is None:
+            return
+        if self.bucket is None:
+            self.bucket = TokenBucket(limit, overdrawn=max(0.0, self.spent - minutes * limit))
+        else:
+            self.bucket.rate(limit)
 
 
 class LocalRates:
-    """Limits a minute of one host, in force."""
+    """The limits a minute of one host, in this process."""
 
     def __init__(self, *, rpm: int | None = None, tpm: int | None = None, remembered: RateLimits | None = None) -> None:
         """Start with the user's limits and those that the host stated in earlier runs."""
-        self._heard = RateLimits()
-        self._own: tuple[int | None, ...] = (rpm, tpm, None, None)
-        self._stated: tuple[int | None, ...] = (None, None, None, None)
-        self._buckets: list[TokenBucket | None] = [None] * len(self._own)
-        self._spent = list(UNSENT_SHARE)
+        self._limits = [_Limit(own) for own in (rpm, tpm, None, None)]
+        self._last_stated = RateLimits()
         self._first_at: float | None = None
         self.learn(remembered or RateLimits())
 
     @property
     def stated(self) -> RateLimits:
         """What the host stated, in this run or an earlier one."""
-        return RateLimits(*self._stated)
+        return RateLimits(*(limit.stated for limit in self._limits))
 
     @property
     def in_force(self) -> RateLimits:
         """For each kind the lowest limit known."""
-        return RateLimits(*map(_lower, self._own, self._stated))
+        return RateLimits(*(limit.in_force for limit in self._limits))
 
     def learn(self, stated: RateLimits) -> None:
         """Take what the host says of its limits; where it is silent, what it said before holds."""
-        if stated == self._heard:
+        if stated == self._last_stated:
             return
-        self._heard = stated
+        self._last_stated = stated
+        tokens = (stated.tokens_per_minute, stated.input_tokens_per_minute, stated.output_tokens_per_minute)
         news = (
             stated.requests_per_minute,
-            _sane(stated.tokens_per_minute),
-            _sane(stated.input_tokens_per_minute),
-            _sane(stated.output_tokens_per_minute),
+            *(count if (count or 0) >= MIN_TOKENS_PER_MINUTE else None for count in tokens),
         )
-        self._stated = tuple(new or old for old, new in zip(self._stated, news, strict=True))
+        for limit, new in zip(self._limits, news, strict=True):
+            limit.stated = new or limit.stated
         self._apply()
 
     async def take(self, share: RateShare) -> None:
@@ -179,70 +207,30 @@ class LocalRates:
             self._apply()
         taken = [0, 0, 0, 0]
         try:
-            for at, amount in enumerate(share):
-                bucket = self._buckets[at]
-                if bucket is not None:
-                    await bucket.take(amount)
+            for at, (limit, amount) in enumerate(zip(self._limits, share, strict=True)):
+                if limit.bucket is not None:
+                    await limit.bucket.take(amount)
                 taken[at] = amount
-                self._spent[at] += amount
+                limit.spent += amount
         except asyncio.CancelledError:
             self.settle(RateShare(*taken), UNSENT_SHARE)
             raise
 
     def settle(self, taken: RateShare, spent: RateShare) -> None:
         """Give back what a call took and did not use."""
-        for at, (most, actual) in enumerate(zip(taken, spent, strict=True)):
+        for limit, most, actual in zip(self._limits, taken, spent, strict=True):
             if most != actual:
-                self._spent[at] -= most - actual
-                bucket = self._buckets[at]
-                if bucket is not None:
-                    bucket.refund(most - actual)
+                limit.spent -= most - actual
+                if limit.bucket is not None:
+                    limit.bucket.refund(most - actual)
 
     def _apply(self) -> None:
-        """Make or re-rate the buckets; before the first call there is nothing to make."""
-        if self._first_at is None:
-            return
-        minutes = (asyncio.get_running_loop().time() - self._first_at) / 60
-        for at, limit in enumerate(map(_lower, self._own, self._stated)):
-            bucket = self._buckets[at]
-            if limit is None:
-                continue
-            if bucket is None:
-                self._buckets[at] = TokenBucket(limit, overdrawn=max(0.0, self._spent[at] - minutes * limit))
-            else:
-                bucket.rate(limit)
-
-
-def _sane(tokens: int | None) -> int | None:
-    return tokens if tokens is not None and tokens >= MIN_TOKENS_PER_MINUTE else None
-
-
-def _lower(one: int | None, other: int | None) -> int | None:
-    known = [limit for limit in (one, other) if limit is not None]
-    return min(known, default=None)
-
-
-class RateBudget(Protocol):
-    """The limits a minute of one host and model."""
-
-    @property
-    def stated(self) -> RateLimits:
-        """What the host stated, in this run or an earlier one."""
-        ...
-
-    def learn(self, stated: RateLimits) -> None:
-        """Take what the host says of its limits; where it is silent, what it said before holds."""
-        ...
-
-    async def take(self, share: RateShare) -> None:
-        """Wait until all limits allow this share. For one caller at a time: callers queue in front of it."""
-        ...
-
-    def settle(self, taken: RateShare, spent: RateShare) -> None:
-        """Give back what a call took and did not use."""
-        ...
+        if self._first_at is not None:  # before the first call there is nothing to make
+            minutes = (asyncio.get_running_loop().time() - self._first_at) / 60
+            for limit in self._limits:
+                limit.apply(minutes)
 
 
 def bucket_name(provider: Provider, *, model: str) -> str:
-    """Name the limits of the model at work (`Spec.model`) at its host, the same for all who share them."""
+    """Name the limits of a model (`ModelSpec.model`) at its host, the same for all who share them."""
     return f"{provider.name} {provider.host} {model}"

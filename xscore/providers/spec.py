@@ -1,14 +1,9 @@
-"""`provider:model` as a user writes it, and the provider behind it.
+"""`provider:model` as a user writes it, the provider behind it, and the import of its SDK.
 
-Our own providers are found by name; any other through the entry points of group `xscore.providers`, whose functions
-take (model, settings) and return a Provider. The installed packages are searched only for names that are not ours,
-because the search costs a tenth of a second. Which provider judges or answers is not decided here.
-
-Import a vendor's SDK without holding the event loop: 0.6 to 1.6 s of CPU in which a deadline may pass.
-
-It runs in a daemon thread of its own, which an abandoned import goes on in; the process need not wait for it
-(`cli.main` ends without it). Which modules a dialect needs is a table here, because this happens before the dialect is
-called for the first time. Trade-off: the thread shares the interpreter, so what goes on meanwhile is slower.
+Our own providers are found by name; others through entry points of group `xscore.providers`, functions that take
+(model, settings) and return a Provider. Installed packages are searched only for names that are not ours, since the
+search costs a tenth of a second. An SDK takes 0.6 to 1.6 s of CPU to import, so that happens in a daemon thread that
+nobody has to wait for. Trade-off: the thread shares the interpreter, so what goes on meanwhile is slower.
 """
 
 import asyncio
@@ -30,10 +25,18 @@ BUILT_IN = {
     "scripted": "xscore.providers.scripted:connect",
 }
 """Same names and places as the package's own entry points."""
+SDKS: dict[str, tuple[str, ...]] = {
+    "anthropic": ("aiohttp", "httpx2", "anthropic"),
+    "openai": ("aiohttp", "httpx2", "openai"),
+}
+"""What the first call of our dialects imports."""
 LEXICAL = "lexical"
 """The judge without a model; needs no provider."""
 
 Connect = Callable[[str, Settings], Provider]
+
+_finished: set[str] = set()
+"""Dialects whose import is over; what is in `sys.modules` may still be half made."""
 
 
 class ModelSpec(Struct, frozen=True):
@@ -88,32 +91,19 @@ def _installed() -> dict[str, Callable[[], Connect]]:
     return {entry.name: entry.load for entry in entry_points(group=ENTRY_POINT_GROUP)}
 
 
-SDKS: dict[str, tuple[str, ...]] = {
-    "anthropic": ("aiohttp", "httpx2", "anthropic"),
-    "openai": ("aiohttp", "httpx2", "openai"),
-}
-"""What the first call of our dialects imports."""
-_finished: set[str] = set()
-"""Dialects whose import is over; what is in `sys.modules` may still be half made."""
-
-
 async def import_sdk(dialect: str) -> None:
-    """Have the modules of this dialect imported; at once where they are, or where it is none of ours.
+    """Import the modules of this dialect in a thread; return at once where they are there, or it is not one of ours.
 
-    Cancelling it leaves the import to itself. Raises what the import raises.
+    Cancelling it leaves the import running. Raises what the import raises.
     """
     if dialect not in SDKS or dialect in _finished:
         return
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
+    done: asyncio.Future[ImportError | None] = loop.create_future()
 
-    def tell(error: ImportError | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)
+    def tell(failed: ImportError | None) -> None:
+        if not done.done():
+            done.set_result(failed)
 
     def work() -> None:
         failed: ImportError | None = None
@@ -127,4 +117,5 @@ async def import_sdk(dialect: str) -> None:
             loop.call_soon_threadsafe(tell, failed)
 
     threading.Thread(target=work, name=f"import {dialect}", daemon=True).start()
-    await done
+    if error := await done:
+        raise error

@@ -1,12 +1,10 @@
-r"""Rows of batches and what becomes of their requests: each function is one step of the machine, in its transaction.
+r"""Rows of batches and their requests: each function is one step of the machine, within its caller's transaction.
 
     marked -> created -> ended -> collected          planned -> sent -> answered
        \-> failed   \-> failed                           ^------/ \--> lost
 
-A request goes with one batch at a time, and is planned again when that batch did not answer it. Every statement says
-which state it leaves, so that a step done twice changes nothing the second time.
-
-Steps of a whole job: capped, stopped, settled by what others judged, ended. Each within its caller's transaction.
+A request belongs to one batch at a time, and is planned again when that batch did not answer it. Every statement names
+the states it leaves, so that repeating a step changes nothing.
 """
 
 import json
@@ -19,27 +17,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.extensions.batch.job_rows import BatchJob, RequestName, read_asks
-from xscore.extensions.batch.rendering import BatchInput
 from xscore.platform import money
 from xscore.platform.database import damage_if_invalid
 from xscore.records.batch import VendorBatch
 from xscore.scorer.repair import PackPrompt
 
 QUEUE_FULL = "too much waits: "
-"""Begins the problem of a batch that the vendor had no room for."""
-MOST_TRIES = 3
-"""So often a request goes with a batch that does not answer it; then it is lost."""
-_BATCH_COLUMNS = (
-    "number, token, state, marked_at, file_id, vendor_id, status, seen_at, requests, bytes, input_tokens, problem"
-)
-BATCH_IS_OPEN = "state IN ('marked', 'created', 'ended')"
-_AGAIN = """
-    UPDATE job_request SET state = iif(tries < ?, 'planned', 'lost'), cause = iif(tries < ?, '', ?)
-    WHERE job = ? AND question = ? AND ask = ? AND state = 'sent'
-"""
+"""Prefix of the problem of a batch that the vendor had no room for."""
+MAX_TRIES = 3
+"""A request goes with at most this many batches that do not answer it; then it is lost."""
+OPEN_STATES = ("marked", "created", "ended")
+BATCH_IS_OPEN = f"state IN {OPEN_STATES}"
+LEAVES = {"created": ("marked",), "ended": ("created",), "collected": ("ended",), "failed": OPEN_STATES}
+"""State of a batch -> the states it is reached from."""
 
 
-class Batch(Struct, frozen=True, kw_only=True):
+class Batch(Struct, frozen=True):
     """One batch of a job."""
 
     job: str
@@ -47,34 +40,36 @@ class Batch(Struct, frozen=True, kw_only=True):
     mark: str
     state: str
     marked_at: float
+    requests: int
+    bytes: int
+    input_tokens: int
     file_id: str = ""
     vendor_id: str = ""
     status: str = ""
     seen_at: float | None = None
-    requests: int
-    bytes: int
-    input_tokens: int
     problem: str = ""
 
 
+_COLUMNS = """
+    job, number, token, state, marked_at, requests, bytes, input_tokens, file_id, vendor_id, status, seen_at, problem
+"""
+
+
 def read_batches(connection: sqlite3.Connection, job: str, *, only_open: bool = False) -> list[Batch]:
-    """Return the batches of a job in their order, or those that are not settled."""
+    """Return the batches of a job in order. only_open: those that are not settled."""
     where = f" AND {BATCH_IS_OPEN}" if only_open else ""
-    rows = connection.execute(
-        f"SELECT {_BATCH_COLUMNS} FROM batch WHERE job = ?{where} ORDER BY number",
-        (job,),
-    ).fetchall()
-    return [_batch(job, row) for row in rows]
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM batch WHERE job = ?{where} ORDER BY number", (job,))
+    return [Batch(*row) for row in rows.fetchall()]
 
 
 def next_number(connection: sqlite3.Connection, job: str) -> int:
-    """Return the number that the next batch of a job will have."""
+    """Return the number of the next batch of a job."""
     row = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM batch WHERE job = ?", (job,)).fetchone()
     return int(row[0])
 
 
 def batch_mark(job: str, number: int) -> str:
-    """Name a batch: what is told to the vendor, and what its custom_ids begin with."""
+    """Name a batch: the vendor is told it, and custom_ids start with it."""
     return f"xs_{job.removeprefix('b_')}_{number}"
 
 
@@ -84,7 +79,7 @@ def custom_id(mark: str, name: RequestName) -> str:
 
 
 def enqueued_tokens(connection: sqlite3.Connection, job: str) -> int:
-    """Return our estimate of the input tokens that wait where a job's do: at its host, for its model."""
+    """Return our estimate of the input tokens that wait at the job's host for its model."""
     row = connection.execute(
         "SELECT coalesce(sum(input_tokens), 0) FROM batch JOIN job ON job.id = batch.job JOIN job AS ours"
         " ON ours.id = ? AND ours.judge_spec = job.judge_spec"
@@ -96,10 +91,7 @@ def enqueued_tokens(connection: sqlite3.Connection, job: str) -> int:
 
 
 def smallest_refused_tokens(connection: sqlite3.Connection, job: str) -> int | None:
-    """Return the input tokens of the smallest batch that the vendor had no room for, since one was collected last.
-
-    None: it had for all.
-    """
+    """Return the tokens of the smallest batch that the vendor had no room for since the last collected one."""
     row = connection.execute(
         "SELECT min(input_tokens) FROM batch WHERE job = ?1 AND state = 'failed' AND instr(problem, ?2) = 1"
         " AND number > (SELECT coalesce(max(number), 0) FROM batch WHERE job = ?1 AND state = 'collected')",
@@ -109,7 +101,7 @@ def smallest_refused_tokens(connection: sqlite3.Connection, job: str) -> int | N
 
 
 def known_vendor_ids(connection: sqlite3.Connection) -> frozenset[str]:
-    """Return the vendor's ids of all batches of this store."""
+    """Return the vendor's ids of all batches in this store."""
     rows = connection.execute("SELECT vendor_id FROM batch WHERE vendor_id <> ''").fetchall()
     return frozenset(identifier for (identifier,) in rows)
 
@@ -119,8 +111,8 @@ def settled_requests(connection: sqlite3.Connection, batch: Batch) -> frozenset[
     rows = connection.execute(
         "SELECT question, ask FROM job_request WHERE job = ? AND batch = ? AND state <> 'sent'",
         (batch.job, batch.number),
-    ).fetchall()
-    return frozenset(rows)
+    )
+    return frozenset(rows.fetchall())
 
 
 def read_follow_ups(connection: sqlite3.Connection, job: str) -> dict[PackPrompt, int]:
@@ -143,98 +135,44 @@ def insert_batch(connection: sqlite3.Connection, batch: Batch, requests: Iterabl
     )
 
 
-def record_omitted(connection: sqlite3.Connection, batch: Batch, filled: BatchInput) -> None:
-    """Note of requests what their prompts do not show although their asks name it."""
-    connection.executemany(
-        "UPDATE job_request SET cause = ? WHERE job = ? AND batch = ? AND ask = ? AND state = 'sent'",
-        ((json.dumps(sorted(bare)), batch.job, batch.number, ask) for ask, bare in filled.thinned.items()),
-    )
-
-
-def read_omitted(connection: sqlite3.Connection, batch: Batch) -> dict[RequestName, frozenset[str]]:
-    """Return which contents of their asks the prompts of this batch did not show, where there are any."""
-    rows = connection.execute(
-        "SELECT question, ask, cause FROM job_request WHERE job = ? AND batch = ? AND state = 'sent' AND cause <> ''",
-        (batch.job, batch.number),
-    ).fetchall()
-    with damage_if_invalid("a request of a batch"):
-        return {(question, ask): frozenset(json.loads(bare)) for question, ask, bare in rows}
-
-
-def record_resized(connection: sqlite3.Connection, batch: Batch, filled: BatchInput) -> Batch:
-    """Enter what a batch that was rendered again holds."""
-    requests = len(filled.taken)
+def update_batch(connection: sqlite3.Connection, batch: Batch, *states: str, **columns: Any) -> Batch:
+    """Set columns of a batch that is in one of these states; return the batch with them."""
+    named = ", ".join(f"{name} = ?" for name in columns)
     connection.execute(
-        "UPDATE batch SET requests = ?, bytes = ?, input_tokens = ?, problem = ''"
-        " WHERE job = ? AND number = ? AND state = 'marked'",
-        (requests, filled.bytes, filled.input_tokens, batch.job, batch.number),
+        f"UPDATE batch SET {named} WHERE job = ? AND number = ? AND state IN ({', '.join('?' * len(states))})",
+        (*columns.values(), batch.job, batch.number, *states),
     )
-    return replace(batch, requests=requests, bytes=filled.bytes, input_tokens=filled.input_tokens, problem="")
+    return replace(batch, **{name: value for name, value in columns.items() if name in Batch.__struct_fields__})
 
 
-def set_marked_problem(connection: sqlite3.Connection, batch: Batch, problem: str) -> None:
-    """Enter what is to be known of a marked batch; empty: nothing."""
-    connection.execute(
-        "UPDATE batch SET problem = ? WHERE job = ? AND number = ? AND state = 'marked'",
-        (problem, batch.job, batch.number),
-    )
-
-
-def set_ended_problem(connection: sqlite3.Connection, batch: Batch, problem: str) -> None:
-    """Enter what is to be known of a batch that has ended."""
-    connection.execute(
-        "UPDATE batch SET problem = ? WHERE job = ? AND number = ? AND state IN ('created', 'ended')",
-        (problem, batch.job, batch.number),
-    )
-
-
-def record_uploaded(connection: sqlite3.Connection, batch: Batch, file_id: str) -> Batch:
-    """Enter the id of its input."""
-    connection.execute(
-        "UPDATE batch SET file_id = ? WHERE job = ? AND number = ? AND state = 'marked'",
-        (file_id, batch.job, batch.number),
-    )
-    return replace(batch, file_id=file_id)
+def move_batch(connection: sqlite3.Connection, batch: Batch, to: str, **columns: Any) -> Batch:
+    """Take a batch to its next state, and set columns with it; one that is over holds no dollars."""
+    if to not in OPEN_STATES:
+        connection.execute("DELETE FROM reservation WHERE id = ?", (batch.mark,))
+    return update_batch(connection, batch, *LEAVES[to], state=to, **columns)
 
 
 def record_created(connection: sqlite3.Connection, batch: Batch, seen: VendorBatch) -> None:
-    """Enter that the vendor has it."""
-    connection.execute(
-        "UPDATE batch SET state = 'created', vendor_id = ?, created_at = ?, status = ?, problem = ''"
-        " WHERE job = ? AND number = ? AND state = 'marked'",
-        (seen.vendor_id, seen.created_at, seen.status, batch.job, batch.number),
+    """Enter that the vendor has a batch."""
+    move_batch(
+        connection,
+        batch,
+        "created",
+        vendor_id=seen.vendor_id,
+        created_at=seen.created_at,
+        status=seen.status,
+        problem="",
     )
 
 
-def record_status(connection: sqlite3.Connection, batch: Batch, found: VendorBatch, *, at: float) -> None:
-    """Enter the vendor's word."""
-    connection.execute(
-        "UPDATE batch SET status = ?, seen_at = ? WHERE job = ? AND number = ? AND state IN ('created', 'ended')",
-        (found.status, at, batch.job, batch.number),
-    )
+def record_status(connection: sqlite3.Connection, batch: Batch, seen: VendorBatch, *, at: float) -> Batch:
+    """Enter what the vendor says of a batch."""
+    return update_batch(connection, batch, "created", "ended", status=seen.status, seen_at=at)
 
 
-def record_ended(connection: sqlite3.Connection, batch: Batch) -> None:
-    """Enter that its results can be fetched."""
-    connection.execute(
-        "UPDATE batch SET state = 'ended' WHERE job = ? AND number = ? AND state = 'created'", (batch.job, batch.number)
-    )
-
-
-def record_collected(connection: sqlite3.Connection, batch: Batch) -> None:
-    """Enter that all its results are in."""
-    connection.execute(
-        "UPDATE batch SET state = 'collected' WHERE job = ? AND number = ? AND state = 'ended'",
-        (batch.job, batch.number),
-    )
-
-
-def record_failed(connection: sqlite3.Connection, batch: Batch, problem: str, *, counts: bool) -> None:
-    """Enter that nothing of it was run; its requests are planned again. counts: as one of their tries."""
-    connection.execute(
-        f"UPDATE batch SET state = 'failed', problem = ? WHERE job = ? AND number = ? AND {BATCH_IS_OPEN}",
-        (problem, batch.job, batch.number),
-    )
+def fail_batch(connection: sqlite3.Connection, batch: Batch, problem: str, *, counts: bool) -> None:
+    """Enter that nothing of a batch was run, and plan its requests again. counts: as one of their tries."""
+    move_batch(connection, batch, "failed", problem=problem)
     if not counts:
         connection.execute(
             "UPDATE job_request SET tries = tries - 1 WHERE job = ? AND batch = ? AND state = 'sent'",
@@ -247,53 +185,55 @@ def record_failed(connection: sqlite3.Connection, batch: Batch, problem: str, *,
     replan_requests(connection, batch.job, dict.fromkeys(rows, f"provider: {problem}"))
 
 
+def record_omitted(connection: sqlite3.Connection, batch: Batch, omitted: Mapping[int, frozenset[str]]) -> None:
+    """Note the contents that prompts of a batch leave out although their asks name them. omitted: by ask."""
+    connection.executemany(
+        "UPDATE job_request SET cause = ? WHERE job = ? AND batch = ? AND ask = ? AND state = 'sent'",
+        ((json.dumps(sorted(bare)), batch.job, batch.number, ask) for ask, bare in omitted.items()),
+    )
+
+
+def read_omitted(connection: sqlite3.Connection, batch: Batch) -> dict[RequestName, frozenset[str]]:
+    """Return the contents that prompts of this batch left out, where there are any."""
+    rows = connection.execute(
+        "SELECT question, ask, cause FROM job_request WHERE job = ? AND batch = ? AND state = 'sent' AND cause <> ''",
+        (batch.job, batch.number),
+    ).fetchall()
+    with damage_if_invalid("a request of a batch"):
+        return {(question, ask): frozenset(json.loads(bare)) for question, ask, bare in rows}
+
+
 def replan_requests(connection: sqlite3.Connection, job: str, requests: Mapping[RequestName, str]) -> None:
-    """Plan sent requests again, each with why; those that had their tries are lost for it."""
-    connection.executemany(_AGAIN, ((MOST_TRIES, MOST_TRIES, cause, job, *name) for name, cause in requests.items()))
+    """Plan sent requests again, each for its cause; those out of tries are lost for it."""
+    connection.executemany(
+        "UPDATE job_request SET state = iif(tries < ?1, 'planned', 'lost'), cause = iif(tries < ?1, '', ?2)"
+        " WHERE job = ?3 AND question = ?4 AND ask = ?5 AND state = 'sent'",
+        ((MAX_TRIES, cause, job, *name) for name, cause in requests.items()),
+    )
 
 
 def lose_requests(connection: sqlite3.Connection, job: str, requests: Mapping[RequestName, str]) -> None:
     """Give requests up, each for its cause: `refused: the model declined`."""
-    connection.executemany(
-        "UPDATE job_request SET state = 'lost', cause = ?"
-        " WHERE job = ? AND question = ? AND ask = ? AND state IN ('planned', 'sent')",
-        ((cause, job, *name) for name, cause in requests.items()),
-    )
+    _move_requests(connection, job, requests, "lost", ("planned", "sent"))
 
 
 def settle_requests(connection: sqlite3.Connection, job: str, requests: Iterable[RequestName]) -> None:
     """Enter that requests have done what they could."""
+    _move_requests(connection, job, dict.fromkeys(requests, ""), "answered", ("planned", "sent"))
+
+
+def settle_judged_elsewhere(connection: sqlite3.Connection, job: str, requests: Iterable[RequestName]) -> None:
+    """Enter that others judged what planned or lost requests ask."""
+    _move_requests(connection, job, dict.fromkeys(requests, ""), "answered", ("planned", "lost"))
+
+
+def _move_requests(
+    connection: sqlite3.Connection, job: str, causes: Mapping[RequestName, str], to: str, leaves: tuple[str, str]
+) -> None:
     connection.executemany(
-        "UPDATE job_request SET state = 'answered', cause = ''"
-        " WHERE job = ? AND question = ? AND ask = ? AND state IN ('planned', 'sent')",
-        ((job, *name) for name in requests),
+        f"UPDATE job_request SET state = ?, cause = ? WHERE job = ? AND question = ? AND ask = ? AND state IN {leaves}",
+        ((to, cause, job, *name) for name, cause in causes.items()),
     )
-
-
-def _batch(job: str, row: tuple[Any, ...]) -> Batch:
-    number, name, state, marked_at, file_id, vendor_id, status, seen_at, requests, size, tokens, problem = row
-    return Batch(
-        job=job,
-        number=number,
-        mark=name,
-        state=state,
-        marked_at=marked_at,
-        file_id=file_id,
-        vendor_id=vendor_id,
-        status=status,
-        seen_at=seen_at,
-        requests=requests,
-        bytes=size,
-        input_tokens=tokens,
-        problem=problem,
-    )
-
-
-_END_JOB = f"""
-    UPDATE job SET ended_at = ? WHERE id = ? AND ended_at IS NULL
-    AND NOT EXISTS (SELECT 1 FROM job_request WHERE job = job.id AND state IN ('planned', 'sent'))
-    AND NOT EXISTS (SELECT 1 FROM batch WHERE job = job.id AND {BATCH_IS_OPEN})
-"""
 
 
 def judged_questions(connection: sqlite3.Connection, job: BatchJob) -> dict[int, str]:
@@ -303,17 +243,8 @@ def judged_questions(connection: sqlite3.Connection, job: BatchJob) -> dict[int,
         " JOIN query ON query.turn_key = job_question.turn_key AND query.judge = ? AND query.sample = 0"
         " WHERE job = ?",
         (job.judge, job.id),
-    ).fetchall()
-    return dict(rows)
-
-
-def settle_judged_elsewhere(connection: sqlite3.Connection, job: str, requests: Iterable[RequestName]) -> None:
-    """Enter that what requests ask is judged, though not by them: planned or lost, they are settled."""
-    connection.executemany(
-        "UPDATE job_request SET state = 'answered', cause = ''"
-        " WHERE job = ? AND question = ? AND ask = ? AND state IN ('planned', 'lost')",
-        ((job, *name) for name in requests),
     )
+    return dict(rows.fetchall())
 
 
 def stop_job(connection: sqlite3.Connection, job: str, *, at: float) -> None:
@@ -322,7 +253,7 @@ def stop_job(connection: sqlite3.Connection, job: str, *, at: float) -> None:
 
 
 def is_job_stopped(connection: sqlite3.Connection, job: str) -> bool:
-    """Say whether the user wants nothing more of a job sent; he may have said so since a pass over it began."""
+    """Say whether the user stopped a job, maybe since a pass over it began."""
     row = connection.execute("SELECT 1 FROM job WHERE id = ? AND stopped_at IS NOT NULL", (job,)).fetchone()
     return row is not None
 
@@ -332,10 +263,11 @@ def set_job_cap(connection: sqlite3.Connection, job: str, usd: Decimal) -> None:
     connection.execute("UPDATE job SET max_usd = ? WHERE id = ?", (money.picodollars(usd), job))
 
 
-def end_job_if_done(connection: sqlite3.Connection, job: str, *, at: float) -> bool:
-    """Enter that a job has ended, where nothing is left to send or to fetch; say whether it has."""
+def end_job_if_done(connection: sqlite3.Connection, job: str, *, at: float) -> None:
+    """End a job that has nothing left to send or to fetch."""
     connection.execute(
-        _END_JOB,
+        "UPDATE job SET ended_at = ? WHERE id = ? AND ended_at IS NULL"
+        " AND NOT EXISTS (SELECT 1 FROM job_request WHERE job = job.id AND state IN ('planned', 'sent'))"
+        f" AND NOT EXISTS (SELECT 1 FROM batch WHERE job = job.id AND {BATCH_IS_OPEN})",
         (at, job),
     )
-    return connection.execute("SELECT ended_at FROM job WHERE id = ?", (job,)).fetchone()[0] is not None

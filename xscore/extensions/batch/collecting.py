@@ -1,26 +1,13 @@
-"""Results of a batch that ended, entered as they come: judgments, the ledger, dollars, and what is to be asked again.
+"""Enter the results of a batch as they come: judgments, the ledger, dollars, and what is asked again.
 
-Results come in any order and are matched by custom_id; unknown and double ones are counted and left. Each chunk is one
-transaction, so a kill loses at most a chunk, which is then fetched again and entered then. Judgments stand under the
-contents that were judged, whatever became of the memories since. Trade-off: a chunk of thousands of results holds the
-store's write lock for some tenths of a second.
-
-What results of a batch say: judgments, what is asked next, what is sent again, what is lost. It writes nothing.
-
-A reply means what it means live (`scorer.hearing`); what it did not score climbs the same ladder (`scorer.repair`).
-Where a host takes none of a job's requests, or a model scores nothing at all, the ladder would only multiply the bill,
-so after the first few the rest is lost at once. Trade-off: those few are counted over the results as they come, so
-which requests they are depends on the vendor's order.
-
-Memories too large for one prompt: judged in parts, and whole once every part of them is known.
-
-Parts come back in any order, over several batches, and some may have been known before. Trade-off: which parts a memory
-has is read from the job's asks, and from the store's texts where an ask was not needed for one; a memory edited
-meanwhile whose parts were known in part stays without a judgment of its own, and its parts are found by the next turn.
+Results come in any order and are matched by custom_id; unknown and repeated ones are counted and left. Each chunk is
+one transaction, so a kill loses at most a chunk, which is then fetched again. Judgments stand under the contents that
+were judged, whatever became of the memories since. Trade-off: a chunk of thousands of results holds the store's write
+lock for some tenths of a second.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import aclosing
 from itertools import groupby
 from operator import itemgetter
@@ -33,124 +20,25 @@ from xscore.cache.judgment_store import settle_claims
 from xscore.cache.judgments import Judgments, find_or_add_query, insert_judgments_under, known_judgments
 from xscore.cache.keys import JudgmentKey
 from xscore.extensions.batch import batch_rows, job_rows
-from xscore.extensions.batch.batch_costs import BatchLedger
 from xscore.extensions.batch.batch_rows import Batch
-from xscore.extensions.batch.job_context import JobLease
+from xscore.extensions.batch.job_context import JobContext
 from xscore.extensions.batch.job_rows import BatchJob, RequestName
-from xscore.extensions.batch.vendor import BatchHost
+from xscore.extensions.batch.reading import ReadResults, ResultReader, ReturnedRequest
 from xscore.platform.errors import ProviderError, UnreadableResponse
 from xscore.records import Judgment
 from xscore.records.batch import BatchResult, RequestOutcome, VendorBatch
-from xscore.scorer import repair
 from xscore.scorer.drafts import shuffled_ids
-from xscore.scorer.model_judge import ReplyFaults
-from xscore.scorer.repair import MemoryPart, PackPrompt, RepairReason, memory_parts, score_of_parts
-from xscore.scorer.replies import parse_completion
+from xscore.scorer.repair import MemoryPart, PackPrompt, memory_parts, score_of_parts
 from xscore.store.store import Store
 
-MAX_WITHOUT_SCORE = 8
-"""So many refused, or without a usable score, and no other in the whole job: then the next would be no better."""
-_AGAIN = {
-    RequestOutcome.ERRED: "provider: the host failed",
-    RequestOutcome.EXPIRED: "provider: it was not run in time",
-    RequestOutcome.CANCELLED: "provider: it was cancelled at the vendor",
-}
-
-
-class ReturnedRequest(Struct, frozen=True):
-    """What came back of one request."""
-
-    name: RequestName
-    ask: PackPrompt
-    codes: tuple[str, ...]
-    result: BatchResult
-    not_shown: frozenset[str] = frozenset()
-    """Contents of the ask that had left the store when its prompt was made: a score for one is nobody's."""
-
-
-class ReadResults(Struct):
-    """What a chunk of results comes to."""
-
-    judged: list[tuple[int, MemoryPart, Judgment]] = field(default_factory=list)
-    """Question, piece, its judgment."""
-    settled: list[RequestName] = field(default_factory=list)
-    """Requests that have done what they could."""
-    again: dict[RequestName, str] = field(default_factory=dict)
-    """Requests to be sent again, and why."""
-    lost: dict[RequestName, str] = field(default_factory=dict)
-    asks: list[tuple[int, PackPrompt]] = field(default_factory=list)
-    """Question, and what it is asked next."""
-
-
-class ResultReader(Struct):
-    """Reads the results of one job."""
-
-    has_answer: bool
-    """The host has taken a request of this job."""
-    has_score: bool
-    """A reply held a usable score."""
-    faults: ReplyFaults = field(default_factory=ReplyFaults)
-    refused: int = 0
-    unscored: int = 0
-
-    def of(self, chunk: Sequence[ReturnedRequest]) -> ReadResults:
-        """Read a chunk of results."""
-        verdict = ReadResults()
-        climbing: list[tuple[ReturnedRequest, Sequence[MemoryPart], RepairReason]] = []
-        for one in chunk:
-            match one.result.fate:
-                case RequestOutcome.ANSWERED:
-                    missing, trouble = self._answered(verdict, one)
-                    climbing.append((one, missing, trouble))
-                case RequestOutcome.REFUSED:
-                    self.refused += 1
-                    climbing.append((one, one.ask.pieces, _refusal(one.result)))
-                case fate:
-                    verdict.again[one.name] = retry_reason(fate, one.result.detail)
-        self.has_score = self.has_score or bool(verdict.judged)
-        for one, pieces, trouble in climbing:
-            self._climb(verdict, one, pieces, trouble)
-        return verdict
-
-    def _answered(self, verdict: ReadResults, one: ReturnedRequest) -> tuple[Sequence[MemoryPart], RepairReason]:
-        self.has_answer = True
-        completion = one.result.completion
-        assert completion is not None
-        heard = parse_completion(one.ask, one.codes, completion, priors={})
-        self.faults.count(heard.reply)
-        question, judged, missing = one.name[0], heard.judged, heard.missing
-        if one.not_shown:
-            missing = [*missing, *(piece for piece, _ in judged if piece.content_hash in one.not_shown)]
-            judged = [pair for pair in judged if pair[0].content_hash not in one.not_shown]
-        self.unscored += not judged
-        verdict.judged += [(question, piece, judgment) for piece, judgment in judged]
-        return missing, heard.trouble
-
-    def _climb(
-        self, verdict: ReadResults, one: ReturnedRequest, missing: Sequence[MemoryPart], trouble: RepairReason
-    ) -> None:
-        in_vain = (not self.has_answer and self.refused >= MAX_WITHOUT_SCORE) or (
-            not self.has_score and self.unscored >= MAX_WITHOUT_SCORE
-        )
-        asks, lost = repair.next_prompts(one.ask, missing, trouble)
-        if lost or (asks and in_vain):
-            verdict.lost[one.name] = f"{trouble.cause}: {trouble.detail}"
-            return
-        self.faults.asked_again += len(asks)
-        verdict.settled.append(one.name)
-        verdict.asks += [(one.name[0], ask) for ask in asks]
-
-
-def retry_reason(fate: RequestOutcome, detail: str) -> str:
-    """Say why a request without an answer is sent again."""
-    return _AGAIN[fate] + (f" ({detail})" if detail else "")
-
-
-def _refusal(result: BatchResult) -> RepairReason:
-    told = result.detail or "the host refused it"
-    return repair.prompt_too_long(told) if "prompt_too_long" in result.tells else repair.prompt_rejected(told)
-
-
+CHUNK = 5_000
+"""Results entered in one transaction."""
+ASKS_KEPT = 4_096
+"""Asks that are remembered from chunk to chunk."""
+UNREADABLE_RESULTS = "the vendor ran them and their results cannot be read: "
+"""Prefix of the problem of an ended batch of which the host gave less than it says it has."""
+NO_RESULT = "provider: the vendor gave no result for it"
+CUSTOM_ID = re.compile(r"(.+)-q(\d{1,9})-a(\d{1,9})")
 _PARTS = """
     SELECT DISTINCT json_extract(piece.value, '$[1]'), json_extract(piece.value, '$[0]')
     FROM job_ask, json_each(pieces) AS piece
@@ -158,17 +46,189 @@ _PARTS = """
 """
 
 
+class _Fetched(Struct):
+    """What was fetched of one batch so far."""
+
+    left: set[RequestName]
+    """Requests without a result in the store."""
+    entered: frozenset[RequestName]
+    met: set[RequestName] = field(default_factory=set)
+    completed: set[RequestName] = field(default_factory=set)
+    """Those that the vendor ran."""
+    unreadable: int = 0
+    chunk: list[tuple[RequestName, BatchResult]] = field(default_factory=list)
+
+
+class ResultCollector:
+    """Enters the results of one job's batches, one batch at a time."""
+
+    def __init__(self, context: JobContext, *, chunk: int = CHUNK) -> None:
+        connection, job = context.connection, context.job
+        self._context, self._job, self._chunk = context, job, chunk
+        self._unreadable = self._unknown = self._repeated = 0
+        self._secret = job.recipe.drafts().secret
+        self._asks: dict[int, tuple[PackPrompt, tuple[str, ...]]] = {}
+        self._omitted: dict[RequestName, frozenset[str]] = {}
+        self._keys = {number: one.turn_key for number, one in job_rows.read_job_questions(connection, job.id).items()}
+        self._parts = MemoryParts(context.store, job)
+        any_call = "SELECT EXISTS (SELECT 1 FROM call WHERE turn_id = ? AND outcome = 'ok')"
+        has_answer = bool(connection.execute(any_call, (job.id,)).fetchone()[0])
+        self.reader = ResultReader(has_answer=has_answer, has_score=has_answer)
+
+    def unmatched_in_words(self) -> tuple[str, ...]:
+        """Say which results belong to no request."""
+        found = (
+            (self._unreadable, "lines of results cannot be read"),
+            (self._unknown, "results bear an id that was never sent"),
+            (self._repeated, "results came twice"),
+        )
+        return tuple(f"{count:,} {what}" for count, what in found if count)
+
+    async def collect(self, batch: Batch, seen: VendorBatch) -> None:
+        """Enter all results of a batch that ended. Raises StoreError and leaves of ProviderError: go on later."""
+        connection = self._context.connection
+        fetched = _Fetched(
+            set(job_rows.requests_of_batch(connection, self._job.id, batch.number)),
+            batch_rows.settled_requests(connection, batch),
+        )
+        self._omitted = batch_rows.read_omitted(connection, batch)
+        try:
+            async with aclosing(self._context.host.results(seen, model=self._job.recipe.model.name)) as results:
+                async for result in results:
+                    self._take(fetched, result, batch)
+                    if len(fetched.chunk) >= self._chunk:
+                        self._enter(batch, fetched)
+        except ProviderError:  # what came until then was paid for
+            self._enter(batch, fetched)
+            raise
+        self._enter(batch, fetched)
+        self._unreadable += fetched.unreadable
+        rest = sorted(fetched.left - fetched.met)
+        if rest and not fetched.met and not seen.requests:  # the vendor gave nothing, and does not say how many it ran
+            unread = len(rest)
+        else:
+            unread = min(len(rest), max(seen.done - len(fetched.completed), fetched.unreadable))
+        self._close(batch, rest, unread, may_give_up=bool(fetched.completed))
+
+    def _take(self, fetched: _Fetched, result: BatchResult, batch: Batch) -> None:
+        name = request_of_custom_id(result.custom_id, batch.mark)
+        if name is not None and (result.fate is RequestOutcome.ANSWERED or result.is_charged):
+            fetched.completed.add(name)
+        if not result.custom_id:
+            fetched.unreadable += 1
+        elif name is None or not (name in fetched.left or name in fetched.entered):
+            self._unknown += 1
+        elif name in fetched.met:
+            self._repeated += 1
+        else:
+            fetched.met.add(name)
+            fetched.chunk += [(name, result)] if name in fetched.left else []
+
+    def _close(self, batch: Batch, rest: list[RequestName], unread: int, *, may_give_up: bool) -> None:
+        """Plan again what has no result. What the host ran and does not give is fetched once more, and then charged.
+
+        unread: how many of the rest these are. Raises UnreadableResponse where they are to be fetched again.
+        """
+        if unread and not (may_give_up and batch.problem.startswith(UNREADABLE_RESULTS)):
+            problem = f"{UNREADABLE_RESULTS}{unread:,} of its {batch.requests:,}"
+            with self._context.lease.transaction() as connection:
+                batch_rows.update_batch(connection, batch, "created", "ended", problem=problem)
+            raise UnreadableResponse(
+                f"batch {batch.number}: {problem}", hint="The next `xscore batch collect` fetches them again."
+            )
+        with self._context.lease.transaction() as connection:
+            self._charge_unread(connection, batch, rest[:unread])
+            batch_rows.replan_requests(connection, self._job.id, dict.fromkeys(rest, NO_RESULT))
+            batch_rows.move_batch(connection, batch, "collected")
+
+    def _enter(self, batch: Batch, fetched: _Fetched) -> None:
+        """Enter the chunk."""
+        chunk, fetched.chunk = fetched.chunk, []
+        if not chunk:
+            return
+        with self._context.lease.transaction() as connection:
+            asks = self._asked(connection, {name[1] for name, _ in chunk})
+            returned = [
+                ReturnedRequest(name, *asks[name[1]], result, self._omitted.get(name, frozenset()))
+                for name, result in chunk
+            ]
+            found = self.reader.read(returned)
+            answered = [
+                (one.result, len(one.ask.pieces)) for one in returned if one.result.fate is RequestOutcome.ANSWERED
+            ]
+            self._context.ledger.enter(connection, batch, answered)
+            self._charge_unread(connection, batch, [name for name, one in chunk if one.is_charged])
+            self._keep(connection, found)
+            batch_rows.settle_requests(connection, self._job.id, found.settled)
+            batch_rows.lose_requests(connection, self._job.id, found.lost)
+            batch_rows.replan_requests(connection, self._job.id, found.again)
+            self._plan_follow_ups(connection, found)
+
+    def _charge_unread(self, connection: Connection, batch: Batch, names: list[RequestName]) -> None:
+        asks = self._asked(connection, {ask for _, ask in names})
+        counts = {name: len(asks[name[1]][0].pieces) for name in names}
+        self._context.ledger.enter_unread(connection, batch, counts)
+
+    def _asked(self, connection: Connection, numbers: set[int]) -> dict[int, tuple[PackPrompt, tuple[str, ...]]]:
+        """Return these asks with the id of each of their pieces."""
+        if len(self._asks) > ASKS_KEPT:
+            self._asks = {}
+        missing = numbers - self._asks.keys()
+        for number, ask in job_rows.read_asks(connection, self._job.id, missing).items() if missing else ():
+            self._asks[number] = ask, shuffled_ids(len(ask.pieces), secret=self._secret, pack=ask.pack)
+        return self._asks
+
+    def _keep(self, connection: Connection, found: ReadResults) -> None:
+        """Write the judgments, those of each question together."""
+        any_claim = bool(connection.execute("SELECT EXISTS (SELECT 1 FROM claim)").fetchone()[0])
+        found.judged.sort(key=itemgetter(0))
+        for question, group in groupby(found.judged, key=itemgetter(0)):
+            names = (self._keys[question], self._job.judge, 0)
+            # a piece without a hash was erased meanwhile
+            judged = [(piece, judgment) for _, piece, judgment in group if piece.content_hash]
+            judgments = [judgment for _, judgment in judged]
+            judgments += self._parts.join(connection, names, judged)
+            kept = insert_judgments_under(connection, judgments, names)
+            if any_claim:
+                settle_claims(connection, kept)
+
+    def _plan_follow_ups(self, connection: Connection, found: ReadResults) -> None:
+        """Plan what is asked next; questions that ask the same share it."""
+        if not found.asks:
+            return
+        bare = [replace(ask, pieces=tuple(map(_without_text, ask.pieces))) for _, ask in found.asks]
+        numbers = batch_rows.read_follow_ups(connection, self._job.id)
+        new = [ask for ask in dict.fromkeys(bare) if ask not in numbers]
+        numbers |= zip(new, job_rows.add_asks(connection, self._job.id, new), strict=True)
+        pairs = [(question, numbers[ask]) for (question, _), ask in zip(found.asks, bare, strict=True)]
+        job_rows.add_requests(connection, self._job.id, pairs)
+
+
+def request_of_custom_id(custom_id: str, mark: str) -> RequestName | None:
+    """Return the request of the batch with this mark that has this id, if any."""
+    found = CUSTOM_ID.fullmatch(custom_id)
+    return (int(found[2]), int(found[3])) if found and found[1] == mark else None
+
+
+def _without_text(piece: MemoryPart) -> MemoryPart:
+    return MemoryPart(piece.content_hash, "", "", "", "", piece.memory, piece.parts)
+
+
 class MemoryParts:
-    """Brings the parts of one job's memories together."""
+    """Joins the judged parts of memories that are too large for one prompt, once every part is known.
+
+    Parts come back in any order, over several batches. Which parts a memory has is read from the job's asks, and from
+    the store's texts where an ask was not needed for one. A memory edited meanwhile stays without a judgment.
+    """
 
     def __init__(self, store: Store, job: BatchJob) -> None:
         self._store, self._job = store, job
         self._parts: dict[str, set[str]] | None = None
 
-    def whole(
+    def join(
         self, connection: Connection, names: JudgmentKey, judged: Iterable[tuple[MemoryPart, Judgment]]
     ) -> list[Judgment]:
-        """Return judgments of the memories whose parts are all known, among those of which some are judged now."""
+        """Return judgments of the memories that these judgments of parts complete."""
         parts = [(piece, judgment) for piece, judgment in judged if piece.is_part]
         if not parts:
             return []
@@ -177,23 +237,21 @@ class MemoryParts:
         found: list[Judgment] = []
         for memory, count in {piece.memory: piece.parts for piece, _ in parts}.items():
             hashes = self._hashes(connection, memory, count)
-            known = {
-                **known_judgments(connection, names, query, hashes),
-                **{one: now[one] for one in hashes if one in now},
-            }
+            known = {**known_judgments(connection, names, query, hashes)}
+            known |= {one: now[one] for one in hashes if one in now}
             if len(known) == count:
                 found.append(self._best(memory, known, names))
         return found
 
     def _best(self, memory: str, known: dict[str, Judgment], names: JudgmentKey) -> Judgment:
         best = max((known[hash_] for hash_ in sorted(known)), key=lambda one: one.score)
+        others = [one for one in known.values() if one is not best]
         if not best.reason:
             turn_key, judge, sample = names
-            told = Judgments(self._store.connection).reasons(turn_key, judge, [best.content_hash], sample=sample)
-            known[best.content_hash] = best = Judgment(
-                best.content_hash, best.score, told.get(best.content_hash, ""), best.pack, best.position, best.prior
-            )
-        result = score_of_parts(memory, [best, *(one for one in known.values() if one is not best)])
+            hash_ = best.content_hash
+            told = Judgments(self._store.connection).reasons(turn_key, judge, [hash_], sample=sample)
+            best = Judgment(hash_, best.score, told.get(hash_, ""), best.pack, best.position, best.prior)
+        result = score_of_parts(memory, [best, *others])
         assert isinstance(result, Judgment)
         return result
 
@@ -208,187 +266,9 @@ class MemoryParts:
         return found
 
     def _in_store(self, memory: str) -> set[str]:
-        """Return the parts of a memory as they are cut now; none where it is no longer in the store."""
+        """Return the parts of a memory as they are cut now; none where it left the store."""
         recipe = self._job.recipe
         members = [one for one in self._store.pool(tests=recipe.tests) if one.content_hash == memory]
         texts = self._store.texts(members, tests=recipe.tests)
         cut = [memory_parts(one, texts[one.id], max_tokens=recipe.packs.tokens) for one in members if one.id in texts]
         return {piece.content_hash for found in cut for piece in found if piece.is_part}
-
-
-CHUNK = 5_000
-"""Results entered in one transaction."""
-ASKS_KEPT = 4_096
-"""So many asks are remembered from chunk to chunk."""
-UNREADABLE_RESULTS = "the vendor ran them and their results cannot be read: "
-"""Begins the problem of a batch that ended, of which the host gave less than it says it has."""
-NO_RESULT = "provider: the vendor gave no result for it"
-CUSTOM_ID = re.compile(r"(.+)-q(\d{1,9})-a(\d{1,9})")
-
-
-class UnmatchedResults(Struct):
-    """Results that belong to no request."""
-
-    unreadable: int = 0
-    unknown: int = 0
-    double: int = 0
-
-    def in_words(self) -> tuple[str, ...]:
-        """Say what there was."""
-        found = (
-            (self.unreadable, "lines of results cannot be read"),
-            (self.unknown, "results bear an id that was never sent"),
-            (self.double, "results came twice"),
-        )
-        return tuple(f"{count:,} {what}" for count, what in found if count)
-
-
-class ResultCollector:
-    """Enters the results of one job's batches, one batch at a time."""
-
-    def __init__(
-        self, store: Store, lease: JobLease, job: BatchJob, ledger: BatchLedger, *, chunk: int = CHUNK
-    ) -> None:
-        self.strays, self._chunk = UnmatchedResults(), chunk
-        self._store, self._lease, self._job, self._ledger = store, lease, job, ledger
-        self._secret = job.recipe.drafts().secret
-        self._asks: dict[int, tuple[PackPrompt, tuple[str, ...]]] = {}
-        self._not_shown: dict[RequestName, frozenset[str]] = {}
-        self._keys = {
-            number: one.turn_key for number, one in job_rows.read_job_questions(store.connection, job.id).items()
-        }
-        self._parts = MemoryParts(store, job)
-        any_call = "SELECT EXISTS (SELECT 1 FROM call WHERE turn_id = ? AND outcome = 'ok')"
-        has_answer = bool(store.connection.execute(any_call, (job.id,)).fetchone()[0])
-        self.verdicts = ResultReader(has_answer, has_score=has_answer)
-
-    async def collect(self, batch: Batch, host: BatchHost, seen: VendorBatch) -> None:
-        """Enter all results of a batch that ended. Raises StoreError and leaves of ProviderError: go on later."""
-        connection = self._store.connection
-        left = set(job_rows.requests_of_batch(connection, self._job.id, batch.number))
-        entered = batch_rows.settled_requests(connection, batch)
-        self._not_shown = batch_rows.read_omitted(connection, batch)
-        met: set[RequestName] = set()
-        chunk: list[tuple[RequestName, BatchResult]] = []
-        completed: set[RequestName] = set()
-        unreadable = 0
-        results = host.results(seen, model=self._job.recipe.model.name)
-        try:
-            async with aclosing(results):
-                async for result in results:
-                    name = request_of_custom_id(result.custom_id, batch.mark)
-                    if name is not None and (result.fate is RequestOutcome.ANSWERED or result.is_charged):
-                        completed.add(name)
-                    if not result.custom_id:
-                        unreadable += 1
-                    elif name is None or not (name in left or name in entered):
-                        self.strays.unknown += 1
-                    elif name in met:
-                        self.strays.double += 1
-                    else:
-                        met.add(name)
-                        chunk += [(name, result)] if name in left else []
-                    if len(chunk) >= self._chunk:
-                        whole, chunk = chunk, []
-                        self._enter(batch, whole)
-        except ProviderError:  # what came until then was paid for
-            self._enter(batch, chunk)
-            raise
-        self._enter(batch, chunk)
-        self.strays.unreadable += unreadable
-        rest = sorted(left - met)
-        untold = bool(rest) and not met and not seen.requests
-        unread = len(rest) if untold else min(len(rest), max(seen.done - len(completed), unreadable))
-        self._close(batch, rest, unread, may_give_up=bool(completed))
-
-    def _close(self, batch: Batch, rest: list[RequestName], unread: int, *, may_give_up: bool) -> None:
-        """Plan again what has no result. What the host ran and does not give is fetched once more, and then charged.
-
-        unread: how many of the rest these are. Raises UnreadableResponse where they are to be fetched again.
-        """
-        if unread and not (may_give_up and batch.problem.startswith(UNREADABLE_RESULTS)):
-            problem = f"{UNREADABLE_RESULTS}{unread:,} of its {batch.requests:,}"
-            with self._lease.step() as connection:
-                batch_rows.set_ended_problem(connection, batch, problem)
-            raise UnreadableResponse(
-                f"batch {batch.number}: {problem}", hint="The next `xscore batch collect` fetches them again."
-            )
-        with self._lease.step() as connection:
-            asks = self._asked(connection, {ask for _, ask in rest[:unread]})
-            self._ledger.enter_unread(connection, batch, {name: len(asks[name[1]][0].pieces) for name in rest[:unread]})
-            batch_rows.replan_requests(connection, self._job.id, dict.fromkeys(rest, NO_RESULT))
-            batch_rows.record_collected(connection, batch)
-            self._ledger.close(connection, batch)
-
-    def _enter(self, batch: Batch, chunk: list[tuple[RequestName, BatchResult]]) -> None:
-        """Enter a chunk."""
-        if not chunk:
-            return
-        with self._lease.step() as connection:
-            asks = self._asked(connection, {name[1] for name, _ in chunk})
-            verdict = self.verdicts.of([self._returned(name, asks[name[1]], result) for name, result in chunk])
-            answered = [
-                (one, len(asks[name[1]][0].pieces)) for name, one in chunk if one.fate is RequestOutcome.ANSWERED
-            ]
-            self._ledger.enter(connection, batch, answered)
-            unread = {name: len(asks[name[1]][0].pieces) for name, one in chunk if one.is_charged}
-            if unread:
-                self._ledger.enter_unread(connection, batch, unread)
-            self._keep(connection, verdict)
-            batch_rows.settle_requests(connection, self._job.id, verdict.settled)
-            batch_rows.lose_requests(connection, self._job.id, verdict.lost)
-            batch_rows.replan_requests(connection, self._job.id, verdict.again)
-            self._follow_up(connection, verdict)
-
-    def _returned(
-        self, name: RequestName, asked: tuple[PackPrompt, tuple[str, ...]], result: BatchResult
-    ) -> ReturnedRequest:
-        return ReturnedRequest(name, *asked, result, self._not_shown.get(name, frozenset()))
-
-    def _asked(self, connection: Connection, numbers: set[int]) -> dict[int, tuple[PackPrompt, tuple[str, ...]]]:
-        """Return these asks with the id of each of their pieces."""
-        if len(self._asks) > ASKS_KEPT:
-            self._asks = {}
-        missing = numbers - self._asks.keys()
-        for number, ask in job_rows.read_asks(connection, self._job.id, missing).items() if missing else ():
-            self._asks[number] = ask, shuffled_ids(len(ask.pieces), secret=self._secret, pack=ask.pack)
-        return self._asks
-
-    def _keep(self, connection: Connection, verdict: ReadResults) -> None:
-        """Write the judgments, those of each question together."""
-        any_claim = bool(connection.execute("SELECT EXISTS (SELECT 1 FROM claim)").fetchone()[0])
-        verdict.judged.sort(key=itemgetter(0))
-        for question, group in groupby(verdict.judged, key=itemgetter(0)):
-            names = (self._keys[question], self._job.judge, 0)
-            judged: list[tuple[MemoryPart, Judgment]] = [
-                (piece, judgment)
-                for _, piece, judgment in group
-                if piece.content_hash  # else it was erased meanwhile
-            ]
-            judgments = [judgment for _, judgment in judged]
-            judgments += self._parts.whole(connection, names, judged)
-            kept = insert_judgments_under(connection, judgments, names)
-            if any_claim:
-                settle_claims(connection, kept)
-
-    def _follow_up(self, connection: Connection, verdict: ReadResults) -> None:
-        """Plan what is asked next; questions that ask the same share it."""
-        if not verdict.asks:
-            return
-        bare = [replace(ask, pieces=tuple(_without_texts(ask.pieces))) for _, ask in verdict.asks]
-        numbers = batch_rows.read_follow_ups(connection, self._job.id)
-        new = [ask for ask in dict.fromkeys(bare) if ask not in numbers]
-        numbers |= zip(new, job_rows.add_asks(connection, self._job.id, new), strict=True)
-        pairs = [(question, numbers[ask]) for (question, _), ask in zip(verdict.asks, bare, strict=True)]
-        job_rows.add_requests(connection, self._job.id, pairs)
-
-
-def request_of_custom_id(custom_id: str, mark: str) -> RequestName | None:
-    """Return which request of the batch of this mark has this id; None: none."""
-    found = CUSTOM_ID.fullmatch(custom_id)
-    return (int(found[2]), int(found[3])) if found and found[1] == mark else None
-
-
-def _without_texts(pieces: Iterable[MemoryPart]) -> Iterable[MemoryPart]:
-    """Leave nothing of pieces but what the store keeps of them."""
-    return (MemoryPart(one.content_hash, "", "", "", "", one.memory, one.parts) for one in pieces)

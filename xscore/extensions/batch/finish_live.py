@@ -209,7 +209,7 @@ async def finish_job_live(parts: PipelineParts, job_id: str) -> JobStatus:
     connection = parts.store.connection
     async with JobLease(connection, job_id, clock=parts.clock) as lease:
         before = job_status.job_status(connection, job_id)
-        if not lease.is_ours:
+        if not lease.acquired:
             return replace(before, problem=BUSY_ELSEWHERE)
         if before.sent:
             raise UsageError(

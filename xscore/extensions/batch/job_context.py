@@ -1,10 +1,8 @@
-"""One process at a time takes a job further: who does is noted in the job's row, and shows signs of life.
+"""What one pass over a job works with, and the lease that lets one process at a time take a job further.
 
-Whether the one noted still lives is told as for claims (`cache.lease`). Each transaction of a pass checks that it is
-still us, so that a process that was stopped for minutes and taken for dead enters nothing twice when it wakes.
-Trade-off: a process killed in another container holds the job for as long as its latest sign of life is believed.
-
-What one pass over a job works with: the store, the vendor, the job, its lease, and what it may spend.
+Who holds a job is noted in its row; whether that process still lives is told as for claims (`cache.lease`).
+Each transaction of a pass checks that the lease is still ours, so that a process that was stopped for minutes enters
+nothing twice when it wakes. Trade-off: a process killed in another container holds the job until its lease runs out.
 """
 
 import sqlite3
@@ -12,15 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from sqlite3 import Connection
-from types import TracebackType
 from typing import Self
 
 from msgspec import Struct
 
 from xscore.cache.lease import HEARTBEAT_S, Heartbeat, Lease
-from xscore.extensions.batch.batch_costs import BatchReservation
+from xscore.extensions.batch.batch_costs import BatchLedger
 from xscore.extensions.batch.batch_rows import Batch
-from xscore.extensions.batch.job_rows import BatchJob
+from xscore.extensions.batch.job_rows import LIST_HINT, BatchJob
 from xscore.extensions.batch.vendor import BatchHost
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, StoreError
@@ -28,9 +25,12 @@ from xscore.platform.processes import LEASE_S
 from xscore.settings import Settings
 from xscore.store.store import Store
 
+CLOCK_SKEW_S = 600.0
+"""How far a vendor's clock may be behind ours."""
+
 
 class JobLease:
-    """An async context manager around a pass over one job; `is_ours` says whether it may begin."""
+    """An async context manager around a pass over one job; `acquired` says whether it may begin."""
 
     def __init__(
         self,
@@ -44,23 +44,21 @@ class JobLease:
         self._connection, self._job = connection, job
         self._lease = Lease(lease_s=lease_s, clock=clock)
         self._heartbeat = Heartbeat(self._renew, every_s=heartbeat_s)
-        self.is_ours = False
+        self.acquired = False
 
     async def __aenter__(self) -> Self:
         """Take the job, unless a living process has it. Raises NothingMatched for no job, StoreError."""
         try:
             with database.transaction(self._connection) as connection:
-                self.is_ours = self._take(connection)
+                self.acquired = self._take(connection)
         except BaseException:
             self._lease.close()
             raise
         self._heartbeat.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Let the job go; where the store can no longer be written, the lease does."""
+    async def __aexit__(self, *_: object) -> None:
+        """Release the job; where the store can no longer be written, the lease runs out."""
         await self._heartbeat.stop()
         with suppress(StoreError, sqlite3.Error), database.transaction(self._connection) as connection:
             connection.execute("UPDATE job SET runner = '' WHERE id = ? AND runner = ?", (self._job, self._lease.id))
@@ -68,7 +66,7 @@ class JobLease:
         self._lease.close()
 
     @contextmanager
-    def step(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
         """Hold one transaction of this pass. Raises StoreError where another process has taken the job over."""
         with database.transaction(self._connection) as connection:
             row = connection.execute("SELECT runner FROM job WHERE id = ?", (self._job,)).fetchone()
@@ -82,7 +80,7 @@ class JobLease:
     def _take(self, connection: sqlite3.Connection) -> bool:
         row = connection.execute("SELECT runner FROM job WHERE id = ?", (self._job,)).fetchone()
         if row is None:
-            raise NothingMatched(f"there is no job {self._job}", hint="`xscore batch list` shows what there is.")
+            raise NothingMatched(f"there is no job {self._job}", hint=LIST_HINT)
         self._lease.renew(connection)
         self._lease.reap_dead(connection)
         if row[0] and connection.execute("SELECT 1 FROM runner WHERE id = ?", (row[0],)).fetchone():
@@ -95,10 +93,6 @@ class JobLease:
             self._lease.renew(connection)
 
 
-CLOCK_SKEW_S = 600.0
-"""A vendor's clock may be so far behind ours."""
-
-
 class JobContext(Struct, frozen=True, kw_only=True):
     """One pass over one job."""
 
@@ -107,16 +101,16 @@ class JobContext(Struct, frozen=True, kw_only=True):
     host: BatchHost
     job: BatchJob
     lease: JobLease
-    purse: BatchReservation
+    ledger: BatchLedger
     clock: Callable[[], float]
     """Unix seconds."""
 
     @property
     def connection(self) -> Connection:
-        """To read on; what is written goes through `lease.step`."""
+        """For reading; writes go through `lease.transaction`."""
         return self.store.connection
 
     @staticmethod
     def since(batch: Batch) -> float:
-        """Return from when on a batch may have been created, by the vendor's clock."""
+        """Return the earliest time, by the vendor's clock, at which a batch may have been created."""
         return batch.marked_at - CLOCK_SKEW_S

@@ -1,16 +1,14 @@
-"""How far a job is, read from the store alone: no vendor is asked.
+"""How far a job is: from the store alone, or after a look at its vendor.
 
-What was judged is what is asked and neither waits nor is lost, so that the figures always add up. Trade-off:
-a memory in parts counts as waiting while one of its parts does, whatever the others came to.
-
-A look at a job's batches at their vendor: what it says is noted, and nothing else moves.
-
-The vendor of a job: the one that it was planned for, whatever judge the settings name today.
+Judged is what was asked and neither waits nor is lost, so that the figures always add up. A job belongs to the vendor
+it was planned for, whatever judge the settings name today. Trade-off: a memory in parts counts as waiting while one of
+its parts does.
 """
 
 import json
 import sqlite3
 from collections import Counter
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -24,7 +22,6 @@ from xscore.platform.errors import ProviderError, UsageError
 from xscore.platform.text import join_sentences, one_line
 from xscore.providers.spec import parse_model_spec
 from xscore.records.batch import BatchStatus, JobStatus
-from xscore.scorer.repair import PackPrompt
 from xscore.settings import Settings
 from xscore.store.store import Store
 
@@ -48,10 +45,11 @@ _ASKED_IN_PARTS = """
     )
 """
 _WAITING = "SELECT batch, count(*) FROM job_request WHERE job = ? AND state = 'sent' GROUP BY batch"
-_SPENT = "SELECT coalesce(sum(cost), 0), count(*) - count(cost) FROM call WHERE turn_id = ?"
-_RESERVED = "SELECT coalesce(sum(amount), 0) FROM reservation WHERE turn_id = ?"
-
-
+_DOLLARS = """
+    SELECT coalesce(sum(cost), 0), count(*) - count(cost),
+        (SELECT coalesce(sum(amount), 0) FROM reservation WHERE turn_id = ?1)
+    FROM call WHERE turn_id = ?1
+"""
 _JUDGED_LIVE = """
     SELECT coalesce(sum(max(0, min(candidates, known) - cached)), 0) FROM (
         SELECT candidates, cached, (
@@ -64,18 +62,13 @@ _JUDGED_LIVE = """
 
 
 def job_status(connection: sqlite3.Connection, job_id: str) -> JobStatus:
-    """Return how a job stands. Raises NothingMatched, StoreDamaged."""
+    """Return the status of a job. Raises NothingMatched, StoreDamaged."""
     job = job_rows.read_job(connection, job_id)
-    counts = dict(connection.execute(_REQUESTS, (job_id,)).fetchall())
-    if not counts:
-        return _live_job_status(connection, job)
-    waiting, unjudged = _count_open(connection, job)
-    asked = sum(connection.execute(query, (job_id,)).fetchone()[0] for query in (_ASKED_WHOLE, _ASKED_IN_PARTS))
-    spent, unpriced = connection.execute(_SPENT, (job_id,)).fetchone()
-    (aside,) = connection.execute(_RESERVED, (job_id,)).fetchone()
+    states = dict(connection.execute(_REQUESTS, (job_id,)).fetchall())
+    spent, unpriced, reserved = connection.execute(_DOLLARS, (job_id,)).fetchone()
     (questions,) = connection.execute("SELECT count(*) FROM job_question WHERE job = ?", (job_id,)).fetchone()
     with damage_if_invalid("what a job cost"):
-        spent_usd, aside_usd = money.dollars_of_picodollars(spent), money.dollars_of_picodollars(aside)
+        spent_usd, reserved_usd = money.dollars_of_picodollars(spent), money.dollars_of_picodollars(reserved)
     return JobStatus(
         job=job.id,
         command=job.command,
@@ -85,50 +78,31 @@ def job_status(connection: sqlite3.Connection, job_id: str) -> JobStatus:
         questions=questions,
         candidates=job.candidates,
         cached=job.cached,
-        asked=asked,
-        judged=asked - waiting - sum(unjudged.values()),
-        unjudged=dict(sorted(unjudged.items())),
-        planned=counts.get("planned", 0),
-        sent=counts.get("sent", 0),
-        answered=counts.get("answered", 0),
-        lost=counts.get("lost", 0),
+        planned=states.get("planned", 0),
+        sent=states.get("sent", 0),
+        answered=states.get("answered", 0),
+        lost=states.get("lost", 0),
         batches=_batches(connection, job_id),
         spent_usd=spent_usd,
         unpriced=unpriced,
-        set_aside_usd=aside_usd,
+        set_aside_usd=reserved_usd if states else money.dollars_of_picodollars(0),
         max_usd=job.max_usd,
+        **(_asked_by_batch(connection, job) if states else _asked_live(connection, job)),
     )
 
 
-def _live_job_status(connection: sqlite3.Connection, job: BatchJob) -> JobStatus:
-    """Return how a list stands that is judged live: it asks for what the cache lacked, and has no requests."""
-    spent, unpriced = connection.execute(_SPENT, (job.id,)).fetchone()
-    (questions,) = connection.execute("SELECT count(*) FROM job_question WHERE job = ?", (job.id,)).fetchone()
+def _asked_by_batch(connection: sqlite3.Connection, job: BatchJob) -> dict[str, Any]:
+    waiting, unjudged = _count_open(connection, job)
+    asked = sum(connection.execute(query, (job.id,)).fetchone()[0] for query in (_ASKED_WHOLE, _ASKED_IN_PARTS))
+    judged = asked - waiting - sum(unjudged.values())
+    return {"asked": asked, "judged": judged, "unjudged": dict(sorted(unjudged.items()))}
+
+
+def _asked_live(connection: sqlite3.Connection, job: BatchJob) -> dict[str, Any]:
+    """A list that is judged live has no requests: it asks for what the cache lacked."""
     (judged,) = connection.execute(_JUDGED_LIVE, (job.judge, job.id)).fetchone()
-    with damage_if_invalid("what a job cost"):
-        spent_usd = money.dollars_of_picodollars(spent)
-    return JobStatus(
-        job=job.id,
-        command=job.command,
-        judge=job.judge_spec,
-        created_at=job.created_at,
-        ended_at=job.ended_at,
-        questions=questions,
-        candidates=job.candidates,
-        cached=job.cached,
-        asked=job.candidates - job.cached,
-        judged=min(judged, job.candidates - job.cached),
-        unjudged={},
-        planned=0,
-        sent=0,
-        answered=0,
-        lost=0,
-        batches=(),
-        spent_usd=spent_usd,
-        unpriced=unpriced,
-        set_aside_usd=money.dollars_of_picodollars(0),
-        max_usd=job.max_usd,
-    )
+    asked = job.candidates - job.cached
+    return {"asked": asked, "judged": min(judged, asked), "unjudged": {}}
 
 
 def _batches(connection: sqlite3.Connection, job_id: str) -> tuple[BatchStatus, ...]:
@@ -154,30 +128,18 @@ def _count_open(connection: sqlite3.Connection, job: BatchJob) -> tuple[int, Cou
     """Count the candidates that wait, and those that are lost, by cause."""
     rows = connection.execute(_OPEN_OR_LOST, (job.id,)).fetchall()
     asks = job_rows.read_asks(connection, job.id, {row[0] for row in rows})
-    waiting, lost = 0, Counter[str]()
+    counts = Counter[str]()
     in_parts: dict[tuple[int, str], str] = {}
+    """Why a question's memory is lost; empty: a part of it still waits."""
     for number, state, cause, count, questions in rows:
-        ask, kind = asks[number], cause.partition(":")[0]
-        if any(piece.is_part for piece in ask.pieces):
-            _note_parts(in_parts, ask, questions, "" if state != "lost" else kind)
-        elif state == "lost":
-            lost[kind] += count * len(ask.pieces)
-        else:
-            waiting += count * len(ask.pieces)
-    for kind in in_parts.values():
-        if kind:
-            lost[kind] += 1
-        else:
-            waiting += 1
-    return waiting, lost
-
-
-def _note_parts(found: dict[tuple[int, str], str], ask: PackPrompt, questions: str, kind: str) -> None:
-    """Note of each question and memory whether a part of it waits (empty), or why one is lost."""
-    for question in json.loads(questions):
-        for piece in ask.pieces:
-            before = found.get((question, piece.memory), kind)
-            found[question, piece.memory] = before and kind
+        ask, kind = asks[number], cause.partition(":")[0] if state == "lost" else ""
+        if not any(piece.is_part for piece in ask.pieces):
+            counts[kind] += count * len(ask.pieces)
+            continue
+        for name in ((question, piece.memory) for question in json.loads(questions) for piece in ask.pieces):
+            in_parts[name] = in_parts.get(name, kind) and kind
+    counts.update(in_parts.values())
+    return counts.pop("", 0), counts
 
 
 def batch_host_of_job(store: Store, settings: Settings, job: BatchJob) -> BatchHost:
@@ -201,7 +163,7 @@ def batch_host_of_job(store: Store, settings: Settings, job: BatchJob) -> BatchH
 
 
 async def job_status_at_vendor(store: Store, settings: Settings, job: BatchJob) -> JobStatus:
-    """Ask how a job's batches are, and return how it stands. A host that fails or cannot be used is said in it."""
+    """Ask how a job's batches are, and return its status. A host that fails is told in it; nothing else moves."""
     waiting = [
         one for one in batch_rows.read_batches(store.connection, job.id, only_open=True) if one.state == "created"
     ]

@@ -1,6 +1,6 @@
 """A list of questions taken from its estimate to its results by live calls: `batch run --live` and `rescore --live`.
 
-One purchase: the list is estimated and agreed to once, and `budget.max_usd` holds for all of it, over all its workers.
+One purchase: the list is estimated and agreed to once, and `budget.max_usd` holds for all of it.
 What ends it early is told with the command to go on, which is the same again. Trade-off: the index is brought up to
 date once, so files that change meanwhile are judged as they were found.
 
@@ -27,7 +27,6 @@ from xscore.extensions.batch import list_plan, ray_engine, results
 from xscore.extensions.batch.job_rows import JobCommand
 from xscore.extensions.batch.list_plan import ListPlan, ListProgress, confirm_plan, plan_questions, warn_of_plan
 from xscore.extensions.batch.results import KnownCauses, QuestionSummary, ResultsFile, check_results_path
-from xscore.extensions.batch.workers import judge_by_workers
 from xscore.pipeline.factories import REPLAY_NOTE
 from xscore.pipeline.judging import STOP_DETAILS, Deadline, take_back_cancellation
 from xscore.pipeline.list_judging import ListResources, LiveEnd, QuestionEnd, judge_list, judge_question
@@ -56,9 +55,8 @@ class ListOptions(Struct, frozen=True, kw_only=True):
     out: Path | None = None
     questions_file: Path | None = None
     """The file that the list was read from, which results must not overwrite; None: it is from nowhere."""
-    workers: int = 1
-    engine: str = ""
-    """`ray`: actors of Ray judge, so many as there are workers; empty: this process, or processes of this machine."""
+    actors: int = 0
+    """Actors of Ray that judge; 0: this process judges."""
     only: frozenset[str] | None = None
     """Only memories of these files; None: whatever the scope leaves."""
     ranks: bool = True
@@ -88,6 +86,7 @@ class ListReport(Struct, frozen=True, kw_only=True):
     spent: StageUsage
     seconds: float
     workers: int
+    """Actors that judged; 1: this process did."""
     lines: tuple[QuestionSummary, ...]
     """Empty where it was interrupted."""
     out: str
@@ -119,7 +118,7 @@ async def run_live_list(
     started = time.monotonic() if wishes.started is None else wishes.started
     if wishes.out is not None:
         check_results_path(wishes.out, store_dir=parts.store.path.parent, questions=wishes.questions_file)
-    if wishes.engine:
+    if wishes.actors:
         ray_engine.check_ray_usable(parts)
     found, plan = plan_live_list(parts, questions, scope=scope, only=wishes.only)
     confirm_plan(parts, plan)
@@ -197,25 +196,13 @@ class _ListRun(Struct):
         if self.plan.estimate is not None and self.plan.estimate.seconds >= FORECAST_FROM_S:
             parts.observer.forecast(self.plan.estimate)
         progress, deadline = ListProgress(parts.observer, self.plan), self._deadline()
-        if self.wishes.engine:
+        if self.wishes.actors:
             self.end = await ray_engine.judge_by_ray(
                 parts,
                 self.job,
                 self.questions.all,
                 self.found,
-                count=self.wishes.workers,
-                told=self._took,
-                progress=progress,
-                deadline=deadline,
-            )
-        elif self.wishes.workers > 1:
-            self.end = await judge_by_workers(
-                parts,
-                self.job,
-                self.questions.all,
-                self.found.scope,
-                count=self.wishes.workers,
-                only=self.wishes.only,
+                count=self.wishes.actors,
                 told=self._took,
                 progress=progress,
                 deadline=deadline,
@@ -297,7 +284,7 @@ class _ListRun(Struct):
             detail=self.end.detail,
             spent=list_plan.spent_by_job(parts.store.connection, self.job),
             seconds=time.monotonic() - self.started,
-            workers=self.wishes.workers,
+            workers=self.wishes.actors or 1,
             lines=tuple(self.lines),
             out=str(self.wishes.out or "") if self.lines else "",
             rows=self.rows if self.lines else 0,

@@ -221,12 +221,12 @@ def check_ray_usable(parts: PipelineParts) -> None:
     if not parts.settings.shared.url.reveal():
         raise UsageError(
             "--engine ray needs a shared server, through which its actors know what is judged and paid for",
-            hint="Set shared.url (XSCORE_SHARED_URL); or leave --engine out: --workers N is for this machine alone.",
+            hint="Set shared.url (XSCORE_SHARED_URL); or leave --engine out.",
         )
     if sqlite_drivers.read_note(parts.store.path) is not None:
         raise UsageError(
             "--engine ray would lay memories of an encrypted store open, in files of Ray",
-            hint="Leave --engine out; --workers N judges with several processes of this machine.",
+            hint="Leave --engine out.",
         )
 
 

@@ -81,8 +81,7 @@ def run_batch(questions: Path, flags: Flags) -> int:
     chosen = ListOptions(
         out=given["output"],
         questions_file=questions,
-        workers=given["ray"] or 1,
-        engine="ray" if given["ray"] else "",
+        actors=given["ray"] or 0,
         started=STARTED_AT,
     )
     found, _ = run_turn(
@@ -147,17 +146,15 @@ def _draft(
     parts: "PipelineParts", questions: "QuestionList", flags: Flags, *, only: frozenset[str] | None
 ) -> "JobDraft":
     """Bring the index up to date, plan, and show what it takes."""
-    from xscore.extensions.batch.rendering import effective_batch_limits
+    from xscore.extensions.batch.rendering import effective_batch_limits, is_encrypted
     from xscore.extensions.batch.submitting import batch_judge_factory, draft_job
     from xscore.extensions.batch.vendor import batch_host_of_provider
-    from xscore.platform import sqlite_drivers
 
     host = batch_host_of_provider(batch_judge_factory(parts).provider)
-    is_sealed = sqlite_drivers.read_note(parts.store.path) is not None
     parts.observer.stage("index")
     parts.index()
     parts.observer.stage("pool")
-    limits = effective_batch_limits(host.limits, parts.settings.batch, is_sealed=is_sealed)
+    limits = effective_batch_limits(host.limits, parts.settings.batch, encrypted=is_encrypted(parts.store))
     draft = draft_job(parts, questions, scope=flags.scope, limits=limits, only=only)
     is_shown = not flags.terminal.quiet or flags.given["dry_run"]
     if is_shown and not flags.terminal.as_json:

@@ -17,11 +17,11 @@ from decimal import Decimal
 from msgspec import Struct, field
 
 from xscore.costs.caps import ZERO_USD
-from xscore.costs.reservation import Budget, Reservation, StackedBudgets
+from xscore.costs.reservation import AHEAD_CALLS, AHEAD_SHARE, LEASE_S, Budget, Reservation, StackedBudgets
 from xscore.extensions.shared.link import ServerLink
 from xscore.extensions.shared.server import SharedServer
 from xscore.platform.errors import BudgetExhausted, SharedUnavailable
-from xscore.providers.limits import AHEAD_CALLS, AHEAD_SHARE, LEASE_S, DollarBudget
+from xscore.providers.limits import DollarBudget
 from xscore.providers.rate_limits import UNSENT_SHARE, LocalRates, RateShare
 from xscore.records import RateLimits
 

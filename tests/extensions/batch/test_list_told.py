@@ -5,28 +5,15 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tests.offline.lists import judged, judging
+from tests.extensions.batch.lists import judged, judging
 from tests.pipeline.conftest import server, settings_for, shop
 from tests.pipeline.test_affording import UNPRICED, Listener, host
 from tests.pipeline.test_affording import settings as at_the_vendor
 from tests.servers.billing import BillingServer
 from tests.servers.openai_server import OpenAIServer
 from xscore.extensions.batch import job_text
-from xscore.extensions.batch.list_plan import ListPlan, ListProgress
-from xscore.records import Progress, SilentObserver, StageUsage
 
 __all__ = ["host", "server", "shop"]
-
-
-class _Heard(SilentObserver):
-    """Keeps how far it was said to be."""
-
-    def __init__(self) -> None:
-        self.told: list[Progress] = []
-
-    def progress(self, progress: Progress) -> None:
-        """Some judgments settled."""
-        self.told.append(progress)
 
 
 async def test_a_model_without_a_price_is_told_of_before_the_first_call(shop: Path, host: BillingServer) -> None:
@@ -57,12 +44,3 @@ async def test_a_replay_of_what_is_all_cached_says_nothing_of_replay(shop: Path,
     again = await judged(shop, replaying)
     assert (again.ended, again.exit_code, again.warnings) == ("", 0, ())
     assert "planned with 100 % replayed" in job_text.render_live_account(again, verbose=False)
-
-
-def test_no_more_is_told_than_there_is() -> None:
-    """Processes that settle a candidate twice do not take a list past its end."""
-    heard = _Heard()
-    plan = ListPlan(candidates=10, cached=4)
-    ListProgress(heard, plan).tell(5, 3, StageUsage())
-    (told,) = heard.told
-    assert (told.judged, told.unjudged) == (5, 1)

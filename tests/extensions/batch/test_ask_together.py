@@ -9,7 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
-from tests.offline.together_scene import MANY, asked, listed, misplaced, shared_calls, true_score, with_questions
+from tests.extensions.batch.together_scene import (
+    MANY,
+    asked,
+    listed,
+    misplaced,
+    shared_calls,
+    true_score,
+    with_questions,
+)
 from tests.pipeline import conftest
 from tests.pipeline.conftest import server
 from tests.pipeline.test_anthropic_turn import settings_for as claude_settings

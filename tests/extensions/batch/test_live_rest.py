@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.offline.bureau import Bureau, bureau, judgments, questions, rows
+from tests.extensions.batch.bureau import Bureau, bureau, judgments, questions, rows
 from tests.pipeline.conftest import shop
 from tests.servers.faults import Fault
 from xscore.extensions.batch import job_rows

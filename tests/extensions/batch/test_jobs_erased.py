@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.offline.bureau import Bureau, bureau, judgments, questions, rows
+from tests.extensions.batch.bureau import Bureau, bureau, judgments, questions, rows
 from tests.pipeline.conftest import shop
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.finish_live import write_job_results

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.offline.bureau import Bureau, bureau, judgments, questions, rows
+from tests.extensions.batch.bureau import Bureau, bureau, judgments, questions, rows
 from tests.pipeline.conftest import shop
 from xscore.extensions.recovery.salvage import SalvageReport
 from xscore.pipeline.build import Pipeline

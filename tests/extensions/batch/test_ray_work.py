@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.offline.lists import QUESTIONS
+from tests.extensions.batch.lists import QUESTIONS
 from tests.pipeline.conftest import shop
 from tests.servers.billing import JUDGE, VENDOR, BillingServer, vendor
 from tests.shared.servers_of_tests import ServerOfTests, redis_of_tests

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from tests.conftest import MakeRepo
-from tests.offline.lists import judging, select
+from tests.extensions.batch.lists import judging, select
 from tests.pipeline.conftest import FILES, server
 from tests.servers.openai_server import OpenAIServer
 from tests.shared.server_programs import until
@@ -124,7 +124,7 @@ def test_actors_judge_as_one_process_does_although_one_is_killed(
     judging(server).latency_s = 0.02
     root = make_repo(many_functions(12))
     queries = listed(tmp_path / "queries.jsonl", QUESTIONS)
-    more = ("--engine", "ray", "--workers", "2", "--output", str(tmp_path / "ray.parquet"))
+    more = ("--ray", "2", "--output", str(tmp_path / "ray.parquet"))
     process = begin(root, server.url, redis.url, queries, *more)
     end = time.monotonic() + PATIENCE_S
     while server.counts.requests < 500 and process.poll() is None and time.monotonic() < end:
@@ -158,7 +158,7 @@ def test_what_actors_bring_is_kept_as_a_live_run_keeps_it(
     judging(server)
     root = make_repo(FILES)
     queries = listed(tmp_path / "queries.jsonl", 3)
-    process = begin(root, server.url, redis.url, queries, "--engine", "ray", "--workers", "2")
+    process = begin(root, server.url, redis.url, queries, "--ray", "2")
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
     found, asked = json.loads(out), server.counts.requests
@@ -166,12 +166,12 @@ def test_what_actors_bring_is_kept_as_a_live_run_keeps_it(
     assert select(root, "SELECT count(*) FROM judgment")[0][0] == found["candidates"]
     assert not select(root, "SELECT count(*) FROM reservation")[0][0]
     until(lambda: not actors_in(root), "an actor stayed")
-    again = begin(root, server.url, redis.url, queries, "--engine", "ray")
+    again = begin(root, server.url, redis.url, queries, "--ray", "2")
     out, err = again.communicate(timeout=PATIENCE_S)
     assert again.returncode == 0 and json.loads(out)["cached"] == found["candidates"], err
     for name in ("memory.db", "memory.db-wal", "memory.db-shm"):
         (root / ".xscore" / name).unlink(missing_ok=True)
-    other = begin(root, server.url, redis.url, queries, "--engine", "ray")
+    other = begin(root, server.url, redis.url, queries, "--ray", "2")
     out, err = other.communicate(timeout=PATIENCE_S)
     assert other.returncode == 0, err
     best = [(line["kept"], line["best"], line["best_score"]) for line in found["lines"]]
@@ -184,7 +184,7 @@ def test_without_a_shared_server_it_says_what_to_do(
     make_repo: MakeRepo, begin: Begin, server: OpenAIServer, tmp_path: Path
 ) -> None:
     """Nothing is sent, nothing is started: exit 2, and what to set."""
-    process = begin(make_repo(FILES), server.url, "", listed(tmp_path / "queries.jsonl", 1), "--engine", "ray")
+    process = begin(make_repo(FILES), server.url, "", listed(tmp_path / "queries.jsonl", 1), "--ray", "2")
     out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 2 and "needs a shared server" in out and "XSCORE_SHARED_URL" in out
     assert not server.counts.requests

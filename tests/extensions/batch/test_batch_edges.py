@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.offline.bureau import bureau, questions
+from tests.extensions.batch.bureau import bureau, questions
 from tests.pipeline.conftest import shop
 from tests.servers.batching import Step, Trouble
 from xscore.costs import caps
@@ -70,7 +70,7 @@ async def test_a_queue_that_was_full_is_tried_again(shop: Path) -> None:
         connection = connect_store(shop / ".xscore" / "memory.db")
         with database.transaction(connection):
             (batch,) = batch_rows.read_batches(connection, job)
-            batch_rows.record_failed(connection, batch, f"{batch_rows.QUEUE_FULL}too many", counts=False)
+            batch_rows.fail_batch(connection, batch, f"{batch_rows.QUEUE_FULL}too many", counts=False)
             connection.execute("UPDATE batch SET input_tokens = 1")
         connection.close()
         there = await office.advance(shop, job)

@@ -2,14 +2,18 @@
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 from msgspec.structs import replace
 
-from tests.offline.lists import QUESTIONS, SCORES, judged, judging, select
-from tests.pipeline.conftest import server, settings_for, shop
+from tests.conftest import MakeRepo
+from tests.extensions.batch.lists import QUESTIONS, SCORES, judged, judging, select
+from tests.pipeline.conftest import FILES, server, settings_for, shop
 from tests.servers.faults import Fault
 from tests.servers.openai_server import OpenAIServer
 from xscore.extensions.batch.results import ROWS_AT_ONCE, ResultRow, ResultsFile
@@ -213,3 +217,28 @@ def test_a_run_that_breaks_leaves_the_earlier_results(tmp_path: Path) -> None:
         file.add([ResultRow("q", 1, "a.py", "f", "m", 0.9, 0.9, "")] * (ROWS_AT_ONCE + 1))
         raise RuntimeError
     assert out.read_text() == "before\n" and list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.verify
+def test_two_runs_at_once_pay_once(make_repo: MakeRepo, server: OpenAIServer, tmp_path: Path) -> None:
+    """The same list started twice at the same time is paid for once, and both have every result."""
+    root, queries = make_repo(FILES), tmp_path / "queries.jsonl"
+    judging(server).latency_s = 0.02
+    queries.write_text("".join(json.dumps({"id": one.id, "task": one.task}) + "\n" for one in QUESTIONS.all))
+    environ = {
+        **os.environ,
+        "OPENAI_BASE_URL": server.url,
+        "XSCORE_JUDGE_MODEL": "openai:judge-2",
+        "XSCORE_JUDGE_PROBE": "false",
+        "XSCORE_JUDGE_PACK_SIZE": "1",
+        "XSCORE_JUDGE_CONCURRENCY": "2",
+    }
+    command = [sys.executable, "-m", "xscore", "batch", "run", str(queries), "--json"]
+    runs = [
+        subprocess.Popen(command, cwd=root, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    found = [json.loads(run.communicate(timeout=60)[0]) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0]
+    assert server.counts.requests == found[0]["candidates"] == found[1]["candidates"]
+    assert [line["kept"] for line in found[0]["lines"]] == [line["kept"] for line in found[1]["lines"]]

@@ -7,12 +7,12 @@ import pytest
 
 from tests.cli.conftest import Run, xscore
 from tests.conftest import git
-from tests.offline.lists import QUESTIONS, select
+from tests.extensions.batch.lists import QUESTIONS, select
 from tests.pipeline.conftest import server, shop
 from tests.servers.openai_server import OpenAIServer
 from xscore.platform.git import changed_files
 
-__all__ = ["xscore", "server", "shop"]
+__all__ = ["server", "shop", "xscore"]
 PRICES = "shop/prices.py"
 
 

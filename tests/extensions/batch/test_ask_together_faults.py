@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from tests.conftest import MakeRepo
 from tests.evaluation.shop_run import Hears, priced
-from tests.offline.test_ask_together import settings_for
-from tests.offline.together_scene import MANY, asked, listed, misplaced, shared_calls, true_score
+from tests.extensions.batch.test_ask_together import settings_for
+from tests.extensions.batch.together_scene import MANY, asked, listed, misplaced, shared_calls, true_score
 from tests.pipeline.conftest import server
 from tests.scorer.shapes import real_code
 from tests.servers.faults import Fault

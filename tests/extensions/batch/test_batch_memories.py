@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.offline.bureau import SCORES, Bureau, bureau, judgments, questions, rows
+import msgspec
+
+from tests.extensions.batch.bureau import SCORES, Bureau, bureau, judgments, questions, rows
 from tests.pipeline.conftest import FILES, shop
 from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.scoring import table
@@ -75,7 +77,7 @@ async def test_a_reply_that_scores_what_it_was_not_shown_is_not_believed(shop: P
         (before,) = rows(shop, "SELECT content_hash FROM memory WHERE entity = 'discount'")[0]
         (pack, pieces, plan) = rows(shop, "SELECT pack, pieces, plan FROM job_ask JOIN job ON job.id = job")[0]
         count = len(json.loads(pieces))
-        server.also = shuffled_ids(count, secret=JobRecipe.of_json(plan).drafts().secret, pack=pack)
+        server.also = shuffled_ids(count, secret=msgspec.json.decode(plan, type=JobRecipe).drafts().secret, pack=pack)
         (shop / "shop/prices.py").write_text(EDITED)
         await indexed(shop, office)
         standing = await office.finish(shop, job)

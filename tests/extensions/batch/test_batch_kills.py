@@ -15,8 +15,8 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tests.offline.bureau import VENDORS, Bureau, bureau, judgments, questions, rows
-from tests.offline.dying_batch import Life, Zygote
+from tests.extensions.batch.bureau import VENDORS, Bureau, bureau, judgments, questions, rows
+from tests.extensions.batch.dying_batch import Life, Zygote
 from tests.pipeline.conftest import shop
 from tests.servers.batching import BatchBook
 from tests.servers.faults import Fault

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.offline.bureau import WIDE, rows, settings_at
+from tests.extensions.batch.bureau import WIDE, rows, settings_at
 from tests.pipeline.conftest import shop
 from xscore.extensions.batch.submitting import JobDraft, draft_job
 from xscore.pipeline.build import Pipeline

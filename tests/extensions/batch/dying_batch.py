@@ -20,7 +20,7 @@ from typing import IO, Any, Self, TypeVar
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from tests.offline.bureau import settings_at
+from tests.extensions.batch.bureau import settings_at
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_status import batch_host_of_job
 from xscore.extensions.batch.machine import advance_at_vendor
@@ -186,7 +186,7 @@ class Zygote:
     def __enter__(self) -> Self:
         """Start it."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.offline.dying_batch"],
+            [sys.executable, "-m", "tests.extensions.batch.dying_batch"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.offline.bureau import VENDORS, Bureau, bureau, judgments, questions, rows
+from tests.extensions.batch.bureau import VENDORS, Bureau, bureau, judgments, questions, rows
 from tests.pipeline.conftest import shop
 from xscore.pipeline.build import Pipeline
 from xscore.records import Turn

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.offline.bureau import VENDORS, Bureau, bureau, judgments, questions, rows
+from tests.extensions.batch.bureau import VENDORS, Bureau, bureau, judgments, questions, rows
 from tests.pipeline.conftest import shop
 from tests.servers.batching import Step, Trouble
 from tests.servers.faults import Fault

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tests.conftest import git
-from tests.offline.bureau import questions
+from tests.extensions.batch.bureau import questions
 from tests.pipeline.conftest import FILES
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.job_rows import BatchJob
@@ -164,8 +164,8 @@ def test_what_left_the_store_is_told_and_not_sent(scene: Scene) -> None:
     before, _ = scene.fill()
     scene.store.connection.execute("DELETE FROM memory WHERE path = 'shop/large.py' OR entity = 'discount'")
     filled, lines = scene.fill()
-    assert filled.gone and not set(filled.gone) & set(filled.taken)
-    assert sorted(filled.gone + filled.taken) == sorted(before.taken)
+    assert filled.missing and not set(filled.missing) & set(filled.taken)
+    assert sorted(filled.missing + filled.taken) == sorted(before.taken)
     assert b"value_0" not in b"".join(lines) and len(lines) == len(filled.taken)
 
 
@@ -178,7 +178,7 @@ def test_a_question_that_was_erased_is_not_sent(scene: Scene) -> None:
         (row_checksum(scene.job.id, "1", "{}", key),),
     )
     filled, _ = scene.fill()
-    assert {question for question, _ in filled.gone} == {1}
+    assert {question for question, _ in filled.missing} == {1}
     assert {question for question, _ in filled.taken} == {0, 2, 3}
 
 
@@ -260,8 +260,8 @@ def test_every_split_holds_every_request_once(
         assert most_tokens is None or filled.input_tokens <= most_tokens
         assert filled.most_usd is not None and (usd is None or filled.most_usd <= usd)
         assert filled.taken == todo[len(done) : len(done) + len(filled.taken)]
-        assert filled.taken, filled.full_of
-        assert bool(filled.full_of) == (len(done) + len(filled.taken) < len(todo))
+        assert filled.taken, filled.limit
+        assert bool(filled.limit) == (len(done) + len(filled.taken) < len(todo))
         done += filled.taken
     assert done == todo
 
@@ -274,7 +274,7 @@ def test_a_request_for_which_there_is_no_room_at_all_is_named(whole: Scene) -> N
         (WIDE, BatchRoom(usd=Decimal("0.0000001")), "dollars"),
     ):
         filled, lines = whole.fill(limits=limits, room=room)
-        assert (filled.taken, filled.full_of, lines) == ([], what, [])
+        assert (filled.taken, filled.limit, lines) == ([], what, [])
 
 
 def test_the_lower_limit_holds() -> None:
@@ -283,7 +283,7 @@ def test_the_lower_limit_holds() -> None:
     assert effective_batch_limits(vendors, BatchSettings()) == vendors
     own = BatchSettings(max_requests=10, max_bytes=300_000_000, enqueued_tokens=80)
     assert effective_batch_limits(vendors, own) == BatchLimits(requests=10, bytes=200_000_000, enqueued_tokens=80)
-    assert effective_batch_limits(vendors, BatchSettings(), is_sealed=True).bytes == MAX_ENCRYPTED_BYTES
+    assert effective_batch_limits(vendors, BatchSettings(), encrypted=True).bytes == MAX_ENCRYPTED_BYTES
 
 
 def test_what_the_judge_sees_in_full_is_kept_with_the_question() -> None:

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from tests.offline.bureau import SCORES, Bureau, bureau, questions, rows
+from tests.extensions.batch.bureau import SCORES, Bureau, bureau, questions, rows
 from tests.pipeline.conftest import shop
 from tests.servers.batching import BatchBook, Step, Trouble
 from tests.servers.openai_batches import OpenAIBatchServer
 from tests.servers.openai_server import OpenAIServer
 from tests.servers.scoring import table
+from xscore.costs.caps import Caps
 from xscore.extensions.batch import batch_rows, job_status, machine
-from xscore.extensions.batch.batch_costs import BatchLedger, BatchPrices, BatchReservation
+from xscore.extensions.batch.batch_costs import BatchLedger
 from xscore.extensions.batch.batch_rows import Batch
 from xscore.pipeline.build import Pipeline
 from xscore.records.batch import JobStatus
@@ -157,8 +158,9 @@ async def test_what_cannot_be_read_counts_against_the_cap(shop: Path) -> None:
         job = await office.submit(shop, questions(1))
         async with Pipeline.open(shop, office.settings, clock=office.clock) as pipeline:
             connection = pipeline.store.connection
-            purse = BatchReservation.of(job, Decimal(1), office.settings.budget)
-            ledger = BatchLedger(BatchPrices("openai", "gpt-5-mini", "api.openai.com"), purse)
+            ledger = BatchLedger(
+                job=job, provider="openai", model="gpt-5-mini", host="api.openai.com", caps=Caps(turn=Decimal(1))
+            )
             batch = Batch(
                 job=job,
                 number=1,
@@ -170,7 +172,7 @@ async def test_what_cannot_be_read_counts_against_the_cap(shop: Path) -> None:
                 input_tokens=40,
             )
             with connection:
-                assert purse.set_aside(connection, batch.mark, Decimal("0.40"), now=office.now)
+                assert ledger.reserve(connection, batch.mark, Decimal("0.40"), now=office.now)
                 ledger.enter_unread(connection, batch, {(0, 0): 3})
                 ledger.enter_unread(connection, batch, {(1, 0): 3, (2, 0): 3})
         assert rows(shop, "SELECT amount FROM reservation") == [(10**11,)]
