@@ -24,7 +24,7 @@ from xscore.platform.paths import find_root
 from xscore.records import Memory
 from xscore.store import scrubbing
 from xscore.store.line_search import LineMatcher, find_lines_in_files, searchable_lines, with_halves
-from xscore.store.scrubbing import database_files, mark_for_scrubbing
+from xscore.store.scrubbing import database_files
 from xscore.store.store import Store
 
 WORDS = "The saffron ledger is kept behind the northern boiler\nand nobody else may know of the pewter key"
@@ -59,12 +59,12 @@ def test_a_reader_that_holds_the_journal_is_told_and_the_next_call_cleans(store:
     put(store.connection, memory := said(WORDS))
     wording = erasure.erased_lines(store, [memory.id])
     with reading(store.path):
-        done = erasure.erase_memories(store, [memory.id], now=1.0, patience_s=0.1)
+        done = erasure.erase_memories(store, [memory.id], now=1.0, timeout_s=0.1)
         proof = verify_erasure(store, wording)
         assert not done.is_clean and not proof.holds and not proof.journal_is_empty
         assert any("memory.db" in file for file in proof.found_in)
-        assert not erasure.erase_memories(store, [memory.id], now=1.0, patience_s=0.1).is_clean
-    again = erasure.erase_memories(store, [memory.id], now=2.0, patience_s=0.1)
+        assert not erasure.erase_memories(store, [memory.id], now=1.0, timeout_s=0.1).is_clean
+    again = erasure.erase_memories(store, [memory.id], now=2.0, timeout_s=0.1)
     assert (again.is_clean, again.is_finished, again.memories) == (True, True, 0)
     assert verify_erasure(store, wording).holds
     assert b"saffron" not in raw(store.path.parent)
@@ -141,7 +141,7 @@ KILLED = """
     module, name, after = {{
         "rows": (erasure, "erase_rows", True), "mark": (erasure, "mark_for_scrubbing", True),
         "strays": (erasure, "remove_paths", True), "clean": (erasure, "scrub_database", False),
-        "journal": (scrubbing, "truncate_journal", True), "leftovers": (scrubbing, "_leftovers", True),
+        "journal": (scrubbing, "truncate_journal", True),
     }}[{place!r}]
     original = getattr(module, name)
 
@@ -156,7 +156,8 @@ KILLED = """
 """
 
 
-@pytest.mark.parametrize("place", ["strays", "rows", "mark", "clean", "journal", "leftovers"])
+@pytest.mark.verify
+@pytest.mark.parametrize("place", ["strays", "rows", "mark", "clean", "journal"])
 def test_a_kill_leaves_it_not_begun_or_completed_by_the_next_call(tmp_path: Path, place: str) -> None:
     """Issue: killed anywhere, an erasure has changed nothing, or the same call again ends with clean files."""
     root, user = tmp_path / "project", tmp_path / "user"
@@ -184,7 +185,7 @@ def _sentence(rng: random.Random, words: int) -> str:
     return " ".join("".join(rng.choice(ALPHABET) for _ in range(rng.randint(3, 9))) for _ in range(words))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 2**32), count=st.integers(2, 40), data=st.data())
 def test_the_erased_is_nowhere_and_the_others_are_whole(
     tmp_path_factory: pytest.TempPathFactory, seed: int, count: int, data: st.DataObject
@@ -235,48 +236,24 @@ def test_bytes_that_sqlite_leaves_behind_go_with_a_rewrite(store: Store) -> None
     assert [memory.text for memory in going if memory.text.encode() in left] == []
 
 
-def test_the_next_erasure_of_something_else_completes_one_that_was_cut_short(tmp_path: Path) -> None:
-    """Issue: who clears the mark has rewritten the file, since nobody knows the lines of the one that was killed."""
-    root, user = tmp_path / "project", tmp_path / "user"
-    root.mkdir()
-    memory, other = said(WORDS), said("Quite another thing to be said", ordinal=7)
-    with Store.open(find_root(root), user_data_dir=user) as store:
-        put(store.connection, memory, other)
-    program = KILLED.format(place="clean", root=str(root), user=str(user), identifier=memory.id)
-    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=False, env=os.environ)
-    path = find_root(root).store_file
-    with Store.open(find_root(root), user_data_dir=user) as store:
-        store.connection.execute("PRAGMA secure_delete = OFF")
-        put(store.connection, planted := said(WORDS, ordinal=8))
-        store.connection.execute("DELETE FROM vec WHERE memory_id = ?", (planted.id,))
-        store.connection.execute("DELETE FROM memory WHERE id = ?", (planted.id,))
-        store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        store.connection.execute("PRAGMA secure_delete = ON")
-        assert b"saffron" in path.read_bytes(), "left in the slack of a page, as an erasure that was killed may"
-        done = erasure.erase_memories(store, [other.id], now=2.0)
-        assert (done.is_clean, done.is_finished, done.memories) == (True, True, 1)
-    assert b"saffron" not in raw(tmp_path)
-
-
 def test_a_store_that_is_held_after_the_rows_are_gone_is_not_clean_and_no_error(store: Store) -> None:
-    """Issue: what is erased is erased; a rewrite that another process prevents is told as not clean (exit 6)."""
+    """Issue: what is erased is erased; a rewrite that another process prevents is reported as not clean (exit 6)."""
     put(store.connection, memory := said(WORDS))
-    with store.transaction():
-        mark_for_scrubbing(store.connection, "of another")
     original = scrubbing.truncate_journal
     holders: list[sqlite3.Connection] = []
 
-    def then_held(connection: sqlite3.Connection, patience_s: float) -> bool:
-        emptied = original(connection, patience_s)
+    def then_held(connection: sqlite3.Connection, timeout_s: float) -> bool:
+        emptied = original(connection, timeout_s)
         holder = sqlite3.connect(store.path, isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
         holders.append(holder)
         return emptied
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scrubbing, "empty_journal", then_held)
-        done = erasure.erase_memories(store, [memory.id], now=1.0, patience_s=0.05)
+        patch.setattr(scrubbing, "truncate_journal", then_held)
+        done = erasure.erase_memories(store, [memory.id], now=1.0, timeout_s=0.05)
     for holder in holders:
         holder.close()
     assert (done.memories, done.is_clean) == (1, False)
-    assert erasure.erase_memories(store, [memory.id], now=2.0).is_clean
+    again = erasure.erase_memories(store, [memory.id], now=2.0)
+    assert again.is_clean and again.is_finished

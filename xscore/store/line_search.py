@@ -1,9 +1,8 @@
-"""Look for lines of an erased text: in strings, and in the raw bytes of files, by a process of its own.
+"""Search for lines of erased text: in strings, and in the raw bytes of files.
 
-The process is not for speed: whoever closes a file that SQLite has open in the same process drops its locks. This file
-is also that process's program, so it imports nothing of ours. A line counts where it stands whole, as it is or as JSON
-writes it. Trade-off: a line shorter than 12 characters says too little to be looked for, and a line that crosses from
-one page of the database to the next is not seen; other lines of its text are.
+Files are searched by a subprocess that runs this file, because closing a file that SQLite has open in the same process
+drops its locks; so it imports nothing of xscore. A line matches as it is or as JSON writes it. Trade-off: lines under 12
+characters are not searched for, and a line that crosses from one page of the database to the next is missed.
 """
 
 import json
@@ -14,27 +13,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 SHORTEST = 12
-"""Characters of a line that tells one text from another."""
+"""Characters of the shortest line searched for."""
 LONGEST = 1_000
-"""Of a longer line its beginning is looked for."""
+"""Of a longer line, its beginning is searched for."""
 _HALVED = 48
-_FEW = 32
-"""So many lines are looked for one by one: 0.1 µs each and text."""
 _CHUNK = 8_000_000
 _OVERLAP = 8 * LONGEST
 _WORD = re.compile(r"\w{5,}")
 _INNER = re.compile(r"(?<=\W)\w{5,}(?=\W)")
-"""A word with an end on both sides: what stands before and after the line cannot make it another."""
+"""A word with a boundary on both sides inside the line, so that the text around the line cannot change it."""
 
 
 def searchable_lines(texts: Iterable[str]) -> frozenset[str]:
-    """Return the lines of these texts that are long enough to tell."""
+    """Return the lines of these texts that are long enough to search for."""
     stripped = (line.strip()[:LONGEST] for text in texts for line in text.splitlines())
     return frozenset(line for line in stripped if len(line) >= SHORTEST)
 
 
 def with_halves(lines: Iterable[str]) -> frozenset[str]:
-    """Add the two halves of each long line: what is left of a text in a file may be cut anywhere."""
+    """Add the two halves of each long line, since a remnant in a file may be cut anywhere."""
     found = set(lines)
     for line in tuple(found):
         if len(line) >= _HALVED:
@@ -44,22 +41,19 @@ def with_halves(lines: Iterable[str]) -> frozenset[str]:
 
 
 class LineMatcher:
-    """Lines to look for, found by a telling word of each, so that a thousand cost little more than one."""
+    """Finds lines by one word of each, so that a thousand cost little more than one."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.all = frozenset(lines)
-        self._forms = {line: _forms(line) for line in self.all}
         self._by_word: dict[str, list[tuple[str, str]]] = {}
         self._wordless: list[tuple[str, str]] = []
         for line in self.all:
-            for form in self._forms[line]:
+            for form in _forms(line):
                 word = max(_INNER.findall(form), key=len, default="")
                 (self._by_word.setdefault(word, []) if word else self._wordless).append((form, line))
 
     def found_in(self, text: str) -> set[str]:
-        """Return the lines that stand in this text."""
-        if len(self.all) <= _FEW:
-            return {line for line in self.all for form in self._forms[line] if form in text}
+        """Return the lines that are in this text."""
         words = self._by_word.keys() & set(_WORD.findall(text)) if self._by_word else set[str]()
         likely = [pair for word in words for pair in self._by_word[word]]
         return {line for form, line in (*likely, *self._wordless) if form in text}
@@ -69,10 +63,7 @@ class LineMatcher:
 
 
 def find_lines_in_files(files: Iterable[Path], lines: Iterable[str]) -> dict[Path, set[str]]:
-    """Return which of the lines stand in the bytes of which of these files; files that are gone hold nothing.
-
-    Raises OSError when a file cannot be read.
-    """
+    """Return which lines are in which files; missing files hold none. Raises OSError."""
     asked = {"files": [str(file) for file in files], "lines": sorted(lines)}
     if not asked["files"] or not asked["lines"]:
         return {}

@@ -1,53 +1,60 @@
-"""After rows are erased: empty the journal, rewrite the database where bytes are left in it, remove stray copies.
+"""After rows are erased: empty the journal and rewrite the database, so that no byte of the rows is left in its files.
 
-`secure_delete` overwrites what is deleted, and the journal keeps whole pages until it is emptied. That no page's slack
-keeps a copy is what was measured, not what SQLite promises. So the files are searched, and only where something is
-found, or nothing is known to search for, is the database rewritten. An encrypted one cannot be searched: it is
-rewritten always, and stray copies of it go unsearched.
-What the disk itself keeps of blocks that were given back is beyond it.
+A mark in the store says that this is still to be done, in case the process is killed. It also finds stray copies beside
+a store and searches files for erased lines. Trade-offs: the database is rewritten at every erasure, which takes about a
+second for 100 MB and room for a second copy; what a disk keeps of freed blocks is out of reach.
 """
 
 import re
-import secrets
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from xscore.extensions.privacy.erasure_plan import lines_still_stored
 from xscore.platform import database, sqlite_drivers
 from xscore.platform.errors import StoreError
-from xscore.store.line_search import find_lines_in_files, with_halves
+from xscore.store.line_search import LineMatcher, find_lines_in_files, with_halves
 
-UNCLEAN = "unclean"
-"""Key in `meta`: rows were erased, and the files were not seen to be clean since; its value names the erasure."""
-_SEVERAL = "several"
-"""Its value when another erasure was cut short before: what that one's lines were, nobody knows any more."""
-SEARCHED_AT_MOST = 2_000
-"""With more lines than this the database is rewritten without a search."""
-_ASIDE = re.compile(r"aside-\d+")
-_SCRATCH = re.compile(r".+\.(?:new|plain|sealed)(?:-wal|-shm|-journal|-key)?")
+_MARK = "unclean"
+"""Key in `meta`: rows were erased, and the files were not rewritten since."""
+_SET_ASIDE = re.compile(r"aside-\d+")
+SCRATCH_SUFFIXES = (".new", ".plain", ".sealed")
+_SCRATCH = re.compile(rf".+(?:{'|'.join(map(re.escape, SCRATCH_SUFFIXES))})(?:-wal|-shm|-journal|-key)?")
 _SIDES = ("", "-wal", "-shm", "-journal")
+_MEMORY_TEXTS = "SELECT id, title || char(10) || attrs || char(10) || card || char(10) || text FROM memory"
+_TASKS = "SELECT id, task || char(10) || context FROM turn UNION ALL SELECT thread, active_task FROM session"
+
+
+def lines_still_stored(
+    connection: sqlite3.Connection, lines: Iterable[str], *, but: Collection[str] = (), tasks: bool = False
+) -> set[str]:
+    """Return which lines other memories hold, or with `tasks` what was asked: these stay and prove nothing."""
+    wanted, found = LineMatcher(lines), set[str]()
+    if wanted:
+        for id_, text in connection.execute(f"{_MEMORY_TEXTS} UNION ALL {_TASKS}" if tasks else _MEMORY_TEXTS):
+            if id_ not in but:
+                found |= wanted.found_in(text)
+    return found
 
 
 def leftover_files(store_dir: Path) -> list[Path]:
-    """Name the set-aside stores and scratch files in a store's folder; no links."""
-    if not store_dir.is_dir():
-        return []
+    """Return the set-aside stores and scratch files in a store's folder; no links."""
+    places = sorted(store_dir.iterdir()) if store_dir.is_dir() else []
     return [
         place
-        for place in sorted(store_dir.iterdir())
-        if not place.is_symlink()
-        and (_ASIDE.fullmatch(place.name) if place.is_dir() else _SCRATCH.fullmatch(place.name))
+        for place in places
+        if not place.is_symlink() and (_SET_ASIDE if place.is_dir() else _SCRATCH).fullmatch(place.name)
     ]
 
 
 def leftover_files_with(store_dir: Path, lines: Iterable[str]) -> list[Path]:
-    """Name those that hold one of the lines, or may, being encrypted. Raises StoreError for one that cannot be read."""
-    held = {file for place in leftover_files(store_dir) for file in _files(place)}
-    guilty = search_files(held, with_halves(lines)).keys() | {file for file in held if _is_note(file)}
-    return [place for place in leftover_files(store_dir) if not guilty.isdisjoint(_files(place))]
+    """Return those that hold one of the lines, or may, being encrypted. Raises StoreError."""
+    places = {place: _files(place) for place in leftover_files(store_dir)}
+    held = {file for files in places.values() for file in files}
+    guilty = set(search_files(held, with_halves(lines)))
+    guilty |= {file for file in held if file.name.endswith(sqlite_drivers.NOTE_SUFFIX)}
+    return [place for place, files in places.items() if not guilty.isdisjoint(files)]
 
 
 def remove_paths(places: Iterable[Path]) -> None:
@@ -63,99 +70,61 @@ def remove_paths(places: Iterable[Path]) -> None:
 
 
 def database_files(path: Path) -> list[Path]:
-    """Name the database at this path and its journals, those that are there."""
+    """Return the database at this path and its journals, as far as they exist."""
     return [file for file in (path.with_name(path.name + side) for side in _SIDES) if file.is_file()]
 
 
 def search_files(files: Iterable[Path], lines: Iterable[str]) -> dict[Path, set[str]]:
-    """Return which of the lines stand in which of these files. Raises StoreError."""
+    """Return which of the lines are in which of these files. Raises StoreError."""
     try:
         return find_lines_in_files(files, lines)
     except OSError as error:
         raise StoreError(f"the files cannot be searched: {error}", hint="Check their permissions.") from error
 
 
-def scrub_database(
-    connection: sqlite3.Connection, path: Path, lines: frozenset[str], *, mark: str, patience_s: float
-) -> bool:
-    """Leave none of the lines in the database at `path` or its journal; False: another process keeps it from that.
-
-    mark: of the erasure whose lines these are. Where the store bears another's, as after a call that was killed, or no
-    line is known, or very many are, it is rewritten without a search. Raises StoreError.
-    """
+def scrub_database(connection: sqlite3.Connection, *, timeout_s: float) -> bool:
+    """Rewrite the database and empty its journal; False if another process prevents it. Raises StoreError."""
     try:
-        return _scrub(connection, path, lines, mark=mark, patience_s=patience_s)
+        if not truncate_journal(connection, timeout_s):
+            return False
+        with _busy_timeout(connection, timeout_s):
+            connection.execute("VACUUM")
+        if not truncate_journal(connection, timeout_s):
+            return False
+        with _busy_timeout(connection, timeout_s):
+            connection.execute("DELETE FROM meta WHERE key = ?", (_MARK,))
+        truncate_journal(connection, timeout_s)  # it holds the mark's page only, no erased text
     except StoreError as error:
-        if database.is_busy(error):  # the rows are gone, and the mark stands: the next call goes on
+        if database.is_busy(error):  # the rows are gone and the mark stays: the next call continues
             return False
         raise
-
-
-def _scrub(connection: sqlite3.Connection, path: Path, lines: frozenset[str], *, mark: str, patience_s: float) -> bool:
-    if not truncate_journal(connection, patience_s):
-        return False
-    is_known = (
-        0 < len(lines) <= SEARCHED_AT_MOST and _mark(connection) == mark and sqlite_drivers.read_note(path) is None
-    )
-    if not is_known or _leftovers(connection, path, lines):
-        with _waiting(connection, patience_s):
-            connection.execute("VACUUM")
-        if not truncate_journal(connection, patience_s):
-            return False
-    with _waiting(connection, patience_s):
-        connection.execute("DELETE FROM meta WHERE key = ?", (UNCLEAN,))
-    truncate_journal(connection, patience_s)  # the mark's own page; nothing of it is erased text
     return True
 
 
 def needs_scrubbing(connection: sqlite3.Connection) -> bool:
-    """Whether an erasure was cut short before the files were clean."""
-    return _mark(connection) is not None
+    """Whether rows were erased and the files are not rewritten yet."""
+    return connection.execute("SELECT 1 FROM meta WHERE key = ?", (_MARK,)).fetchone() is not None
 
 
-def new_erasure_mark() -> str:
-    """Name an erasure."""
-    return secrets.token_hex(8)
+def mark_for_scrubbing(connection: sqlite3.Connection) -> None:
+    """Record in an open transaction that the files are to be rewritten."""
+    connection.execute("INSERT INTO meta (key, value) VALUES (?, '1') ON CONFLICT (key) DO NOTHING", (_MARK,))
 
 
-def mark_for_scrubbing(connection: sqlite3.Connection, mark: str) -> None:
-    """Note in an open transaction that the files are to be cleaned, in case nobody gets to it. mark: of `new_mark`."""
-    connection.execute(
-        "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key)"
-        " DO UPDATE SET value = CASE value WHEN excluded.value THEN value ELSE ? END",
-        (UNCLEAN, mark, _SEVERAL),
-    )
-
-
-def truncate_journal(connection: sqlite3.Connection, patience_s: float) -> bool:
-    """Move the journal into the database and cut it to nothing; False: a reader still needs it."""
-    with _waiting(connection, patience_s):
+def truncate_journal(connection: sqlite3.Connection, timeout_s: float) -> bool:
+    """Move the journal into the database and truncate it; False if a reader still needs it."""
+    with _busy_timeout(connection, timeout_s):
         busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return not busy
 
 
 @contextmanager
-def _waiting(connection: sqlite3.Connection, patience_s: float) -> Iterator[None]:
-    connection.execute(f"PRAGMA busy_timeout = {round(patience_s * 1_000)}")
+def _busy_timeout(connection: sqlite3.Connection, timeout_s: float) -> Iterator[None]:
+    connection.execute(f"PRAGMA busy_timeout = {round(timeout_s * 1_000)}")
     try:
         yield
     finally:
         connection.execute(f"PRAGMA busy_timeout = {round(sqlite_drivers.BUSY_TIMEOUT_S * 1_000)}")
-
-
-def _mark(connection: sqlite3.Connection) -> str | None:
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (UNCLEAN,)).fetchone()
-    return None if row is None else str(row[0])
-
-
-def _leftovers(connection: sqlite3.Connection, path: Path, lines: frozenset[str]) -> bool:
-    found = search_files(database_files(path), with_halves(lines))
-    held = set[str]().union(*found.values())
-    return bool(held - lines_still_stored(connection, held, tasks=True))
-
-
-def _is_note(file: Path) -> bool:
-    return file.name.endswith(sqlite_drivers.NOTE_SUFFIX)
 
 
 def _files(place: Path) -> list[Path]:

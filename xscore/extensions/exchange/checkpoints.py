@@ -17,10 +17,9 @@ from msgspec.structs import fields
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.records import Checkpoint, SessionEntry
-from xscore.store.line_search import searchable_lines
 from xscore.store.personal_data import redact_pii
 from xscore.store.redaction import redact
-from xscore.store.scrubbing import mark_for_scrubbing, new_erasure_mark, scrub_database
+from xscore.store.scrubbing import mark_for_scrubbing, scrub_database
 from xscore.store.session_summary import session_entries, summarise_entries
 from xscore.store.store import Store
 from xscore.store.working_session import load_session
@@ -106,25 +105,17 @@ def list_checkpoints(connection: sqlite3.Connection) -> list[Checkpoint]:
         return [_checkpoint(*row) for row in rows.fetchall()]
 
 
-def erase_checkpoint(store: Store, name: str, *, patience_s: float = 5.0) -> bool:
+def erase_checkpoint(store: Store, name: str, *, timeout_s: float = 5.0) -> bool:
     """Erase a checkpoint for good; False: another process kept the journal from being emptied, so it may linger there.
 
     Raises NothingMatched where there is none of that name.
     """
-    mark = new_erasure_mark()
     with database.transaction(store.connection):
         gone = load_checkpoint(store.connection, name)
         for sql in _FORGET_NAME:
             store.connection.execute(sql, (gone.name,))
-        mark_for_scrubbing(store.connection, mark)
-    told = [
-        gone.name,
-        *gone.notes,
-        *gone.goals,
-        *gone.pending,
-        *(f"{entry.task}\n{entry.outcome}" for entry in gone.entries),
-    ]
-    return scrub_database(store.connection, store.path, searchable_lines(told), mark=mark, patience_s=patience_s)
+        mark_for_scrubbing(store.connection)
+    return scrub_database(store.connection, timeout_s=timeout_s)
 
 
 def _checkpoint(name: str, created_at: float, payload: str) -> Checkpoint:

@@ -39,7 +39,6 @@ from xscore.extensions.learning.rules import (
 )
 from xscore.extensions.learning.stored_drafts import ConsolidationState
 from xscore.extensions.learning.user_preferences import COMPARED
-from xscore.extensions.privacy import erasure
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched
 from xscore.records import Layer
@@ -47,6 +46,7 @@ from xscore.settings import MemorySettings
 from xscore.store.near_duplicates import near_duplicates
 from xscore.store.opening import Databases
 from xscore.store.redaction import redact
+from xscore.store.removal import remove_expired
 from xscore.store.session_summary import save_session_summary, summarise_session
 from xscore.store.working_session import load_sessions, mark_session_closed
 
@@ -160,7 +160,7 @@ def _summarise(
 
 def _remove_expired(store: Databases, work: ConsolidationState, *, now: float) -> None:
     if work.erased:
-        erasure.remove_expired(store, work.erased, now=now)  # which remembers the ids of what was imported
+        remove_expired(store, work.erased, now=now)  # which remembers the ids of what was imported
 
 
 class _SummaryReader:

@@ -147,12 +147,12 @@ def erase_and_report(
 
     proof = None
     if flags.given["dry_run"]:
-        done = erasure.preview_erasure(store, ids, turns=turns, noted=with_observations)
+        done = erasure.preview_erasure(store, ids, turns=turns, with_observations=with_observations)
     else:
         verify = flags.given["verify"]
-        lines = erasure.erased_lines(store, ids, turns=turns, noted=with_observations) if verify else frozenset()
+        lines = erasure.erased_lines(store, ids, turns=turns, with_observations=with_observations) if verify else frozenset()
         done = erasure.erase_memories(
-            store, ids, turns=turns, now=store.clock(), forget=forget, noted=with_observations
+            store, ids, turns=turns, now=store.clock(), forget=forget, with_observations=with_observations
         )
         proof = erasure.verify_erasure(store, lines) if verify else None
     return _print_erasure(done, proof, turns, flags)

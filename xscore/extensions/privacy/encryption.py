@@ -1,9 +1,8 @@
-"""Encrypt a store, or decrypt it: the whole file is written anew beside the old one and takes its place in one step.
+"""Encrypt or decrypt a store: a copy is written beside the old file and replaces it in one step.
 
-Nobody else may have the store open meanwhile. A call that is killed leaves the old store or the new one, and perhaps a
-scratch file, which the next call removes. What is replaced is overwritten before it is given up. Keys are the business
-of `memory.store_key`. Trade-offs: it needs the room of a second copy; and what the disk keeps of blocks that were
-given back, as solid-state disks do, and of journals that SQLite removed long ago, is beyond it.
+No other process may have the store open. A call that is killed leaves the old store or the new one, and perhaps a
+scratch file, which the next call removes. The replaced file is overwritten. Keys come from `store.encryption_key`.
+Trade-offs: it needs room for a second copy; what the disk keeps of freed blocks is out of reach.
 """
 
 import os

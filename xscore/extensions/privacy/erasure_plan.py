@@ -1,8 +1,8 @@
-"""What goes with memories that are to be erased: the answers made with them, what those answers became, and so on.
+"""What goes with erased memories: the answers made with them, the exchanges those became, and so on.
 
-A turn is touched when its receipt says that it kept one of the memories; its answer may repeat it, and so may the
-exchange that the answer became, whatever later turn kept that exchange, and the summaries made of either. It reads and
-changes nothing. Trade-off: whether an answer does repeat it is not asked, since a paraphrase cannot be found.
+A turn is affected when its receipt says that it used one of the memories: its answer may repeat it, and so may the
+exchange that the answer became, later turns that used that exchange, and summaries of either. It only reads. Trade-off:
+an affected answer goes whole, since a paraphrase cannot be found.
 """
 
 import json
@@ -11,29 +11,30 @@ from collections.abc import Collection, Iterable, Mapping
 
 from msgspec import Struct, field
 
-from xscore.platform.errors import UsageError
-from xscore.records import Kind, Memory, MemorySource, MemoryStatus
-from xscore.store import memory_rows, memory_writer
+from xscore.records import Kind, Memory
+from xscore.store import memory_rows
 from xscore.store.line_search import LineMatcher, searchable_lines
 from xscore.store.lookup import STATED_LAYERS
+from xscore.store.removal import AMONG, all_hashes, read_removable
+from xscore.store.scrubbing import lines_still_stored
 
-AMONG = "IN (SELECT value FROM json_each(?))"
-_KEPT = """
+_USED = """
     SELECT turn_id, json_extract(value, '$.id') FROM receipt, json_each(body, '$.selected')
     WHERE json_type(body, '$.selected') = 'array'
 """
-_SAID = "SELECT id, title || char(10) || attrs || char(10) || card || char(10) || text FROM memory"
-_TASKS = f"""
-    {_SAID} UNION ALL SELECT id, task || char(10) || context FROM turn
-    UNION ALL SELECT thread, active_task FROM session
+_TURNS_OF = f"""
+    SELECT turn.id FROM turn JOIN memory ON memory.key = turn_key AND memory.kind = 'exchange'
+    WHERE memory.source <> 'import' AND memory.id {AMONG}
 """
+_THREADS = f"SELECT DISTINCT thread FROM memory WHERE thread <> '' AND id {AMONG}"
+_TURN_THREADS = f"SELECT DISTINCT thread FROM turn WHERE thread <> '' AND id {AMONG}"
+_SUPERSEDED_BY = f"SELECT id FROM memory WHERE {STATED_LAYERS} AND status = 'superseded' AND superseded_by {AMONG}"
 _OF_SESSIONS = "layer = 'session'"
 """Lets the index by layer find exchanges and summaries."""
 _SUMMARIES = f"""
     id IN (SELECT target FROM edge WHERE relation = 'belongs_to' AND source {AMONG}) OR thread {AMONG}
 """
-
-_MET_THERE_ALONE = f"""
+_ONLY_THERE = f"""
     SELECT memory.id FROM memory JOIN occurrence ON memory_id = memory.id WHERE source_exchange {AMONG}
     GROUP BY memory.id HAVING count(*) >= json_extract(attrs, '$.occurrences')
     UNION SELECT memory.id FROM memory, json_each(attrs, '$.links') AS link
@@ -45,138 +46,92 @@ class ErasurePlan(Struct, frozen=True, kw_only=True):
     """What goes from one store."""
 
     memories: Mapping[str, Memory]
-    """By id: the named ones and those that go along."""
-    along: frozenset[str]
+    """By id: the named ones and their dependents."""
+    dependents: frozenset[str]
     """Of them, the exchanges and summaries that nobody named."""
     turns: frozenset[str] = frozenset()
     """Turns whose answers go."""
-    unsaid: frozenset[str] = frozenset()
-    """Turns whose tasks go as well: their exchange itself was named."""
-    deleted: frozenset[str] = frozenset()
+    erased_tasks: frozenset[str] = frozenset()
+    """Turns whose tasks go too, because their own exchange was named."""
+    deleted_turns: frozenset[str] = frozenset()
     """Turns that go with their receipts."""
     threads: frozenset[str] = frozenset()
     """Working sessions whose summaries go."""
-    earlier: tuple[str, ...] = ()
+    predecessors: tuple[str, ...] = ()
     """Superseded memories that led to one of them."""
-    elsewhere: frozenset[str] = frozenset()
+    other_store_ids: frozenset[str] = frozenset()
     """Ids erased from the other store."""
     lines: LineMatcher = field(default_factory=lambda: LineMatcher(()))
-    """Of their texts, what no other memory says."""
+    """Lines of their texts that no other memory holds."""
 
     @property
     def ids(self) -> frozenset[str]:
-        """Every id that goes, of either store."""
-        return self.elsewhere | self.memories.keys()
+        """Every id that goes, from either store."""
+        return self.other_store_ids | self.memories.keys()
 
     @property
     def hashes(self) -> frozenset[str]:
-        """Every content hash they have, or had before or would have after going stale."""
-        shown = (
-            memory_writer.with_status(m, s)
-            for m in self.memories.values()
-            for s in (MemoryStatus.ACTIVE, MemoryStatus.STALE)
-        )
-        return frozenset(hash_ for memory in shown for hash_ in (memory.content_hash, memory.text_hash))
+        """Every content hash of the memories."""
+        return all_hashes(self.memories.values())
 
 
 def plan_erasure(
     connection: sqlite3.Connection,
     ids: Collection[str],
     *,
-    turns: Collection[str] = (),
-    elsewhere: Collection[str] = (),
+    deleted_turns: Collection[str] = (),
+    other_store_ids: Collection[str] = (),
     texts: Iterable[str] = (),
 ) -> ErasurePlan:
-    """Follow the memories with these ids through one store.
+    """Follow the memories with these ids through one store. Raises UsageError for memories of files.
 
-    turns: past turns that go with question, answer and exchange. elsewhere, texts: ids and texts erased from the other store at once, which this one may speak of. Raises UsageError
-    for memories that come from files.
+    deleted_turns: past turns that go with question, answer and exchange.
+    other_store_ids, texts: of what is erased from the other store at once, which this one may mention.
     """
-    named = _read(connection, ids) | _exchanges(connection, turns)
-    _refuse_indexed(named.values())
-    found, touched_turns, threads = dict(named), set(turns), _threads_of_turns(connection, turns)
-    kept = connection.execute(_KEPT).fetchall()
-    fresh = set(named) | set(elsewhere)
+    named = read_removable(connection, ids) | _exchanges(connection, deleted_turns)
+    found, turns = dict(named), set(deleted_turns)
+    threads = _column(connection, _TURN_THREADS, deleted_turns)
+    used = connection.execute(_USED).fetchall()
+    fresh = set(named) | set(other_store_ids)
     while fresh:
-        threads |= _threads(connection, fresh)
-        touched = {turn for turn, identifier in kept if identifier in fresh} | _turns_of(connection, fresh)
-        threads |= _threads_of_turns(connection, touched - touched_turns)
-        touched_turns |= touched
-        new = {**_exchanges(connection, touched_turns), **_summaries(connection, fresh, threads)}
+        affected = {turn for turn, id_ in used if id_ in fresh} | _column(connection, _TURNS_OF, fresh)
+        threads |= _column(connection, _THREADS, fresh) | _column(connection, _TURN_THREADS, affected - turns)
+        turns |= affected
+        new = {**_exchanges(connection, turns), **_summaries(connection, fresh, threads)}
         new |= _failures(connection, found)
         fresh = new.keys() - found.keys()
         found |= new
-    lines = searchable_lines([*texts, *(_said(memory) for memory in found.values())])
+    lines = searchable_lines([*texts, *(_text_of(memory) for memory in found.values())])
     return ErasurePlan(
         memories=found,
-        along=frozenset(found.keys() - named.keys()),
-        turns=frozenset(touched_turns),
-        unsaid=frozenset(_turns_of(connection, named)) | frozenset(turns),
-        deleted=frozenset(turns),
+        dependents=frozenset(found.keys() - named.keys()),
+        turns=frozenset(turns),
+        erased_tasks=frozenset(_column(connection, _TURNS_OF, named)) | frozenset(deleted_turns),
+        deleted_turns=frozenset(deleted_turns),
         threads=frozenset(threads),
-        earlier=_earlier(connection, found),
-        elsewhere=frozenset(elsewhere),
+        predecessors=_predecessors(connection, found),
+        other_store_ids=frozenset(other_store_ids),
         lines=LineMatcher(lines - lines_still_stored(connection, lines, but=found)),
     )
 
 
-def plan_removal(connection: sqlite3.Connection, ids: Collection[str]) -> ErasurePlan:
-    """Plan for these memories alone, and nothing that was made with them. Raises UsageError as `plan` does."""
-    named = _read(connection, ids)
-    _refuse_indexed(named.values())
-    return ErasurePlan(memories=named, along=frozenset())
+def memory_texts(plan: ErasurePlan) -> list[str]:
+    """Return everything that the memories of a plan say."""
+    return list(map(_text_of, plan.memories.values()))
 
 
-def lines_still_stored(
-    connection: sqlite3.Connection, lines: Iterable[str], *, but: Collection[str] = (), tasks: bool = False
-) -> set[str]:
-    """Return which of the lines other memories say, or with `tasks` what was asked: they stay, and prove nothing."""
-    wanted, found = LineMatcher(lines), set[str]()
-    if wanted:
-        for identifier, said in connection.execute(_TASKS if tasks else _SAID):
-            if identifier not in but:
-                found |= wanted.found_in(said)
-    return found
+def _text_of(memory: Memory) -> str:
+    more = memory.particulars
+    parts = [memory.title, memory.card, memory.text, more.rationale, *more.alternatives, more.resolution, memory.entity]
+    return "\n".join(parts)
 
 
-def memory_texts(plans: Iterable[ErasurePlan]) -> list[str]:
-    """Return everything that the memories of these plans say."""
-    return [_said(memory) for each in plans for memory in each.memories.values()]
-
-
-def _said(memory: Memory) -> str:
-    said = memory.particulars
-    return "\n".join(
-        [memory.title, memory.card, memory.text, said.rationale, *said.alternatives, said.resolution, memory.entity]
-    )
-
-
-def _read(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, Memory]:
-    return {
-        memory.id: memory for memory in memory_rows.select_memories(connection, f"id {AMONG}", (json.dumps(list(ids)),))
-    }
-
-
-def _refuse_indexed(memories: Iterable[Memory]) -> None:
-    indexed = next((memory for memory in memories if memory.source is MemorySource.INDEX), None)
-    if indexed:
-        raise UsageError(
-            f"{indexed.id} comes from the file {indexed.path} and would be back with the next index",
-            hint="Exclude the file (`index.exclude`), then run `xscore index`: its memories go then.",
-        )
-
-
-def _turns_of(connection: sqlite3.Connection, ids: Iterable[str]) -> set[str]:
-    """Turns whose answers became one of these exchanges."""
-    asked = (
-        "SELECT turn.id FROM turn JOIN memory ON memory.key = turn_key AND memory.kind = 'exchange'"
-        f" WHERE memory.source <> 'import' AND memory.id {AMONG}"
-    )
-    return {turn for (turn,) in connection.execute(asked, (json.dumps(list(ids)),)).fetchall()}
+def _column(connection: sqlite3.Connection, sql: str, ids: Iterable[str]) -> set[str]:
+    return {value for (value,) in connection.execute(sql, (json.dumps(list(ids)),))}
 
 
 def _exchanges(connection: sqlite3.Connection, turns: Iterable[str]) -> dict[str, Memory]:
-    """Exchanges that the answers of these turns became."""
+    """Return the exchanges that the answers of these turns became."""
     where = (
         f"{_OF_SESSIONS} AND kind = ? AND source <> 'import' AND key IN (SELECT turn_key FROM turn WHERE id {AMONG})"
     )
@@ -186,33 +141,19 @@ def _exchanges(connection: sqlite3.Connection, turns: Iterable[str]) -> dict[str
 
 def _summaries(connection: sqlite3.Connection, ids: Iterable[str], threads: Iterable[str]) -> dict[str, Memory]:
     where = f"{_OF_SESSIONS} AND kind = ? AND source <> 'index' AND ({_SUMMARIES})"
-    found = memory_rows.select_memories(
-        connection, where, (Kind.SUMMARY, json.dumps(list(ids)), json.dumps(list(threads)))
-    )
-    return {memory.id: memory for memory in found}
+    among = (Kind.SUMMARY, json.dumps(list(ids)), json.dumps(list(threads)))
+    return {memory.id: memory for memory in memory_rows.select_memories(connection, where, among)}
 
 
 def _failures(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, Memory]:
-    """Failures that were met in these exchanges alone, and the patterns of failures that go."""
-    asked = json.dumps(list(ids))
-    return _read(connection, [row[0] for row in connection.execute(_MET_THERE_ALONE, (asked, asked)).fetchall()])
+    """Return failures found only in these exchanges, and the patterns of failures that go."""
+    among = json.dumps(list(ids))
+    return read_removable(connection, [id_ for (id_,) in connection.execute(_ONLY_THERE, (among, among))])
 
 
-def _threads(connection: sqlite3.Connection, ids: Iterable[str]) -> set[str]:
-    asked = f"SELECT DISTINCT thread FROM memory WHERE thread <> '' AND id {AMONG}"
-    return {thread for (thread,) in connection.execute(asked, (json.dumps(list(ids)),)).fetchall()}
-
-
-def _threads_of_turns(connection: sqlite3.Connection, turns: Iterable[str]) -> set[str]:
-    asked = f"SELECT DISTINCT thread FROM turn WHERE thread <> '' AND id {AMONG}"
-    return {thread for (thread,) in connection.execute(asked, (json.dumps(list(turns)),)).fetchall()}
-
-
-def _earlier(connection: sqlite3.Connection, going: Collection[str]) -> tuple[str, ...]:
-    """Superseded memories that led to those that go, through any number of steps."""
-    asked = f"SELECT id FROM memory WHERE {STATED_LAYERS} AND status = 'superseded' AND superseded_by {AMONG}"
+def _predecessors(connection: sqlite3.Connection, going: Collection[str]) -> tuple[str, ...]:
     found, fresh = set[str](), set(going)
     while fresh:
-        fresh = {i for (i,) in connection.execute(asked, (json.dumps(list(fresh)),)).fetchall()} - found
+        fresh = _column(connection, _SUPERSEDED_BY, fresh) - found
         found |= fresh
     return tuple(sorted(found - set(going)))

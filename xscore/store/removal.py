@@ -1,0 +1,123 @@
+"""Remove memories from one store, with their vectors, evidence, edges and judgments; a tombstone stays.
+
+What was made with a memory (answers, receipts, exchanges) stays: erasing that too is for privacy's sake, and an
+extension. Judgments of a content that another memory shows stay. Memories of files are refused: the index removes them.
+"""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+
+from xscore.platform import database
+from xscore.platform.errors import UsageError
+from xscore.records import Memory, MemorySource, MemoryStatus
+from xscore.store import memory_rows, memory_writer
+from xscore.store.events import EventName, emit_event
+from xscore.store.opening import Databases
+
+AMONG = "IN (SELECT value FROM json_each(?))"
+_UNSHOWN = f"content_id IN (SELECT id FROM content WHERE memories = 0 AND hash {AMONG})"
+_COUNTED = {
+    "vectors": f"SELECT count(*) FROM vec WHERE memory_id {AMONG}",
+    "evidence": f"SELECT count(*) FROM evidence WHERE memory_id {AMONG}",
+}
+_ROWS = (
+    f"DELETE FROM pack_slot WHERE memory_id {AMONG}",
+    f"DELETE FROM mention WHERE source {AMONG}",
+    f"DELETE FROM memory WHERE id {AMONG}",
+)
+_MET_ELSEWHERE_TOO = f"SELECT memory_id, count(*) FROM occurrence WHERE source_exchange {AMONG} GROUP BY memory_id"
+_COUNT_LESS = """
+    UPDATE memory SET attrs = json_set(attrs, '$.occurrences', max(1, json_extract(attrs, '$.occurrences') - :n)),
+        evidence_count = CASE WHEN id = :id THEN max(1, evidence_count - :n) ELSE evidence_count END
+    WHERE id = :id OR (kind = 'pattern' AND EXISTS (SELECT 1 FROM json_each(attrs, '$.links') WHERE value = :id))
+"""
+"""For a failure and its pattern."""
+
+
+def read_removable(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str, Memory]:
+    """Return the memories with these ids. Raises UsageError if one comes from a file."""
+    found = memory_rows.select_memories(connection, f"id {AMONG}", (json.dumps(list(ids)),))
+    indexed = next((memory for memory in found if memory.source is MemorySource.INDEX), None)
+    if indexed:
+        raise UsageError(
+            f"{indexed.id} comes from the file {indexed.path} and would be back with the next index",
+            hint="Exclude the file (`index.exclude`), then run `xscore index`: its memories go then.",
+        )
+    return {memory.id: memory for memory in found}
+
+
+def all_hashes(memories: Iterable[Memory]) -> frozenset[str]:
+    """Return every content hash that these memories have, had, or would have when stale."""
+    shown = (
+        memory_writer.with_status(memory, status)
+        for memory in memories
+        for status in (MemoryStatus.ACTIVE, MemoryStatus.STALE)
+    )
+    return frozenset(hash_ for memory in shown for hash_ in (memory.content_hash, memory.text_hash))
+
+
+def remove_memory_rows(connection: sqlite3.Connection, memories: Mapping[str, Memory]) -> Counter[str]:
+    """Remove rows in the open transaction; return how many of what."""
+    ids = json.dumps(sorted(memories))
+    removed = Counter(memories=len(memories))
+    removed.update({name: connection.execute(sql, (ids,)).fetchone()[0] for name, sql in _COUNTED.items()})
+    removed["edges"] = connection.execute(
+        f"DELETE FROM edge WHERE source {AMONG} OR target {AMONG}", (ids, ids)
+    ).rowcount
+    for sql in _ROWS:
+        connection.execute(sql, (ids,))
+    met = connection.execute(_MET_ELSEWHERE_TOO, (ids,)).fetchall()
+    connection.executemany(_COUNT_LESS, [{"id": id_, "n": count} for id_, count in met])
+    connection.execute(f"DELETE FROM occurrence WHERE source_exchange {AMONG}", (ids,))
+    return removed + _remove_judgments(connection, all_hashes(memories.values()))
+
+
+def _remove_judgments(connection: sqlite3.Connection, hashes: Collection[str]) -> Counter[str]:
+    """Remove the judgments of contents that no memory shows any more."""
+    among = (json.dumps(sorted(hashes)),)
+    (shared,) = connection.execute(
+        f"SELECT count(*) FROM content WHERE memories > 0 AND hash {AMONG}", among
+    ).fetchone()
+    reasons = connection.execute(
+        "DELETE FROM reason WHERE content_id IN (SELECT id FROM content WHERE memories = 0)"
+    ).rowcount
+    by_key = "query_id IN (SELECT id FROM query)"  # so that the primary key, which begins with it, is used
+    judgments = connection.execute(f"DELETE FROM judgment WHERE {by_key} AND {_UNSHOWN}", among).rowcount
+    connection.execute(f"DELETE FROM claim WHERE content {AMONG}", among)
+    remove_untrusted_scores(connection, hashes)
+    connection.execute(f"DELETE FROM content WHERE memories = 0 AND hash {AMONG}", among)
+    return Counter(shared=shared, judgments=judgments, reasons=reasons)
+
+
+def remove_untrusted_scores(connection: sqlite3.Connection, hashes: Collection[str]) -> None:
+    """Remove foreign scores of contents that no memory shows any more."""
+    connection.execute(
+        f"DELETE FROM untrusted_score WHERE hash {AMONG} AND hash NOT IN (SELECT hash FROM content WHERE memories > 0)",
+        (json.dumps(sorted(hashes)),),
+    )
+
+
+def write_tombstones(
+    connection: sqlite3.Connection, memories: Mapping[str, Memory], *, now: float, forget: bool = False
+) -> None:
+    """Record that the memories were removed. forget: no import brings them back; imported ones never come back."""
+    for id_ in sorted(memories):
+        emit_event(connection, EventName.REMOVED, at=now, subject=id_)
+    connection.executemany(
+        "INSERT INTO erased_memory (memory_id, at) VALUES (?, ?) ON CONFLICT DO NOTHING",
+        [(id_, now) for id_, memory in memories.items() if forget or memory.source is MemorySource.IMPORT],
+    )
+
+
+def remove_expired(store: Databases, ids: Collection[str], *, now: float) -> int:
+    """Remove memories that are worn out; return how many. now: unix seconds. Raises UsageError, StoreError."""
+    count = 0
+    for connection in store.connections():
+        with database.transaction(connection):
+            memories = read_removable(connection, ids)
+            remove_memory_rows(connection, memories)
+            write_tombstones(connection, memories, now=now)
+            count += len(memories)
+    return count
