@@ -23,7 +23,16 @@ from xscore.store import encryption_key
 from xscore.store.opening import connect_store
 
 FILES = {encryption.__file__, sqlite_drivers.__file__}
-CHANGING = {"encrypt", "decrypt", "write_note", "_exported", "_keep_others_out", "_take_its_place", "_wipe", "_sync"}
+CHANGING = {
+    "encrypt_store",
+    "decrypt_store",
+    "write_note",
+    "_exported",
+    "_keep_others_out",
+    "_take_its_place",
+    "_wipe",
+    "_sync",
+}
 """What changes files; the rest of the conversion only looks."""
 MAKE_AND_HOLD = """
 import pathlib, sys
@@ -139,7 +148,10 @@ def test_a_conversion_that_ends_anywhere_leaves_the_old_store_or_the_new(
     encryption.decrypt_store(path, user_data_dir=user_dir)  # the key is made, the schema settled
     key = encryption_key.load_encryption_key(user_dir)
     before = contents_of(path, key)
-    there, back = getattr(encryption, way), encryption.decrypt_store if way == "encrypt" else encryption.encrypt_store
+    there, back = (
+        getattr(encryption, f"{way}_store"),
+        encryption.decrypt_store if way == "encrypt" else encryption.encrypt_store,
+    )
     if way == "decrypt":
         encryption.encrypt_store(path, user_data_dir=user_dir)
     steps = _steps(there, path, user_dir)
@@ -177,7 +189,7 @@ def test_a_store_that_is_open_elsewhere_is_not_converted(tmp_path: Path, user_di
     path = filled(tmp_path / "r", user_dir)
     if way == "decrypt":
         encryption.encrypt_store(path, user_data_dir=user_dir)
-    convert = getattr(encryption, way)
+    convert = getattr(encryption, f"{way}_store")
     before = contents_of(path, encryption_key.load_or_create_encryption_key(user_dir))
     with subprocess.Popen(
         [sys.executable, "-c", MAKE_AND_HOLD, str(path), str(user_dir)],
