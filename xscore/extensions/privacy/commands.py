@@ -150,7 +150,11 @@ def erase_and_report(
         done = erasure.preview_erasure(store, ids, turns=turns, with_observations=with_observations)
     else:
         verify = flags.given["verify"]
-        lines = erasure.erased_lines(store, ids, turns=turns, with_observations=with_observations) if verify else frozenset()
+        lines = (
+            erasure.erased_lines(store, ids, turns=turns, with_observations=with_observations)
+            if verify
+            else frozenset()
+        )
         done = erasure.erase_memories(
             store, ids, turns=turns, now=store.clock(), forget=forget, with_observations=with_observations
         )
