@@ -4,7 +4,7 @@
 
 One memory a call, 64 calls in flight altogether: by one process and by two actors of Ray, in
 turn over one tree, each with questions of its own, sharing one Redis. Start-up: what a list over one file of 20 takes,
-everything included. A row is a candidate. No target: the table is in `docs/offline.md`. Needs redis-server and `ray`.
+everything included. A row is a candidate. No target: the table is in `docs/batch.md`. Needs redis-server and `ray`.
 """
 
 import argparse

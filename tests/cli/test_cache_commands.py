@@ -190,8 +190,8 @@ def test_keys_come_from_the_user_alone(machines: tuple[Machine, Machine], tmp_pa
 
 
 def lines_of_the_manual() -> list[str]:
-    """Every command of docs/cache.md, in its order."""
-    page = (Path(__file__).parents[2] / "docs" / "cache.md").read_text("utf-8")
+    """Every command of docs/batch.md, in its order."""
+    page = (Path(__file__).parents[2] / "docs" / "batch.md").read_text("utf-8")
     blocks = re.findall(r"```\n(.*?)```", page, re.DOTALL)
     shown = (line.removeprefix("$ ") for block in blocks for line in block.splitlines())
     return [line for line in shown if line.startswith(("xscore ", "export "))]

@@ -57,7 +57,7 @@ def test_text_of_the_questions_is_harmless(xscore: Run, repo: Path) -> None:
 
 
 def test_its_json_is_one_object(xscore: Run, repo: Path) -> None:
-    """Under --json stdout is the object of docs/json.md, and nothing else."""
+    """Under --json stdout is the object of docs/reference/json.md, and nothing else."""
     done = xscore(*judged_by_script(repo), "--json", cwd=repo)
     body = json.loads(done.stdout)
     assert body["schema"] == 1 and body["asked"] == 2 and body["found"]["chosen"]["recall"] == 0.25

@@ -71,7 +71,9 @@ def test_no_object_repeats_the_exit_code(xscore: Run, tmp_path: Path) -> None:
 
 def test_the_tables_name_every_code() -> None:
     """The contract's table and the help's last lines know each code that the program ends with."""
-    table = (Path(__file__).parents[2] / "docs" / "json.md").read_text("utf-8").split("| code | means |")[1]
+    table = (
+        (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text("utf-8").split("| code | means |")[1]
+    )
     for code, means in EXIT_CODES.items():
         assert f"| {code} | {means} |" in table
         assert f"{code} " in str(front_door.epilog)

@@ -1,4 +1,4 @@
-"""The commands of "By batch" in docs/offline.md, run in their order as they stand there."""
+"""The commands of "By batch" in docs/batch.md, run in their order as they stand there."""
 
 import re
 import shlex
@@ -15,7 +15,7 @@ from tests.servers.scoring import table
 
 __all__ = ["shop"]
 
-PAGE = (Path(__file__).parents[2] / "docs" / "offline.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "batch.md").read_text("utf-8")
 LIST = '{"id": "sum", "task": "where are prices added up?"}\n'
 
 

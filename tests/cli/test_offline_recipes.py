@@ -1,4 +1,4 @@
-"""The hook, the crontab line and the CI job of docs/offline.md, run as they stand there."""
+"""The hook, the crontab line and the CI job of docs/batch.md, run as they stand there."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from tests.conftest import MakeRepo, git
 from tests.pipeline.conftest import FILES
 from tests.servers.openai_server import OpenAIServer
 
-PAGE = (Path(__file__).parents[2] / "docs" / "offline.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "batch.md").read_text("utf-8")
 PATIENCE_S = 60.0
 LIST = '{"id": "sum", "task": "where are prices added up?"}\n'
 
@@ -154,6 +154,6 @@ def test_the_list_in_the_manual_is_a_list(machine: Machine, tmp_path: Path) -> N
     """Its lines are taken as they stand."""
     from xscore.pipeline.question_list import parse_questions_file
 
-    found = parse_questions_file(block("json").encode(), "docs/offline.md")
+    found = parse_questions_file(block("json").encode(), "docs/batch.md")
     assert [one.id for one in found.all] == ["money", "login"]
     assert json.loads(block("json").splitlines()[1])["file"] == found.all[1].file

@@ -52,7 +52,7 @@ class Shell:
 @pytest.mark.verify
 def test_the_recipe_for_gates_passes_again_and_again(shell: Shell) -> None:
     """The same questions a second time within the hour are no other workload."""
-    began, evaluated, update, check = recipe("gates.md")
+    began, evaluated, update, check = recipe("costs.md")
     first = shell.run([began, evaluated, update])
     assert first.returncode == 0, first.stderr
     for _ in range(2):
@@ -64,7 +64,7 @@ def test_the_recipe_for_gates_passes_again_and_again(shell: Shell) -> None:
 def test_the_recipe_for_other_systems_passes_again_and_again(shell: Shell) -> None:
     """What the action does, in the lines that the manual shows."""
     began, out, evaluated, *reports = recipe("ci.md")
-    update = recipe("gates.md")[2]
+    update = recipe("costs.md")[2]
     assert shell.run([began, evaluated, update]).returncode == 0
     for _ in range(2):
         again = shell.run([began, out, evaluated, *reports, 'wc -c "$out/page.html" "$out/summary.md"'])

@@ -250,9 +250,14 @@ def test_a_baseline_that_cannot_be_read_is_a_usage_error(shop: Path, ledger: Con
 
 
 def test_the_json_is_as_documented(shop: Path, ledger: Connection, xscore: Run) -> None:
-    """Every key of a report stands in its section of docs/json.md."""
+    """Every key of a report stands in its section of docs/reference/json.md."""
     fill(ledger)
-    section = (Path(__file__).parents[2] / "docs" / "json.md").read_text().split("## `report`")[1].split("\n## ")[0]
+    section = (
+        (Path(__file__).parents[2] / "docs" / "reference" / "json.md")
+        .read_text()
+        .split("## `report`")[1]
+        .split("\n## ")[0]
+    )
     found = json.loads(xscore("report", "--json", "--by", "model", cwd=shop).stdout)
     free = {"turns_by_state", "unjudged_by_cause", "cost_by_model"}
 

@@ -90,8 +90,8 @@ def test_a_session_is_shown_resumed_and_closed(make_repo: MakeRepo, tmp_path: Pa
 def test_a_merge_closes_the_session_of_the_branch_that_was_merged(
     make_repo: MakeRepo, tmp_path: Path, xscore: Run
 ) -> None:
-    """L01: the hook of docs/layers.md, run by git itself: main goes on, so does a branch that was only just begun."""
-    docs = (Path(__file__).parents[2] / "docs" / "layers.md").read_text()
+    """L01: the hook of docs/memories.md, run by git itself: main goes on, so does a branch that was only just begun."""
+    docs = (Path(__file__).parents[2] / "docs" / "memories.md").read_text()
     (recipe,) = (line for line in docs.splitlines() if "> .git/hooks/post-merge" in line)
     root, flags = make_repo({"a.py": CODE}), scripted(tmp_path)
     xscore("ask", "on main", *flags, cwd=root)

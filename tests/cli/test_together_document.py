@@ -1,4 +1,4 @@
-"""`docs/together.md` as it stands: its list is asked with its command, and the last lines have the shape it shows."""
+"""`docs/batch.md` as it stands: its list is asked with its command, and the last lines have the shape it shows."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from tests.cli.conftest import Run
 from tests.pipeline.conftest import shop
 
 __all__ = ["shop"]
-PAGE = (Path(__file__).parents[2] / "docs" / "together.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "batch.md").read_text("utf-8")
 
 
 def shape(text: str) -> str:

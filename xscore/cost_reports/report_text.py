@@ -10,7 +10,7 @@ Figures are rounded; `--json` has them exact. It computes none but shares.
 How a payment is said: what was paid, and what the same would have cost in other ways. One rule and one set of names.
 
 Terminal, Markdown and page take both from here, so that none of them forgets what has no price or was estimated. Pure.
-Trade-off: names are short enough for a column; `docs/reports.md` says what each of them means.
+Trade-off: names are short enough for a column; `docs/costs.md` says what each of them means.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Records to the public JSON: schema 1, as `docs/json.md` lists it.
+"""Records to the public JSON: schema 1, as `docs/reference/json.md` lists it.
 
 Money is a decimal string, null is unpriced. Fields may be added within the schema, never renamed or removed.
 """

@@ -30,7 +30,7 @@ class StoredReceipt(Struct, frozen=True):
     body: Mapping[str, Any]
     """As it stands there, with whatever a later version added."""
     lacks: tuple[str, ...]
-    """Fields, as `docs/json.md` names them, that it was written without."""
+    """Fields, as `docs/reference/json.md` names them, that it was written without."""
 
     @property
     def is_erased(self) -> bool:
@@ -112,7 +112,7 @@ def _record_in(hint: Any) -> Any:
 
 
 def _fault(error: msgspec.ValidationError) -> str:
-    """Name what is missing or wrong by the names of `docs/json.md`."""
+    """Name what is missing or wrong by the names of `docs/reference/json.md`."""
     what, _, place = str(error).partition(" - at `$")
     missing = re.fullmatch("Object missing required field `(.+)`", what)
     parts = [part for part in (place.rstrip("`").strip("."), missing and missing[1]) if part]

@@ -1,4 +1,4 @@
-"""What a report says of a stretch of the ledger: money, tokens, time, coverage. `docs/json.md` is its public form.
+"""What a report says of a stretch of the ledger: money, tokens, time, coverage. `docs/reference/json.md` is its public form.
 
 Made by `cost_reports`, shown by the command line and the page, compared by the gate. Dollars are sums of the calls that
 have a price; how many have none stands beside them. Imported by name where it is used: a turn needs none of it.

@@ -1,4 +1,4 @@
-"""The receipt of a turn: what was judged, what was kept, what it cost. `docs/json.md` is its public form.
+"""The receipt of a turn: what was judged, what was kept, what it cost. `docs/reference/json.md` is its public form.
 
 The figures of one finished turn that reports add up: what the receipt says in words and lists, in numbers.
 
