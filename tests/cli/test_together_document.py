@@ -1,4 +1,4 @@
-"""What `docs/batch.md` says of several questions in a call: its list is asked with its command; the account has its shape."""
+"""What `docs/batch.md` says of several questions in a call: its command asks its list, and the account looks as shown."""
 
 import json
 import re
