@@ -1,16 +1,9 @@
-"""A store's judgments as one signed Parquet file, for another machine with a clone of the same repository.
+"""A store's judgments as one signed Parquet file, out of one clone of a repository and into another.
 
-It reveals keys, scores and reasons: no task, no source, no path. A judgment that does not fit its checksum stays behind.
-The user's own layer is judged in another store and never exported. Trade-off: a judgment bears no date, so `since` goes
-by when its turn was last asked; one that no turn here has asked is left out then.
-
-An exported cache read into a store: believed where its signature holds, else refused, or taken into quarantine.
-
-The signature is looked at before anything is parsed, every row before the first is written. Rows are written in
-transactions of `GROUP_ROWS`, so that others at work on the store wait for milliseconds; a judgment that is there wins,
-so an import that was killed is completed by the same import again, and one that is repeated changes nothing. Trade-off:
-judgments of contents that no memory here shows come in too, since the index may not know the files yet; a sweep of the
-cache drops them.
+It reveals keys, scores and reasons: no task, no source, no path, nothing of the user's own layer. An import is believed
+where its signature holds, else refused or quarantined; every row is checked before the first is written. A judgment
+that is there wins, so a killed import is completed by repeating it. Trade-offs: `since` goes by when a turn was last
+asked here; judgments of unknown contents come in too, until a prune drops them.
 """
 
 import os
@@ -24,13 +17,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from xscore.cache import judgments as hearsay
-from xscore.cache.judgments import find_query, insert_judgments_under, known_judgments
+from xscore.cache.judgments import find_query, insert_judgments_under, keep_untrusted, known_judgments
 from xscore.cache.keys import JudgmentKey
 from xscore.cache.prune import JudgedTurn, find_judge_keys, judge_names, judged_turns
 from xscore.extensions.exchange import cache_parquet, cache_signature
 from xscore.extensions.exchange.cache_parquet import GROUP_ROWS, MAX_ROWS, MAX_UNTRUSTED_ROWS, ExchangeRow, try_in_child
-from xscore.extensions.exchange.cache_signature import ExchangeKey, no_key_to_check
+from xscore.extensions.exchange.cache_signature import USE_ITS_KEY, ExchangeKey
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.hashing import judgment_checksums, turn_checksum
@@ -48,7 +40,7 @@ class ExportFilter(Struct, frozen=True):
     """Which judgments."""
 
     judges: tuple[str, ...] = ()
-    """Names (`provider:model`) or beginnings of judge keys (`usage.judges_meant`); none: every judge."""
+    """Names (`provider:model`) or beginnings of judge keys (`find_judge_keys`); none: every judge."""
     since: float | None = None
     """Unix seconds; those of turns that were asked then or later."""
     reasons: bool = True
@@ -69,7 +61,7 @@ class CacheExport(Struct):
 
 
 def export_judgments(connection: Connection, path: Path, key: ExchangeKey, wanted: ExportFilter) -> CacheExport:
-    """Write the file, for the user alone, in place of an earlier export and of nothing else.
+    """Write the file, readable by the user alone; replace an earlier export, and nothing else.
 
     Raises NothingMatched where there is nothing to write or a judge is unknown, UsageError, StoreError.
     """
@@ -156,7 +148,7 @@ def _checked_rows(
 
 
 CleanReason = Callable[[str], str]
-"""Makes one harmless line, without secrets, of what a model gave for a reason."""
+"""Makes one harmless line, without secrets, of a model's reason."""
 
 
 class CacheImport(Struct):
@@ -184,43 +176,40 @@ def import_judgments(
     reason: CleanReason,
     dry_run: bool = False,
 ) -> CacheImport:
-    """Take over the judgments of a file that someone with this key signed. folder: of the store.
+    """Import the judgments of a file that someone with this key signed. folder: of the store.
 
     Raises StoreUntrusted for a file that is not signed with it as it stands, UsageError for one that cannot be read.
     """
     if key is None:
-        raise no_key_to_check()
+        raise UsageError("there is no key to check the file with", hint=USE_ITS_KEY)
     with cache_signature.private_copy(path, beside=folder) as file:
         cache_signature.check_signature(file, key, name=path)
         rows = cache_parquet.count_parquet_rows(file, name=path, at_most=MAX_ROWS)
         for _ in cache_parquet.read_parquet_rows(file, name=path, rows=rows):
             pass
         found = CacheImport(key=key.id)
-        _import_rows(
-            connection,
-            cache_parquet.read_parquet_rows(file, name=path, rows=rows),
-            found,
-            _KeepJudgments(reason),
-            dry_run=dry_run,
-        )
+
+        def keep(names: JudgmentKey, rows: Sequence[ExchangeRow]) -> int:
+            insert_judgments_under(connection, [_judgment(row, reason) for row in rows], names)
+            return len(rows)
+
+        _import_rows(connection, cache_parquet.read_parquet_rows(file, name=path, rows=rows), found, keep, dry_run)
     return found
 
 
 def import_untrusted(connection: Connection, path: Path, *, folder: Path, dry_run: bool = False) -> CacheImport:
-    """Take the scores of any file into quarantine, whoever wrote it. Raises UsageError for one that cannot be read.
+    """Quarantine the scores of any file, whoever wrote it; another process reads it first.
 
-    A process of its own reads it first (`exchange_trial`).
+    Raises UsageError for one that cannot be read.
     """
     with cache_signature.private_copy(path, beside=folder) as file:
         rows = try_in_child(file, name=path, at_most=MAX_UNTRUSTED_ROWS)
         found = CacheImport(believed=False)
-        _import_rows(
-            connection,
-            cache_parquet.read_parquet_rows(file, name=path, rows=rows),
-            found,
-            _KeepUntrusted(),
-            dry_run=dry_run,
-        )
+
+        def keep(names: JudgmentKey, rows: Sequence[ExchangeRow]) -> int:
+            return keep_untrusted(connection, names, [(row.hash, row.score) for row in rows])
+
+        _import_rows(connection, cache_parquet.read_parquet_rows(file, name=path, rows=rows), found, keep, dry_run)
     return found
 
 
@@ -228,17 +217,17 @@ def _import_rows(
     connection: Connection,
     groups: Iterable[Sequence[ExchangeRow]],
     found: CacheImport,
-    keep: "_KeepJudgments | _KeepUntrusted",
-    *,
+    keep: Callable[[JudgmentKey, Sequence[ExchangeRow]], int],
     dry_run: bool,
 ) -> None:
+    """Write each group in a transaction of its own, so that others at work on the store wait for milliseconds."""
     latest: JudgmentKey | None = None
     for group in groups:
         with database.transaction(connection) if not dry_run else database.read_snapshot(connection):
             for names, rows in _by_turn(group):
                 fresh = _fresh(connection, names, rows)
                 found.judgments += len(rows)
-                found.added += len(fresh) if dry_run or not fresh else keep(connection, names, fresh)
+                found.added += len(fresh) if dry_run or not fresh else keep(names, fresh)
                 found.turns += names != latest
                 latest = names
     found.known = found.judgments - found.added
@@ -259,24 +248,5 @@ def _fresh(connection: Connection, names: JudgmentKey, rows: Sequence[ExchangeRo
     return [row for row in first.values() if row.hash not in known]
 
 
-class _KeepJudgments(Struct, frozen=True):
-    """Keeps rows as judgments."""
-
-    reason: CleanReason
-
-    def __call__(self, connection: Connection, names: JudgmentKey, rows: Sequence[ExchangeRow]) -> int:
-        judgments = [
-            Judgment(
-                row.hash, row.score, self.reason(row.reason) if row.reason else "", row.pack, row.position, row.prior
-            )
-            for row in rows
-        ]
-        insert_judgments_under(connection, judgments, names)
-        return len(judgments)
-
-
-class _KeepUntrusted(Struct, frozen=True):
-    """Keeps rows as hearsay."""
-
-    def __call__(self, connection: Connection, names: JudgmentKey, rows: Sequence[ExchangeRow]) -> int:
-        return hearsay.keep_untrusted(connection, names, [(row.hash, row.score) for row in rows])
+def _judgment(row: ExchangeRow, clean: CleanReason) -> Judgment:
+    return Judgment(row.hash, row.score, clean(row.reason) if row.reason else "", row.pack, row.position, row.prior)

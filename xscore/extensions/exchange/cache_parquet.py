@@ -1,24 +1,12 @@
 """The table of an exported cache: its columns, how it is written in row groups, and how a stranger's is read.
 
-Every value is checked before any is used: the columns and their types, no gaps, keys and hashes by their shape, scores
-within 0..1, texts by their length. A stranger's file is read a slice at a time, and lengths are looked at before a text
-is made of it. It knows nothing of stores or signatures. Trade-off: one odd value refuses the whole file; ours has none.
-
-A stranger's Parquet file, read once to its end by a process of its own with little memory and time, before we do.
-
-Among files that differ from a good one in a single byte are some at which the reader ends its whole process, or takes
-all memory. So the trial is a child (`exchange_child`), which is handed the file and nothing else: no key, no proxy, no
-setting of ours. The file that it got through, checked value by value, is read again by us, the same bytes. Trade-off:
-the start of the child takes a second and the file is read twice.
-
-The program that a stranger's Parquet file is tried in (`exchange_trial`): it reads the file on stdin to its end.
-
-Prints the rows, or on exit code 2 what is wrong and what to do. It limits its own memory and CPU before it reads.
-Trade-off: where the system keeps no limit of memory (macOS), only the time is limited.
+Every value is checked before any is used: columns and types, no gaps, the shape of keys and hashes, scores within 0..1,
+lengths before texts. Among files that differ from a good one in a single byte are some at which the Parquet reader ends
+its process or takes all memory: so an unsigned file is first read by a child with little memory and time and none of our
+secrets (run as `-m`). Trade-off: one odd value refuses the whole file; the child takes a second.
 """
 
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -155,12 +143,9 @@ def _find_fault(frame: "pl.DataFrame", *, expected: int) -> str:
     whole = {name: pl.col(name).is_between(0, most) for name, most in _MAX_VALUE.items()}
     shares = {name: pl.col(name).is_between(0.0, 1.0) & pl.col(name).is_not_nan() for name in ("score", "prior")}
     sizes = {name: pl.col(name).str.len_bytes() == 32 for name in ("turn_key", "judge", "hash")}
-    for name, fits in (within | whole | shares | sizes).items():  # lengths first: a pattern would read them whole
+    hexes = [(name, pl.col(name).str.contains(_HEX)) for name in sizes]
+    for name, fits in [*(within | whole | shares | sizes).items(), *hexes]:  # lengths first: a pattern reads all
         if frame[name].null_count() or not frame.select(fits.all()).item():
-            return f"a value of {name} is none"
-    hexes = {name: pl.col(name).str.contains(_HEX) for name in sizes}
-    for name, fits in hexes.items():
-        if not frame.select(fits.all()).item():
             return f"a value of {name} is none"
     return ""
 
@@ -209,6 +194,8 @@ def _not_read(name: Path, time_s: float) -> UsageError:
 
 
 def _read_to_end(name: Path, at_most: int) -> int:
+    import resource
+
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (TIME_S, TIME_S))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))

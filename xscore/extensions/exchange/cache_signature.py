@@ -1,15 +1,9 @@
-"""The key that a person's machines share: it signs exports of a cache, and tells which imports are to be believed.
+"""The signature of an exported cache, and the key that a person's machines share for it.
 
-Whoever has it can make every machine believe any score, so it comes from the environment or from a file of the user's
-alone, never from a repository. It is not the key of an encrypted store. Trade-off: one key for all who share, so that
-nobody can tell who of them signed.
-
-The signature of an exported cache: over every byte of the file but its own, and looked at before anything is read.
-
-It stands in the Parquet footer's key-value metadata, so that one file is all there is and every reader of Parquet reads
-it. It covers the bytes and not the values: so nothing unsigned reaches the Parquet reader, and no statistic or padding
-can be changed unseen. What is checked is a private copy, which nobody can change afterwards.
-Trade-off: a file that another tool has written anew holds the same values and is refused all the same.
+The signature covers every byte of the file but itself and is checked on a private copy before anything is parsed: so
+nothing unsigned reaches the Parquet reader, and no statistic or padding can change unseen. It is in the footer's
+metadata, so one file is all there is. Whoever has the key can make every machine believe any score, so it comes from
+the environment or from a file of the user's alone. Trade-off: a file that another tool wrote again is refused.
 """
 
 import base64
@@ -24,9 +18,10 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
+
+from msgspec import Struct
 
 from xscore.platform.errors import StoreError, StoreUntrusted, UsageError
 
@@ -34,21 +29,20 @@ KEY_BYTES = 32
 _DISTINCT = 12
 """Random keys show about 30 distinct bytes in 32, and fewer than this many never."""
 _MAX_FILE_BYTES = 4_096
-_THEIRS = (
-    "Give the key that the file was exported with, as XSCORE_CACHE_KEY or with --key-file; or take it with --untrusted."
-)
 _NEW = "`xscore store key` prints a new one; keep it in XSCORE_CACHE_KEY, or in a file of yours alone."
 
 
-@dataclass(frozen=True, slots=True)
-class ExchangeKey:
-    """A key, and what it is called where it must not be seen."""
+class ExchangeKey(Struct, frozen=True):
+    """A key, and a name for it that may be shown."""
 
-    secret: bytes = field(repr=False)
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"ExchangeKey({self.id})"
 
     @property
     def id(self) -> str:
-        """Name the key without telling anything of it, in 16 hex characters."""
+        """Name the key in 16 hex characters that reveal nothing of it."""
         return hashlib.blake2b(self.secret, digest_size=8, person=b"xscore-cache").hexdigest()
 
     def signing(self, purpose: bytes) -> "hmac.HMAC":
@@ -73,19 +67,10 @@ def parse_exchange_key(text: str, *, where: str) -> ExchangeKey:
 
 def read_exchange_key(path: Path) -> ExchangeKey:
     """Read the key in a file. Raises UsageError for one that others may read."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint=_NEW) from error
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise UsageError(f"{path} is not a file", hint=_NEW)
+    with _open_regular(path, hint=_NEW) as (file, found):
         if found.st_mode & 0o077:
             raise UsageError(f"{path} holds a key and others may open it", hint=f"Run `chmod 600 {path}`.")
-        text = os.read(descriptor, _MAX_FILE_BYTES)
-    finally:
-        os.close(descriptor)
+        text = file.read(_MAX_FILE_BYTES)
     return parse_exchange_key(text.decode("ascii", "replace"), where=str(path))
 
 
@@ -97,13 +82,8 @@ def exchange_key(text: str, path: Path | None) -> ExchangeKey | None:
 
 
 def no_key_to_sign() -> UsageError:
-    """Return the error of who exports without a key."""
+    """Return the error of an export without a key."""
     return UsageError("there is no key to sign with", hint=_NEW)
-
-
-def no_key_to_check() -> UsageError:
-    """Return the error of who imports without a key: a new one would fit no file."""
-    return UsageError("there is no key to check the file with", hint=_THEIRS)
 
 
 def _decoded(text: str) -> bytes | None:
@@ -127,7 +107,7 @@ _BLOCK = 1 << 20
 _MAGIC = b"PAR1"
 _LEAST = 12
 """Bytes of a Parquet file without its footer."""
-_ITS_KEY = (
+USE_ITS_KEY = (
     "Give the key that it was exported with, as XSCORE_CACHE_KEY or with --key-file; or take it with --untrusted into"
     " quarantine, where it orders work and never scores."
 )
@@ -140,7 +120,7 @@ def unsigned_entry(key: ExchangeKey) -> str:
 
 
 def sign_file(file: IO[bytes], key: ExchangeKey) -> None:
-    """Put the signature in its place in a file that was written with `unsigned`."""
+    """Put the signature in its place in a file that was written with `unsigned_entry`."""
     found = _find_signature(file)
     assert found is not None
     _, _, at = found
@@ -150,19 +130,19 @@ def sign_file(file: IO[bytes], key: ExchangeKey) -> None:
 
 
 def check_signature(file: IO[bytes], key: ExchangeKey, *, name: Path) -> None:
-    """Return where the whole file is as someone with this key wrote it. Raises StoreUntrusted, saying why not."""
+    """Verify that someone with this key wrote the whole file as it is. Raises StoreUntrusted with the reason."""
     found = _find_signature(file)
     if found is None:
         raise StoreUntrusted(f"{name} is not signed", hint=_ASK)
     by, told, at = found
     if by != key.id:
-        raise StoreUntrusted(f"{name} is signed with another key ({by}; yours is {key.id})", hint=_ITS_KEY)
+        raise StoreUntrusted(f"{name} is signed with another key ({by}; yours is {key.id})", hint=USE_ITS_KEY)
     if not hmac.compare_digest(told, _compute_signature(file, key, at)):
         raise StoreUntrusted(f"{name} was altered after it was signed, or damaged on its way", hint=_ASK)
 
 
 def may_replace_export(path: Path) -> bool:
-    """Whether nothing stands there, or nothing but an export, by whomever it was signed."""
+    """Whether there is nothing at the path, or an export, whoever signed it."""
     try:
         with path.open("rb") as file:
             head = file.read(4)
@@ -177,11 +157,13 @@ def may_replace_export(path: Path) -> bool:
 
 @contextmanager
 def private_copy(path: Path, *, beside: Path) -> Iterator[IO[bytes]]:
-    """Copy the file that a person named into a nameless one in the folder `beside`, which nobody else can change.
+    """Copy a file into a nameless one in the folder `beside`, which nobody else can change.
 
     Raises UsageError for what is no Parquet file of up to `MAX_BYTES`, StoreError where there is no room for it.
     """
-    with _opened(path) as source:
+    with _open_regular(path, hint="Name what `xscore store export` wrote.") as (source, found):
+        if found.st_size > MAX_BYTES:
+            raise UsageError(f"{path} is larger than {MAX_BYTES:,} bytes", hint="Export less at a time: --since.")
         try:
             copy = tempfile.TemporaryFile(dir=beside)  # noqa: SIM115  closed below, where its errors are not this one
         except OSError as error:
@@ -197,31 +179,30 @@ def private_copy(path: Path, *, beside: Path) -> Iterator[IO[bytes]]:
             head = copy.read(4)
             copy.seek(max(size - 4, 0))
             if size < 12 or head != _MAGIC or copy.read(4) != _MAGIC:
-                raise UsageError(f"{path} is no Parquet file, or was cut off", hint="Name what `cache export` wrote.")
+                raise UsageError(f"{path} is no Parquet file, or was cut off", hint="Name what `xscore store export` wrote.")
             copy.seek(0)
             yield copy
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _open_regular(path: Path, *, hint: str) -> Iterator[tuple[IO[bytes], os.stat_result]]:
+    """Open a regular file without waiting for a pipe. Raises UsageError for anything else."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="Name a file that you may read.") from error
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise UsageError(f"{path} is not a file", hint="Name what `xscore store export` wrote.")
-        if found.st_size > MAX_BYTES:
-            raise UsageError(f"{path} is larger than {MAX_BYTES:,} bytes", hint="Export less at a time: --since.")
+            raise UsageError(f"{path} is not a file", hint=hint)
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            yield file
+            yield file, found
     finally:
         os.close(descriptor)
 
 
 def _find_signature(file: IO[bytes]) -> tuple[str, str, int] | None:
-    """Return key id, signature and its place; None where the footer does not hold exactly one."""
+    """Return key id, signature and its offset; None unless the footer holds exactly one."""
     size = file.seek(0, os.SEEK_END)
     file.seek(size - 8)
     length = int.from_bytes(file.read(4), "little")
