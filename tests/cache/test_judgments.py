@@ -97,6 +97,7 @@ def test_damaged_pages_give_no_score_that_was_not_judged(connection: Connection,
     assert outcomes <= {"damaged", "true"}
 
 
+@pytest.mark.verify
 def test_two_connections_write_at_once_without_a_lock_error(connection: Connection, path: Path) -> None:
     """Writers wait for one another; each turn ends with what each wrote."""
     other = connect_store(path)

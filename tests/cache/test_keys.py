@@ -125,6 +125,7 @@ def test_keys_do_not_drift() -> None:
 @pytest.mark.parametrize(
     "unit", ["a", "\n", " ", "(", "1:", "at ", " a.b", "x.y:1 ", "/tmp/", 'File "', "1.11 ", "\t\n"]
 )
+@pytest.mark.verify
 def test_long_pastes_are_normalised_in_linear_time(unit: str) -> None:
     """Eight times the text takes about eight times the CPU, whatever it repeats: a paste cannot hang a turn."""
     assert_growth(lambda times: normalise_turn_text(unit * times + "x"), small=5_000, large=40_000, at_most=24)

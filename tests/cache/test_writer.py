@@ -197,6 +197,7 @@ async def test_a_full_disk_is_said_to_be_full(path: Path) -> None:
     connection.close()
 
 
+@pytest.mark.verify
 def test_sigkill_loses_no_acknowledged_judgment(path: Path) -> None:
     """Killed at six arbitrary points while eight tasks write, the store has every judgment it acknowledged."""
     acknowledged: set[str] = set()
@@ -218,6 +219,7 @@ def test_sigkill_loses_no_acknowledged_judgment(path: Path) -> None:
     assert len(acknowledged) > 50
 
 
+@pytest.mark.verify
 def test_two_processes_write_one_turn_at_once(path: Path) -> None:
     """Two runs that judge into one store do not stop each other."""
     connection = connect_store(path)

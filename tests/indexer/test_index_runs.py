@@ -91,6 +91,7 @@ def test_after_a_crash_files_are_parsed_apart(
     assert rows(connection, "SELECT * FROM meta WHERE key = 'index_parsing'") == []
 
 
+@pytest.mark.verify
 def test_a_killed_run_is_taken_up_where_it_stopped(
     tmp_path: Path, run_index: RunIndex, connection: sqlite3.Connection
 ) -> None:
@@ -112,6 +113,7 @@ def test_a_killed_run_is_taken_up_where_it_stopped(
     assert (report.files.unchanged, report.files.indexed, report.edges["calls"]) == (kept, 390 - kept, 390)
 
 
+@pytest.mark.verify
 def test_two_runs_at_once_agree(tmp_path: Path, connection: sqlite3.Connection, run_index: RunIndex) -> None:
     """Two runs over one store at the same time both end well, and the store is that of a single run."""
     root = tmp_path / "many"

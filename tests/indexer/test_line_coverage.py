@@ -41,6 +41,7 @@ def package_files(name: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("package", ["click", "rich", "pydantic", "_pytest"])
+@pytest.mark.verify
 def test_real_packages_are_seen_whole(package: str) -> None:
     """X15: in real source trees, no line that is not blank is missing from the memories."""
     files = package_files(package)
@@ -59,7 +60,7 @@ def test_this_repository_is_seen_whole() -> None:
             assert unseen_lines(name, (ROOT / name).read_text("utf-8")) == []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(lines=st.lists(FRAGMENTS, max_size=40), suffix=st.sampled_from(SUFFIXES))
 def test_no_text_loses_a_line(lines: list[str], suffix: str) -> None:
     """Whatever the lines and whatever the language, each line that is not blank is in some memory."""

@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Iterator
 
+import pytest
+
 from xscore.indexer.memories import ParseJob, parse_file
 from xscore.indexer.workers import parse_in_processes
 from xscore.records import FileStamp, Kind
@@ -24,11 +26,7 @@ def test_every_job_comes_back_once() -> None:
     assert done == {j.stamp.path: parse_file(j) for j in jobs}
 
 
-def test_no_jobs_start_no_process() -> None:
-    """An empty run ends at once."""
-    assert list(parse_in_processes(iter(()), count=2)) == []
-
-
+@pytest.mark.verify
 def test_a_killed_process_costs_one_file_its_grammar() -> None:
     """When a process dies, the file it was on is cut into windows with a note; all others are parsed as ever."""
     big = "\n".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(20_000))
