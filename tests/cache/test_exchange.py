@@ -383,4 +383,4 @@ def test_who_imports_is_sent_to_the_key_of_the_file(connection: Connection, tmp_
     for key, kind in ((None, UsageError), (KEY, StoreUntrusted)):
         with pytest.raises(kind) as refused:
             import_judgments(connection, file, key, folder=tmp_path, reason=str)
-        assert "exported with" in refused.value.hint and "cache key`" not in refused.value.hint
+        assert "exported with" in refused.value.hint and "store key`" not in refused.value.hint

@@ -179,7 +179,9 @@ def private_copy(path: Path, *, beside: Path) -> Iterator[IO[bytes]]:
             head = copy.read(4)
             copy.seek(max(size - 4, 0))
             if size < 12 or head != _MAGIC or copy.read(4) != _MAGIC:
-                raise UsageError(f"{path} is no Parquet file, or was cut off", hint="Name what `xscore store export` wrote.")
+                raise UsageError(
+                    f"{path} is no Parquet file, or was cut off", hint="Name what `xscore store export` wrote."
+                )
             copy.seek(0)
             yield copy
 
