@@ -37,7 +37,8 @@ def test_every_candidate_is_accounted_for(found: list[Outcome]) -> None:
     """X03: coverage, selection, unjudged account and score lines all count the same candidates."""
     coverage = receipt.count_coverage(found, len(found))
     ranked = [
-        Ranked(one.candidate, judgment, one.origin, (), judgment.score) for one, judgment in receipt.judged_pairs(found)
+        Ranked(one.candidate, judgment, one.origin, (), judgment.score)
+        for one, judgment in [(one, one.result) for one in found if isinstance(one.result, Judgment)]
     ]
     unjudged = tuple(receipt.unjudged_pairs(found))
     selection = select(ranked, unjudged=unjudged, threshold=0.7, settings=SelectionSettings())

@@ -59,7 +59,7 @@ def check_answered(answer: Answer) -> None:
     """The answer is there, and so is what became of the turn."""
     assert answer.answer is not None and answer.answer.startswith("The answer.")
     assert answer.exit_code == 6
-    assert any("this turn could not be kept" in warning for warning in answer.warnings)
+    assert any("this turn could not be saved" in warning for warning in answer.warnings)
 
 
 @contextmanager

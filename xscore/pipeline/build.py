@@ -1,16 +1,16 @@
-"""The pipeline, put together: store, index, seats and resources (`seats` and `resources` name judges and what spending needs).
+"""`Pipeline`, the Python interface: it opens a repository and puts the parts of a turn together.
 
-`Pipeline` is the Python interface, and every command but `trust` and `config` is one call to it. Opening it opens the
-store and nothing that costs time or money: an SDK is imported at the first call, numpy at the first lexical score.
+It is the one module that names concrete classes. Opening costs no time or money: an SDK is imported at the first call,
+numpy at the first lexical score, and what only some commands need when they run.
 """
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from pathlib import Path
 from secrets import token_hex
-from typing import Self
+from typing import Any, Self
 
 from msgspec.structs import replace
 
@@ -19,11 +19,7 @@ from xscore.extension import implementations
 from xscore.indexer.index import index_repository
 from xscore.pipeline import factories
 from xscore.pipeline.boosts import load_boosters
-from xscore.pipeline.doctor import diagnose
-from xscore.pipeline.parts import PipelineParts, TurnListener
-from xscore.pipeline.past_turns import explain_choice, turn_to_continue
-from xscore.pipeline.prepare import estimate_turn
-from xscore.pipeline.resources import open_resources
+from xscore.pipeline.parts import PipelineParts, TurnListener, TurnResources
 from xscore.pipeline.turn import TurnOptions, run_turn
 from xscore.platform.paths import find_root, user_config_file, user_data_dir
 from xscore.records import (
@@ -130,6 +126,8 @@ class Pipeline:
         It goes on with its own judge, and what that judged is carried over. Raises UsageError where there is no such
         turn, nothing is left to do, or another judge is named, and NoUsableModel where its judge cannot be had.
         """
+        from xscore.pipeline.past_turns import turn_to_continue
+
         parts, turn = turn_to_continue(self.parts, turn_id, answer=answer)
         wishes = TurnOptions(answer=answer, command="continue", all_scores=all_scores, started=started)
         return await run_turn(parts, turn, wishes)
@@ -156,10 +154,14 @@ class Pipeline:
 
     async def estimate(self, turn: Turn) -> Estimate:
         """Say what a turn would take, by kind and folder; sends nothing."""
+        from xscore.pipeline.prepare import estimate_turn
+
         return estimate_turn(self.parts, turn)
 
     async def explain(self, memory: str, *, turn_id: str = "") -> Explanation:
         """Say why a memory (id or `path::entity`) was or was not chosen in a turn, by default the latest."""
+        from xscore.pipeline.past_turns import explain_choice
+
         return explain_choice(self.parts, memory, turn_id=turn_id)
 
     def status(self) -> StoreStatus:
@@ -171,6 +173,8 @@ class Pipeline:
 
     async def doctor(self, *, probe: bool = False) -> Diagnosis:
         """Look at store, settings and models; `probe` sends one pack of two memories to the judge."""
+        from xscore.pipeline.doctor import diagnose
+
         return await diagnose(self.parts, probe=probe)
 
 
@@ -210,7 +214,7 @@ def _assemble_parts(
         judge=factories.judge_factory(judge_spec, settings, store=store, clock=clock),
         answerer=answerer,
         index=lambda: _update_index(store, settings, observer, now=clock()),
-        open_resources=lambda turn_id: open_resources(
+        open_resources=lambda turn_id: _open_resources(
             store, settings, answerer=answerer, turn_id=turn_id, clock=clock, note=observer.note
         ),
         boosters=load_boosters(settings.boosts.boosters),
@@ -222,6 +226,12 @@ def _assemble_parts(
         else lambda spec: again(judge=replace(given.judge, model=spec, is_named=True)),
         with_cap=lambda max_usd: again(budget=replace(given.budget, max_usd=max_usd)),
     )
+
+
+def _open_resources(store: Store, settings: Settings, **named: Any) -> AbstractAsyncContextManager[TurnResources]:
+    from xscore.pipeline.resources import open_resources  # a turn that is all cached opens none
+
+    return open_resources(store, settings, **named)
 
 
 def _effective_settings(given: Settings, store: Store) -> tuple[Settings, tuple[str, ...]]:

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.extension import implementations
-from xscore.pipeline.model_factory import model_judge_factory
 from xscore.pipeline.parts import AnswererFactory, JudgeFactory, TurnResources, find_likeness
 from xscore.pipeline.pool import Pool
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel
@@ -173,6 +172,8 @@ def judge_factory(
     """Seat the judge of this spec. clock: Unix seconds. Raises what `connect` raises."""
     if spec.provider == LEXICAL:
         return LexicalJudgeFactory(settings=settings, store=store)
+    from xscore.pipeline.model_factory import model_judge_factory  # the lexical judge needs none of it
+
     return model_judge_factory(spec, settings, store=store, clock=clock)
 
 

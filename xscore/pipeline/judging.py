@@ -1,21 +1,13 @@
-"""Settle every candidate: from the cache, or by the judge, or as unjudged with its cause. n in, n out.
+"""Give every candidate an outcome: from the cache, from the judge, or unjudged with its cause. n in, n out.
 
-Cancelling it (Ctrl-C) does not lose what was paid: the judge is told to stop sending, what is in flight may finish for
-`GRACE_S`, and the rest is unjudged. So it is at a deadline, which leaves no grace. The judgments themselves are written
-by the judge, before this room sees them.
-
-The deadline of a whole turn: when to begin no more calls, when to cut off, and what is left for the answer.
-
-It is a moment on the monotonic clock, so that a wall clock set back or forth changes nothing. Bringing the index up to
-date counts but is not cut short: half an index would judge half a repository and not say so. Trade-off: calls that
-would probably end too late are not begun, so the last seconds are spent waiting rather than paying for what is cut off.
+Ctrl-C and the deadline tell the judge to send nothing more; after Ctrl-C, calls in flight have `GRACE_S` to end. The
+judge commits its judgments before this module sees them. The deadline is a moment on the monotonic clock.
+Trade-off: calls that would probably end too late are not begun, so a turn's last seconds are spent waiting.
 """
 
 import asyncio
 import heapq
-from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from time import monotonic
 
 from msgspec import Struct
@@ -38,34 +30,33 @@ from xscore.records import (
 from xscore.scorer.judge import Judge
 
 CLOSING_S = 0.2
-"""Kept back for choosing, receipt and closing."""
+"""Reserved for selection, receipt and closing."""
 ANSWER_SHARE = 1 / 3
-"""Most of the time left that is kept back for the answering call."""
+"""Reserve at most this share of the time left for the answering call."""
 CALL_TIME_MARGIN = 1.25
-"""A call is begun only while so many times the 90th percentile of the latest calls is left; at the percentile itself
-one in ten of the last wave would be cut off, and charged."""
+"""Begin a call only if this many times the 90th percentile of the latest calls is left. Without the margin one in ten
+calls of the last wave would be cut off, and charged."""
 POLL_S = 0.25
-"""So often the time that calls take is looked at again."""
 
 
 class Deadline(Struct, frozen=True):
-    """When a turn is to be over."""
+    """When a turn must be over."""
 
     at: float
     """Seconds of `time.monotonic`."""
     answer_s: float = 0.0
-    """Kept back for the answering call."""
+    """Reserved for the answering call."""
 
     def left_s(self) -> float:
-        """Seconds until the turn is to be over, closing deducted; not below 0."""
+        """Seconds left for judging and answering, at least 0."""
         return max(0.0, self.at - CLOSING_S - monotonic())
 
     def judging_left_s(self) -> float:
-        """Seconds until judging is to be over; not below 0."""
+        """Seconds left for judging, at least 0."""
         return max(0.0, self.left_s() - self.answer_s)
 
     def with_answer(self, typical_s: float) -> "Deadline":
-        """Keep back what an answering call typically takes, at most a third of what is left."""
+        """Reserve the time that an answering call typically takes."""
         return Deadline(self.at, min(typical_s, ANSWER_SHARE * self.left_s()))
 
 
@@ -76,10 +67,10 @@ async def work_until(
     *,
     call_s: Callable[[], float],
 ) -> bool:
-    """Wait for the work; say whether it ended in time. Calls that would not end in time are not begun.
+    """Wait for the work; return whether it ended in time. The caller cuts off what is still in flight.
 
-    stop: has no more calls begun. call_s: what nine in ten calls take at most, as seen so far; 0: unknown. What is in
-    flight at the deadline is the caller's to cut.
+    stop: begins no more calls.
+    call_s: the 90th percentile of call times so far; 0 if unknown.
     """
     while not work.done() and (left := deadline.judging_left_s() - CALL_TIME_MARGIN * call_s()) > 0:
         await asyncio.wait([work], timeout=min(left, POLL_S))
@@ -99,72 +90,75 @@ STOP_DETAILS = {
 
 
 class JudgingWatch(Struct, frozen=True, kw_only=True):
-    """What is looked at, and told, while judging."""
+    """What judging reports to, and what limits it."""
 
     observer: Observer
     leaders: int
-    """How many of the provisional best are told."""
+    """How many of the provisional best are reported."""
     deadline: Deadline | None = None
     spent: Callable[[], StageUsage] = StageUsage
-    """What the judging stage has cost so far."""
     call_s: Callable[[], float] = float
-    """What a judging call takes, as seen so far; 0: unknown."""
+    """The 90th percentile of judging calls so far; 0 if unknown."""
 
 
 class NoJudge(Struct, frozen=True):
-    """Why there is no judge for what the cache lacks."""
+    """Why nobody judges what the cache lacks."""
 
     cause: UnjudgedCause
     detail: str = ""
-    """Empty: as always for this cause."""
 
 
 class JudgedPool(Struct, frozen=True):
-    """One outcome a candidate, and whether the user stopped it."""
+    """One outcome for each candidate, and whether the user stopped the judging."""
 
     outcomes: tuple[Outcome, ...]
     interrupted: bool
 
 
 async def judge_pool(pool: Pool, judge: Judge | NoJudge, turn: Turn, watched: JudgingWatch) -> JudgedPool:
-    """Judge what the cache lacks and give every candidate its outcome."""
-    known_as = Origin.CARRIED if turn.continues else Origin.CACHED
+    """Judge what the cache lacks and return one outcome for each candidate, in order."""
     with gc_paused():
-        known = Outcome.found(pool.candidates, pool.known, known_as)
-        if pool.judged_this_turn:
-            known = [_as_judged(outcome, pool.judged_this_turn) for outcome in known]
+        known = Outcome.found(pool.candidates, pool.known, Origin.CARRIED if turn.continues else Origin.CACHED)
+        if fresh := pool.judged_this_turn:
+            known = [
+                one._replace(origin=Origin.JUDGED) if one is not None and one.result.content_hash in fresh else one
+                for one in known
+            ]
         if not pool.misses:
             return JudgedPool(tuple([outcome for outcome in known if outcome is not None]), interrupted=False)
-    tally = _JudgingProgress(pool, watched)
+    progress = _JudgingProgress(pool, watched)
     ended: UnjudgedCause | None
-    elsewhere: AbstractSet[str]
     if isinstance(judge, NoJudge):
-        ended, detail, elsewhere = judge.cause, judge.detail, frozenset()
+        ended, detail, elsewhere = judge.cause, judge.detail, frozenset[str]()
     else:
-        ended, detail = await _judge(pool.misses, judge, turn, tally), ""
-        elsewhere = judge.judged_elsewhere  # known once it has judged
-    tally.report(final=True)
-    found = _MissResults(tally.found, elsewhere, ended, detail)
-    outcomes = [outcome or found.outcome(one) for one, outcome in zip(pool.candidates, known, strict=True)]
+        ended, detail = await _judge(judge, turn, progress), ""
+        elsewhere = frozenset(judge.judged_elsewhere)
+    progress.report(final=True)
+    cause = ended or UnjudgedCause.INTERRUPTED
+
+    def settled(candidate: Candidate) -> Outcome:
+        hash_ = candidate.content_hash
+        result = progress.found.get(hash_) or Unjudged(hash_, cause, detail or STOP_DETAILS[cause])
+        judged = Origin.CACHED if hash_ in elsewhere else Origin.JUDGED
+        return Outcome(candidate, result, Origin.UNJUDGED if isinstance(result, Unjudged) else judged)
+
+    outcomes = [one or settled(candidate) for candidate, one in zip(pool.candidates, known, strict=True)]
     return JudgedPool(tuple(outcomes), ended is UnjudgedCause.INTERRUPTED)
 
 
-def _as_judged(outcome: Outcome | None, fresh: AbstractSet[str]) -> Outcome | None:
-    is_fresh = outcome is not None and outcome.result.content_hash in fresh
-    return outcome._replace(origin=Origin.JUDGED) if outcome is not None and is_fresh else outcome
+async def _judge(judge: Judge, turn: Turn, progress: "_JudgingProgress") -> UnjudgedCause | None:
+    """Let the judge work; return what cut it short, or None."""
 
+    async def consume() -> None:
+        async for result in judge.judge(turn, progress.pool.misses):
+            progress.add(result)
 
-async def _judge(
-    misses: Sequence[Candidate], judge: Judge, turn: Turn, tally: "_JudgingProgress"
-) -> UnjudgedCause | None:
-    """Let the judge work; return what ended it before its end, or None."""
-    work = asyncio.create_task(_consume(judge, turn, misses, tally))
+    work, watched = asyncio.create_task(consume()), progress.watched
     ended: UnjudgedCause | None = None
     try:
-        deadline = tally.watched.deadline
-        if deadline is None:
+        if watched.deadline is None:
             await asyncio.wait([work])
-        elif not await work_until(deadline, work, judge.stop, call_s=tally.watched.call_s):
+        elif not await work_until(watched.deadline, work, judge.stop, call_s=watched.call_s):
             ended = UnjudgedCause.DEADLINE
     except asyncio.CancelledError:
         ended = UnjudgedCause.INTERRUPTED
@@ -179,55 +173,23 @@ async def _judge(
     return ended
 
 
-async def _consume(judge: Judge, turn: Turn, misses: Sequence[Candidate], tally: "_JudgingProgress") -> None:
-    async for result in judge.judge(turn, misses):
-        tally.add(result)
-
-
 def take_back_cancellation(task: "asyncio.Task[object] | None") -> None:
-    """Take back a cancellation: the turn goes on to select and report from what it has."""
+    """Undo a cancellation: the turn goes on to select and report from what it has."""
     if task is not None:
         task.uncancel()
 
 
-class _MissResults(Struct, frozen=True):
-    """What there is to say of each candidate that no earlier turn judged."""
-
-    judged: Mapping[str, Judgment | Unjudged]
-    elsewhere: AbstractSet[str]
-    """What another process judged while this turn ran."""
-    ended: UnjudgedCause | None
-    detail: str
-
-    def outcome(self, candidate: Candidate) -> Outcome:
-        result = self.judged.get(candidate.content_hash)
-        if result is None:
-            cause = self.ended or UnjudgedCause.INTERRUPTED
-            result = Unjudged(candidate.content_hash, cause, self.detail or STOP_DETAILS[cause])
-        if isinstance(result, Unjudged):
-            return Outcome(candidate, result, Origin.UNJUDGED)
-        return Outcome(candidate, result, Origin.CACHED if candidate.content_hash in self.elsewhere else Origin.JUDGED)
-
-
-@dataclass(slots=True)
 class _JudgingProgress:
-    """Counts what settled and tells the observer now and then."""
+    """Collects results and reports progress to the observer now and then."""
 
-    pool: Pool
-    watched: JudgingWatch
-    found: dict[str, Judgment | Unjudged] = field(default_factory=dict)
-    named: dict[str, Candidate] = field(init=False)
-    judged: int = 0
-    started: float = field(default_factory=monotonic)
-    reported: float = 0.0
-    best: list[tuple[float, str]] = field(init=False)
-    """Heap of the provisional best: (score, content hash)."""
-
-    def __post_init__(self) -> None:
-        self.named = {candidate.content_hash: candidate for candidate in self.pool.candidates}
-        judged = self.pool.known
-        known = [(judged[hash_].score, hash_) for hash_ in self.named if hash_ in judged]
-        self.best = heapq.nlargest(self.watched.leaders, known)[::-1]
+    def __init__(self, pool: Pool, watched: JudgingWatch) -> None:
+        self.pool, self.watched = pool, watched
+        self.found: dict[str, Judgment | Unjudged] = {}
+        self.named = {candidate.content_hash: candidate for candidate in pool.candidates}
+        self.judged, self.started, self.reported = 0, monotonic(), 0.0
+        known = [(pool.known[hash_].score, hash_) for hash_ in self.named if hash_ in pool.known]
+        self.best = heapq.nlargest(watched.leaders, known)[::-1]
+        """Heap of the provisional best: (score, content hash)."""
 
     def add(self, result: Judgment | Unjudged) -> None:
         self.found[result.content_hash] = result
@@ -243,24 +205,18 @@ class _JudgingProgress:
             return
         self.reported = monotonic()
         spent, elapsed = self.watched.spent(), self.reported - self.started
-        total = len(self.pool.candidates)
         left = len(self.pool.misses) - len(self.found)
+        leaders = [(self.named[hash_], score) for score, hash_ in sorted(self.best, reverse=True)]
         self.watched.observer.progress(
             Progress(
-                candidates=total,
-                cached=total - len(self.pool.misses),
+                candidates=len(self.pool.candidates),
+                cached=len(self.pool.candidates) - len(self.pool.misses),
                 judged=self.judged,
                 unjudged=len(self.found) - self.judged,
                 calls=spent.calls,
                 cost_usd=spent.cost_usd,
                 elapsed_s=elapsed,
                 seconds_left=elapsed / len(self.found) * left if self.found else None,
-                leaders=self._leaders(),
+                leaders=tuple(Leader(one.path, one.entity, score) for one, score in leaders),
             )
-        )
-
-    def _leaders(self) -> tuple[Leader, ...]:
-        return tuple(
-            Leader(self.named[hash_].path, self.named[hash_].entity, score)
-            for score, hash_ in sorted(self.best, reverse=True)
         )

@@ -133,7 +133,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         return await seat._judge(resources, wrapped, turn, pool, turn_key)
 
     async def with_probed_host(self, resources: TurnResources) -> tuple["ModelJudgeFactory", Provider]:
-        """Return the seat that knows its host, probed first where need be, and its provider with the resources around it.
+        """Return the factory that knows its host, probed first if needed, and its metered provider.
 
         Raises what `probe.find_out` raises.
         """

@@ -1,15 +1,9 @@
-"""Why one memory was or was not chosen in a turn, in numbers and words. Sends nothing.
+"""Explain a memory's place in a past turn, and take up a past turn for `continue`. Sends nothing.
 
-What the receipt shows is told as it was. Anything else is worked out again from the kept judgments: exact while the
-memory is unchanged, and said to be changed when it is not.
-
-Which turn `xscore continue` takes up again, as what, and with which judge.
-
-The turn as it was asked is asked again under a new id: what it judged is found in the cache and counts as carried, what
-it left is judged. That holds for its own judge alone, so the turn goes on with that one, and is refused where another
-is wanted: everything would be paid again behind the back of whoever asked to go on. The receipt of the first turn stays
-as it was. Trade-off: the current file and the diff are not kept with a turn, so the moment is that of today, and under
-`judge.context = full` it makes another question.
+What the receipt shows is repeated as it was. Anything else is ranked again from the stored judgments: exact while the
+memory is unchanged, and said to be changed when it is not. `continue` asks the same question under a new turn id, so
+what was judged comes from the cache; it needs the turn's own judge, or everything would be paid for again.
+Trade-off: the current file and diff are not stored with a turn, so `continue` uses those of today.
 """
 
 import json
@@ -99,26 +93,22 @@ def explain_choice(parts: PipelineParts, name: str, *, turn_id: str) -> Explanat
 
 
 def _from_receipt(memories: Sequence[Memory], receipt: Mapping[str, Any]) -> tuple[Memory, _ExplainedOutcome] | None:
-    """Tell what the receipt shows: the kept and the near misses."""
-    by_id = {memory.id: memory for memory in memories}
-    for place, entry in enumerate(receipt["selected"], 1):
-        if entry["id"] in by_id:
-            shown = _selected_from_json(entry)
-            if shown.below_threshold:
-                said = f"It was taken in by min_keep, below the threshold of {receipt['threshold']:g}."
-            else:
-                said = f"It was chosen: {_score_sum(shown)} reaches the threshold of {receipt['threshold']:g}."
-            return by_id[entry["id"]], _ExplainedOutcome("selected", said, shown, place)
-    kept = len(receipt["selected"])
-    for place, entry in enumerate(receipt["near_misses"], kept + 1):
-        if entry["id"] in by_id:
-            shown = _selected_from_json(entry)
-            short = receipt["threshold"] - shown.score
-            if short > 0:
-                said = f"It came close: {_score_sum(shown)} is {short:.2f} short of the threshold. Lower --threshold to keep it."
-            else:
-                said = f"It passed with {_score_sum(shown)}, but the places were taken. Raise --top-k to keep it."
-            return by_id[entry["id"]], _ExplainedOutcome("near_miss", said, shown, place)
+    """Repeat what the receipt shows: the kept and the near misses."""
+    by_id, threshold, kept = {memory.id: memory for memory in memories}, receipt["threshold"], receipt["selected"]
+    for place, entry in enumerate((*kept, *receipt["near_misses"]), 1):
+        if entry["id"] not in by_id:
+            continue
+        shown = _selected_from_json(entry)
+        score, short, is_kept = _score_sum(shown), threshold - shown.score, place <= len(kept)
+        if is_kept and shown.below_threshold:
+            said = f"It was taken in by min_keep, below the threshold of {threshold:g}."
+        elif is_kept:
+            said = f"It was chosen: {score} reaches the threshold of {threshold:g}."
+        elif short > 0:
+            said = f"It came close: {score} is {short:.2f} short of the threshold. Lower --threshold to keep it."
+        else:
+            said = f"It passed with {score}, but the places were taken. Raise --top-k to keep it."
+        return by_id[entry["id"]], _ExplainedOutcome("selected" if is_kept else "near_miss", said, shown, place)
     return None
 
 
@@ -143,7 +133,8 @@ def _worked_out(
     place = next((number for number, each in enumerate(ordered, 1) if each.candidate.id == candidate.id), None)
     if place is None:
         return memory, _absent(candidate, receipt)
-    reasons = _reasons(parts, past, candidate) if is_model else {}
+    stored = [candidate.content_hash] if is_model else []
+    reasons = pool.stored_reasons(parts.store, past.turn_key, past.judge, stored)
     verdict = _judged_not_chosen(ordered[place - 1], place, ranking, receipt, reasons)
     return memory, verdict if is_model else _ExplainedOutcome(
         verdict.outcome, f"{verdict.words} {RESCORED}", verdict.memory, place
@@ -165,10 +156,6 @@ def _stored_outcomes(
         else Outcome(one, Unjudged(one.content_hash, UnjudgedCause.INTERRUPTED), Origin.UNJUDGED)
         for one in candidates
     )
-
-
-def _reasons(parts: PipelineParts, past: turns.PastTurn, candidate: Candidate) -> Mapping[str, str]:
-    return pool.stored_reasons(parts.store, past.turn_key, past.judge, [candidate.content_hash])
 
 
 def _absent(candidate: Candidate, receipt: Mapping[str, Any]) -> _ExplainedOutcome:
@@ -237,7 +224,7 @@ def turn_to_continue(parts: PipelineParts, turn_id: str, *, answer: bool) -> tup
 
 
 def _with_its_judge(parts: PipelineParts, past: PastTurn) -> PipelineParts:
-    """Seat the judge of the turn, unless it left nothing that another could not have."""
+    """Return the parts with the turn's judge, unless nothing it judged could be carried over."""
     fits = _if_its_judge(parts, past)
     if fits is not None:
         return fits
@@ -278,18 +265,12 @@ def _judge_named(past: PastTurn) -> str:
     return f"{provider}:{model}"
 
 
-def _is_saved(parts: PipelineParts, name: str) -> bool:
-    (load_checkpoint,) = implementations("load_checkpoint", parts.settings)
-    try:
-        load_checkpoint(parts.store.connection, name)
-    except NothingMatched:
-        return False
-    return True
-
-
 def _still_there(parts: PipelineParts, turn: Turn) -> Turn:
-    """Name the files of the turn by their whole path, from wherever it goes on; those that are gone are left out."""
-    if turn.checkpoint and not _is_saved(parts, turn.checkpoint):
+    """Name the turn's files by their full paths; leave out files and a checkpoint that are gone."""
+    try:
+        for load_checkpoint in implementations("load_checkpoint", parts.settings) if turn.checkpoint else ():
+            load_checkpoint(parts.store.connection, turn.checkpoint)
+    except NothingMatched:
         parts.observer.note(f"gone since turn {turn.id}, and left out: checkpoint {turn.checkpoint}")
         turn = replace(turn, checkpoint="")
     named = dict.fromkeys([*([turn.file] if turn.file else []), *turn.recent])

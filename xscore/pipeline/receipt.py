@@ -1,21 +1,16 @@
-"""Outcomes and a selection to the lines of a receipt. Pure; the sum is checked by `Coverage` itself.
+"""From the outcomes of a turn to its receipt, exit code, score lines and the figures that reports add up.
 
-Close the account of a turn: what was judged, kept, answered and spent, in one receipt with its exit code.
-
-It alone decides what a turn ends with. It writes nothing down; `ask` keeps the receipt. Trade-off: of several things
-that went wrong the exit code names the one that matters most to a caller, the receipt all.
-
-A receipt and the scores behind it to the figures that reports add up. Pure.
+It writes nothing; `save_turn` does. `Coverage` checks that the counts add up. Trade-off: if several things went wrong,
+the exit code names the one that matters most to a caller; the receipt lists all.
 """
 
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import pairwise
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from xscore.pipeline.parts import PipelineParts, TurnResources
 from xscore.pipeline.prepare import OpenedTurn
@@ -27,7 +22,6 @@ from xscore.records import (
     Expected,
     JudgeEstimate,
     JudgeInfo,
-    Judgment,
     Latency,
     Origin,
     Outcome,
@@ -79,9 +73,10 @@ def to_selected(
     titles: Mapping[str, str] | None = None,
     stale: Collection[str] = (),
 ) -> Selected:
-    """Put one ranked candidate into the receipt's words.
+    """Return a ranked candidate as the receipt shows it.
 
-    reasons: by content hash, for cached judgments. titles: by memory id, of those that belong to no file.
+    reasons: by content hash, for cached judgments.
+    titles: by memory id, of memories that belong to no file.
     stale: ids of memories whose cited code has changed.
     """
     candidate = ranked.candidate
@@ -108,31 +103,26 @@ def to_selected(
 def score_lines(
     outcomes: Sequence[Outcome], ranked: Sequence[Ranked], reasons: Mapping[str, str]
 ) -> Iterator[ScoreLine]:
-    """Give every candidate its line, the ranked first in their order, then the unjudged by path."""
-    origins = {outcome.candidate.id: outcome.origin for outcome in outcomes}
+    """Give every candidate its line: the ranked in their order, then the unjudged by path."""
     for entry in ranked:
-        candidate, judgment = entry.candidate, entry.judgment
-        reason = judgment.reason or reasons.get(candidate.content_hash, "")
-        origin = str(origins[candidate.id])
-        yield ScoreLine(
-            candidate.id, candidate.path, candidate.entity, str(candidate.layer), str(candidate.kind),
-            origin, judgment.score, entry.score, reason, "",
-        )  # fmt: skip
-    absent = [outcome for outcome in outcomes if isinstance(outcome.result, Unjudged)]
-    for outcome in sorted(absent, key=lambda found: (found.candidate.path, found.candidate.start_line)):
-        candidate, result = outcome.candidate, outcome.result
-        assert isinstance(result, Unjudged)
-        yield ScoreLine(
-            candidate.id, candidate.path, candidate.entity, str(candidate.layer), str(candidate.kind),
-            str(Origin.UNJUDGED), None, None, "", str(result.cause),
-        )  # fmt: skip
+        reason = entry.judgment.reason or reasons.get(entry.candidate.content_hash, "")
+        yield _score_line(entry.candidate, entry.origin, raw=entry.judgment.score, final=entry.score, reason=reason)
+    absent = sorted(unjudged_pairs(outcomes), key=lambda pair: (pair[0].path, pair[0].start_line))
+    for candidate, result in absent:
+        yield _score_line(candidate, Origin.UNJUDGED, cause=str(result.cause))
 
 
-def judged_pairs(outcomes: Sequence[Outcome]) -> Iterator[tuple[Outcome, Judgment]]:
-    """Walk the outcomes that carry a judgment."""
-    for outcome in outcomes:
-        if isinstance(outcome.result, Judgment):
-            yield outcome, outcome.result
+def _score_line(
+    one: Candidate,
+    origin: Origin,
+    *,
+    raw: float | None = None,
+    final: float | None = None,
+    reason: str = "",
+    cause: str = "",
+) -> ScoreLine:
+    kind, layer = str(one.kind), str(one.layer)
+    return ScoreLine(one.id, one.path, one.entity, layer, kind, str(origin), raw, final, reason, cause)
 
 
 def unjudged_pairs(outcomes: Sequence[Outcome]) -> Iterator[tuple[Candidate, Unjudged]]:
@@ -142,23 +132,23 @@ def unjudged_pairs(outcomes: Sequence[Outcome]) -> Iterator[tuple[Candidate, Unj
             yield outcome.candidate, outcome.result
 
 
-class TurnOutcome(Struct, frozen=True, kw_only=True):
-    """What a turn came to."""
+class TurnOutcome(Struct, kw_only=True):
+    """What a turn has come to so far; `turn` fills it in stage by stage."""
 
-    outcomes: tuple[Outcome, ...]
-    selection: Selection
-    reasons: Mapping[str, str]
+    outcomes: tuple[Outcome, ...] = ()
+    selection: Selection | None = None
+    reasons: Mapping[str, str] = {}
     """By content hash, of what was not judged this turn."""
-    titles: Mapping[str, str]
-    """By memory id, of what belongs to no file."""
-    answer: str | None
-    bundle: str | None
+    titles: Mapping[str, str] = {}
+    """By memory id, of memories that belong to no file."""
+    answer: str | None = None
+    bundle: str | None = None
     """As the receipt shows it."""
-    warnings: tuple[str, ...]
-    interrupted: bool
-    primary_failed: bool
-    is_over_budget: bool = False
-    """A cap had no room for the answering call."""
+    warnings: list[str] = field(default_factory=list)
+    interrupted: bool = False
+    primary_failed: bool = False
+    refused: str = ""
+    """Why a cap had no room for the answering call; empty: it had."""
 
 
 def make_receipt(
@@ -170,9 +160,12 @@ def make_receipt(
     latency: Latency,
     wants_answer: bool,
 ) -> Answer:
-    """Return the whole receipt. Raises BrokenReceipt where it does not add up."""
-    threshold = parts.judge.threshold
-    kept, near_misses = _shown_memories(ended, threshold, stale=stale_memory_ids(parts.store.connection))
+    """Return the whole receipt. Raises BrokenReceipt if it does not add up."""
+    chosen, threshold = ended.selection, parts.judge.threshold
+    assert chosen is not None
+    show = partial(
+        to_selected, reasons=ended.reasons, titles=ended.titles, stale=stale_memory_ids(parts.store.connection)
+    )
     coverage = count_coverage(ended.outcomes, len(opened.pool.candidates))
     answerer = parts.answerer if wants_answer else None
     return Answer(
@@ -187,11 +180,11 @@ def make_receipt(
         judge=_judge_info(parts, opened.turn),
         primary=PrimaryInfo(answerer.provider, answerer.model) if answerer else None,
         partial=coverage.unjudged > 0,
-        warnings=ended.warnings,
+        warnings=tuple(dict.fromkeys(ended.warnings)),
         coverage=coverage,
-        unjudged=unjudged_account(ended.selection),
-        selected=kept,
-        near_misses=near_misses,
+        unjudged=unjudged_account(chosen),
+        selected=tuple([show(one, below_threshold=one.candidate.id in chosen.filled) for one in chosen.kept]),
+        near_misses=tuple([show(one, below_threshold=one.score < threshold) for one in chosen.near_misses]),
         answer=ended.answer,
         bundle=ended.bundle,
         judge_usage=resources.usage.spent(Stage.JUDGE) if resources else StageUsage(),
@@ -206,22 +199,11 @@ def make_receipt(
     )
 
 
-def _shown_memories(
-    ended: TurnOutcome, threshold: float, *, stale: AbstractSet[str]
-) -> tuple[tuple[Selected, ...], tuple[Selected, ...]]:
-    """Return what was kept, and the near misses, as the receipt shows them."""
-    shown = partial(to_selected, titles=ended.titles, stale=stale)
-    chosen = ended.selection
-    kept = (shown(one, ended.reasons, below_threshold=one.candidate.id in chosen.filled) for one in chosen.kept)
-    near = (shown(one, ended.reasons, below_threshold=one.score < threshold) for one in chosen.near_misses)
-    return tuple(kept), tuple(near)
-
-
 def _exit_code(coverage: Coverage, ended: TurnOutcome) -> int:
-    causes = {absent.cause for _, absent in ended.selection.unjudged}
+    causes = {result.cause for _, result in unjudged_pairs(ended.outcomes)}
     ends = (
         (ended.interrupted, 130),
-        (ended.is_over_budget or UnjudgedCause.BUDGET in causes, 4),
+        (bool(ended.refused) or UnjudgedCause.BUDGET in causes, 4),
         (coverage.candidates > 0 and coverage.unjudged == coverage.candidates, 3),
         (ended.primary_failed, 7),
         (coverage.unjudged > 0, 1),

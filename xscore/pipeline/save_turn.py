@@ -1,13 +1,7 @@
-"""What a turn leaves behind: its receipt and answer, what was used, and what the answer took up.
+"""Save a finished turn: its receipt, its answer, what it used, and the memories that its answer cited.
 
-A memory that was kept is counted as used, in the store it lives in; a preference, pattern or convention that the answer
-to a new task cites is counted as adopted, which is the only thing a turn learns by itself: asking the same again proves
-nothing. Trade-off: the user's own store is written after the repository's; a kill in between loses one count of use.
-
-`--all-scores`: one JSON line a candidate, written aside and moved into place whole.
-
-What stands there and is no file of its own (a link, a pipe, a device) is written into, never replaced. The place is
-tried before the turn, so that a misspelt folder costs nothing.
+Also writes `--all-scores`, whose place is checked before anything is spent.
+Trade-off: the user's own store is written after the repository's; a kill in between loses one count of use.
 """
 
 import json

@@ -1,9 +1,7 @@
-"""A stored receipt's JSON back to the record it was made of: the other way of `receipt.to_json`.
+"""Read a stored receipt's JSON back into its record: the reverse of `json_form.to_json`.
 
-It is read strictly: a value of another type, or a field that every receipt has had, is damage, and is named. What an
-earlier version did not write yet takes its default, and is named too; what a later one added is passed over. Nothing
-is made up. The bundle, the session's last task and the exit code are not in it, nor words about the user's own
-memories (`receipt.discreet`).
+It is strict: a value of another type, or a missing field that every receipt has, is damage and is named. Fields that an
+earlier version did not write take their defaults and are named; fields that a later version added are ignored.
 """
 
 import json

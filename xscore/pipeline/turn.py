@@ -1,80 +1,70 @@
-"""One turn, room by room: index, context, pool, cache, judge, boosts, selection, bundle, answer, receipt.
+"""One turn, stage by stage: index, pool, cache, judge, boosts, selection, bundle, answer, receipt.
 
-The order of this file is the order of the turn. It names no concrete provider or judge, and leaves it to `closing` what
-a turn ends with. Ctrl-C arrives as a cancellation, is taken here, and ends in a receipt like any other end.
-
-What the caller wants of a turn beside the selection: an answer, a bundle in some form, a list of all scores.
+The order of this file is the order of the turn. It names no concrete provider or judge. Ctrl-C arrives as a
+cancellation, is taken back here, and ends in a receipt like any other end.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
-from xscore.pipeline import budget_messages, pool, receipt
+from xscore.pipeline import budget_messages, receipt
 from xscore.pipeline.answering import ask_primary, typical_answer_s, with_checkpoint
 from xscore.pipeline.fusion import NO_CONTEXT, RenderedContext, build_context
 from xscore.pipeline.judging import Deadline, JudgedPool, JudgingWatch, NoJudge, judge_pool, take_back_cancellation
 from xscore.pipeline.parts import ClosedTurn, PipelineParts, Stopwatch, TurnResources
+from xscore.pipeline.pool import stored_reasons
 from xscore.pipeline.prepare import OpenedTurn, confirm_cost, open_turn, unreadable_layers
 from xscore.pipeline.ranking import Ranking, rank
-from xscore.pipeline.receipt import TurnOutcome, make_receipt, turn_figures
 from xscore.pipeline.save_turn import check_scores_path, save_turn, write_scores
 from xscore.platform.errors import BudgetExhausted, NoUsableModel, ProviderError, StoreError, UsageError, XscoreError
 from xscore.platform.processes import gc_paused, process_identity
-from xscore.records import Answer, JudgeEstimate, Judgment, Ranked, Selection, Stage, Turn, TurnFigures, UnjudgedCause
+from xscore.records import Answer, JudgeEstimate, Judgment, Ranked, Stage, Turn, TurnFigures, UnjudgedCause
 from xscore.scorer.judge import Judge
 from xscore.store import turns
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from collections.abc import Set as AbstractSet
-
-    from xscore.pipeline.ranking import Ranking
-    from xscore.records import Turn
 
 
 class TurnOptions(Struct, frozen=True, kw_only=True):
     """What the caller wants of a turn beside the selection."""
 
     answer: bool
-    """One call to the answering model, where there is one."""
+    """Make one call to the answering model, if there is one."""
     command: str = "ask"
-    """What the turn is entered as in the ledger: `ask`, `context`, `continue`, `eval`."""
+    """The turn's name in the ledger: `ask`, `context`, `continue`, `eval`."""
     isolated: bool = False
-    """It is no work of the user's: it belongs to no working session, nothing counts as used by it or is remembered."""
+    """Not the user's own work: it belongs to no working session, counts no use and learns nothing."""
     bundle: str = ""
-    """`xml`, `markdown`, `json` or `memory`: give the bundle in this form even when there is an answer."""
+    """Return the bundle in this form even if there is an answer: `xml`, `markdown`, `json` or `memory`."""
     max_tokens: int | None = None
     all_scores: Path | None = None
-    """One JSON line a candidate goes here."""
-    ranked: "Callable[[Turn, Ranking], None] | None" = None
-    """Told of the completed turn and of every candidate's place, before the receipt is made."""
-    judged: "AbstractSet[str]" = frozenset()
-    """Contents that were judged for it just before, in prompts that it shared: they count as judged, not as cached."""
+    """Write one JSON line for each candidate here."""
+    ranked: Callable[[Turn, Ranking], None] | None = None
+    """Called with the completed turn and the ranking, before the receipt is made."""
+    judged: AbstractSet[str] = frozenset()
+    """Contents judged just before in prompts shared with other turns: they count as judged, not as cached."""
     started: float | None = None
     """`time.monotonic()` from which the deadline counts; None: now."""
 
 
 FORECAST_FROM_S = 20.0
-"""Judging that will take so long is announced."""
+"""Announce judging that will take this long."""
 
 
-async def run_turn(parts: PipelineParts, turn: Turn, wishes: TurnOptions) -> Answer:
-    """Take one turn from task to receipt. Raises XscoreError only where there is nothing to account for."""
-    if wishes.all_scores is not None:
-        check_scores_path(wishes.all_scores, store_dir=parts.store.path.parent)
+async def run_turn(parts: PipelineParts, turn: Turn, options: TurnOptions) -> Answer:
+    """Take one turn from task to receipt. Raises XscoreError only if there is nothing to account for."""
+    if options.all_scores is not None:
+        check_scores_path(options.all_scores, store_dir=parts.store.path.parent)
     watch = Stopwatch()
-    deadline = _deadline(parts, watch.started if wishes.started is None else wishes.started)
-    if wishes.isolated:
+    if options.isolated:
         turn = replace(turn, fresh=True, thread="")
-    opened = open_turn(parts, turn, watch, takes_up=not wishes.isolated, judged=wishes.judged)
-    answers = wishes.answer and parts.answerer is not None
+    opened = open_turn(parts, turn, watch, takes_up=not options.isolated, judged=options.judged)
+    answers = options.answer and parts.answerer is not None
     confirm_cost(parts, opened, answers=answers)
     turn_id = turns.begin_turn(
         parts.store.connection,
@@ -83,44 +73,45 @@ async def run_turn(parts: PipelineParts, turn: Turn, wishes: TurnOptions) -> Ans
         judge=judge_key(parts.judge.identity),
         now=parts.clock(),
         process=process_identity(),
-        isolated=wishes.isolated,
+        isolated=options.isolated,
     )
-    course = _TurnRun(parts, replace(opened, turn=replace(opened.turn, id=turn_id)), wishes, watch, deadline)
-    course.warnings.extend(budget_messages.announce_budget(parts, opened, answers=answers, isolated=wishes.isolated))
+    run = _TurnRun(parts, replace(opened, turn=replace(opened.turn, id=turn_id)), options, watch)
+    run.so_far.warnings += budget_messages.announce_budget(parts, opened, answers=answers, isolated=options.isolated)
     try:
-        answer = await course.run()
+        answer = await run.run()
     except BaseException as error:
         turns.abandon_turn(parts.store.connection, turn_id)
-        await course.tell(error=error)
+        await run.close(error=error)
         raise
-    untold = await course.tell(exit_code=answer.exit_code)
-    return replace(answer, warnings=(*answer.warnings, untold)) if untold else answer
+    warning = await run.close(exit_code=answer.exit_code)
+    return replace(answer, warnings=(*answer.warnings, warning)) if warning else answer
 
 
 class _TurnRun:
-    """One turn under way: the state that the stages hand on, in one place."""
+    """One turn under way: what its stages hand on."""
 
-    def __init__(
-        self, parts: PipelineParts, opened: OpenedTurn, wishes: TurnOptions, watch: Stopwatch, deadline: Deadline | None
-    ) -> None:
-        self.parts, self.opened, self.wishes, self.watch = parts, opened, wishes, watch
-        if deadline is not None and self._wants_answer():
-            deadline = deadline.with_answer(typical_answer_s(parts))
-        self.deadline = deadline
-        self.warnings = [*parts.warnings, *unreadable_layers(opened)]
+    def __init__(self, parts: PipelineParts, opened: OpenedTurn, options: TurnOptions, watch: Stopwatch) -> None:
+        self.parts, self.opened, self.options, self.watch = parts, opened, options, watch
+        self.wants_answer = options.answer and parts.answerer is not None
+        self.deadline = self._deadline()
+        self.so_far = receipt.TurnOutcome(warnings=[*parts.warnings, *unreadable_layers(opened)])
         self.forecast: JudgeEstimate | None = None
-        self.interrupted = False
-        self.primary_failed = False
         self.figures: TurnFigures | None = None
-        self.refused = ""
 
-    async def tell(self, *, exit_code: int = 0, error: BaseException | None = None) -> str:
-        """Tell of the turn where that is wanted, and return what should be said of that; else load nothing for it."""
+    def _deadline(self) -> Deadline | None:
+        seconds, started = self.parts.settings.budget.deadline_s, self.options.started
+        if seconds is None:
+            return None
+        deadline = Deadline((self.watch.started if started is None else started) + seconds)
+        return deadline.with_answer(typical_answer_s(self.parts)) if self.wants_answer else deadline
+
+    async def close(self, *, exit_code: int = 0, error: BaseException | None = None) -> str:
+        """Tell the listener, if there is one, and return its warning."""
         if self.parts.listener is None:
             return ""
         closed = ClosedTurn(
             turn=self.opened.turn,
-            command=self.wishes.command,
+            command=self.options.command,
             watch=self.watch,
             connection=self.parts.store.connection,
             now=self.parts.clock(),
@@ -131,46 +122,39 @@ class _TurnRun:
         return await self.parts.listener(closed)
 
     async def run(self) -> Answer:
-        text: str | None = None
-        unkept: StoreError | None = None  # a full disk, say: an answer that was paid for is given all the same
+        unkept: StoreError | None = None  # for example a full disk: an answer that was paid for is still returned
         try:
             async with AsyncExitStack() as stack:
-                resources = await self._resources(stack)
-                settled = await self._judge(resources)
-                ranking = self._rank(settled)
-                if self.wishes.ranked is not None:
-                    self.wishes.ranked(self.opened.turn, ranking)
-                selection = ranking.selection
-                context = self._assemble(selection)
-                text = await self._answer(resources, context, settled)
+                resources = await self._open_resources(stack)
+                judged = await self._judge(resources)
+                ranking = self._rank(judged)
+                context = self._build_context(ranking)
+                self.so_far.answer = await self._answer(resources, context, judged)
         except StoreError as error:
-            if text is None:
+            if self.so_far.answer is None:
                 raise
             unkept = error
-        answer = self._receipt(resources, settled, selection, context, text)
+        answer = self._receipt(resources, ranking, context)
         try:
             scores = (entry.score for entry in ranking.ranked)
-            self.figures = turn_figures(answer, scores, command=self.wishes.command, forecast=self.forecast)
-            remarks = save_turn(self.parts, answer, selection, self.figures, isolated=self.wishes.isolated)
-            answer = replace(answer, warnings=(*answer.warnings, *remarks)) if remarks else answer
+            self.figures = receipt.turn_figures(answer, scores, command=self.options.command, forecast=self.forecast)
+            warnings = save_turn(self.parts, answer, ranking.selection, self.figures, isolated=self.options.isolated)
+            answer = replace(answer, warnings=(*answer.warnings, *warnings))
         except StoreError as error:
-            if text is None:
+            if self.so_far.answer is None:
                 raise
             unkept = error
         if unkept is not None:
-            said = _with_hint(f"this turn could not be kept: {unkept.message}", unkept.hint)
+            said = _with_hint(f"this turn could not be saved: {unkept.message}", unkept.hint)
             return replace(answer, warnings=(*answer.warnings, said), exit_code=unkept.exit_code)
-        return self._with_scores_written(answer, settled, ranking)
+        return self._write_scores(answer, judged, ranking)
 
-    async def _resources(self, stack: AsyncExitStack) -> TurnResources | None:
-        """Open what spending needs only when something may be spent: a cached turn opens nothing, nor does a replay."""
+    async def _open_resources(self, stack: AsyncExitStack) -> TurnResources | None:
+        """Open what spending needs only if something may be spent: a cached turn opens nothing, nor does a replay."""
         judges = self.opened.pool.misses and not (self.parts.settings.judge.replay and self.parts.judge.is_model)
-        if not (judges or self._wants_answer()):
+        if not (judges or self.wants_answer):
             return None
         return await stack.enter_async_context(self.parts.open_resources(self.opened.turn.id))
-
-    def _wants_answer(self) -> bool:
-        return self.wishes.answer and self.parts.answerer is not None
 
     async def _judge(self, resources: TurnResources | None) -> JudgedPool:
         opened, parts = self.opened, self.parts
@@ -178,26 +162,26 @@ class _TurnRun:
         watched = JudgingWatch(observer=parts.observer, leaders=parts.settings.selection.top_k, deadline=self.deadline)
         with self.watch.stage("judge"):
             if resources is None or not opened.pool.misses:
-                return await judge_pool(opened.pool, NoJudge(UnjudgedCause.REPLAY), opened.turn, watched)
-            judge = await self._open_judge(resources)
-            tab = resources.usage
-            spending = replace(watched, spent=lambda: tab.spent(Stage.JUDGE), call_s=lambda: tab.call_s(Stage.JUDGE))
-            settled = await judge_pool(opened.pool, judge, opened.turn, spending)
-            self._keep_what_was_learned()
-        self.interrupted = settled.interrupted
-        self.warnings.extend(() if isinstance(judge, NoJudge) else (*judge.warnings(), *resources.warnings()))
-        return settled
+                return self._settled(await judge_pool(opened.pool, NoJudge(UnjudgedCause.REPLAY), opened.turn, watched))
+            judge, usage = await self._open_judge(resources), resources.usage
+            watched = replace(watched, spent=lambda: usage.spent(Stage.JUDGE), call_s=lambda: usage.call_s(Stage.JUDGE))
+            judged = self._settled(await judge_pool(opened.pool, judge, opened.turn, watched))
+            try:
+                parts.judge.close()
+            except StoreError as error:  # it can be found out again; what was judged is worth more
+                self._warn(f"what the host can do was not remembered: {error.message}", error.hint)
+        if not isinstance(judge, NoJudge):
+            self.so_far.warnings += (*judge.warnings(), *resources.warnings())
+        return judged
 
-    def _keep_what_was_learned(self) -> None:
-        try:
-            self.parts.judge.close()
-        except StoreError as error:  # it can be found out again; what was judged is worth more
-            self.warnings.append(_with_hint(f"what the host can do was not remembered: {error.message}", error.hint))
+    def _settled(self, judged: JudgedPool) -> JudgedPool:
+        self.so_far.outcomes, self.so_far.interrupted = judged.outcomes, judged.interrupted
+        return judged
 
     async def _open_judge(self, resources: TurnResources) -> Judge | NoJudge:
-        """Open the judge, finding out what its host can do where need be.
+        """Open the judge; probe its host first if needed.
 
-        A host that cannot be asked is an error only where nothing is known: then there is no account to give.
+        A host that does not answer is an error only if nothing is known: then there is nothing to account for.
         """
         opened, parts = self.opened, self.parts
         forecast = parts.judge.forecast(opened.turn, opened.pool)
@@ -215,93 +199,85 @@ class _TurnRun:
         except (ProviderError, NoUsableModel) as error:
             if len(opened.pool.misses) == len(opened.pool.candidates):
                 raise
-            self.warnings.append(_with_hint(f"the judge could not be asked: {error.message}", error.hint))
+            self._warn(f"the judge could not be asked: {error.message}", error.hint)
             return NoJudge(UnjudgedCause.PROVIDER, error.message)
 
-    def _rank(self, settled: JudgedPool) -> Ranking:
+    def _rank(self, judged: JudgedPool) -> Ranking:
         self.parts.observer.stage("select")
         with gc_paused(), self.watch.stage("select"):
-            return rank(self.parts, settled.outcomes, self.opened.turn)
+            ranking = rank(self.parts, judged.outcomes, self.opened.turn)
+        if self.options.ranked is not None:
+            self.options.ranked(self.opened.turn, ranking)
+        return ranking
 
-    def _assemble(self, selection: Selection) -> RenderedContext:
-        """Render the bundle where someone will see it."""
-        if not (self.wishes.answer or self.wishes.bundle):
+    def _build_context(self, ranking: Ranking) -> RenderedContext:
+        """Render the bundle if anyone will see it."""
+        if not (self.options.answer or self.options.bundle):
             return NO_CONTEXT
         with self.watch.stage("select"):
-            form = self.wishes.bundle or "xml"
             return build_context(
                 self.parts,
-                selection,
-                form=form,
-                max_tokens=self.wishes.max_tokens,
+                ranking.selection,
+                form=self.options.bundle or "xml",
+                max_tokens=self.options.max_tokens,
                 ceilings=self.opened.routing.plan.ceilings,
                 scope=self.opened.turn.scope,
             )
 
     async def _answer(
-        self, resources: TurnResources | None, context: RenderedContext, settled: JudgedPool
+        self, resources: TurnResources | None, context: RenderedContext, judged: JudgedPool
     ) -> str | None:
-        if resources is None or not self._wants_answer() or self.interrupted or _nothing_judged(settled):
+        nothing_judged = judged.outcomes and not any(isinstance(one.result, Judgment) for one in judged.outcomes)
+        if resources is None or not self.wants_answer or judged.interrupted or nothing_judged:
             return None
         self.parts.observer.stage("primary")
         with self.watch.stage("primary"):
             try:
-                within_s = self.deadline.left_s() if self.deadline else None
-                asked, saved = self.opened.turn, self.opened.checkpoint
                 answered = await ask_primary(
-                    self.parts, resources.answering_provider(), asked, context, within_s=within_s, checkpoint=saved
+                    self.parts,
+                    resources.answering_provider(),
+                    self.opened.turn,
+                    context,
+                    within_s=self.deadline.left_s() if self.deadline else None,
+                    checkpoint=self.opened.checkpoint,
                 )
             except asyncio.CancelledError:
-                self.interrupted = True
+                self.so_far.interrupted = True
                 take_back_cancellation(asyncio.current_task())
                 return None
             except BudgetExhausted as error:  # it was not sent
-                self.refused = error.message
+                self.so_far.refused = error.message
                 return None
             except XscoreError as error:
-                self.primary_failed = True
-                self.warnings.append(_with_hint(f"the answering call failed: {error.message}", error.hint))
+                self.so_far.primary_failed = True
+                self._warn(f"the answering call failed: {error.message}", error.hint)
                 return None
         if not context.bundle.text:
-            self.warnings.append("nothing was chosen, so the answer rests on the task alone")
-        self.warnings.extend(answered.warnings)
+            self._warn("nothing was chosen, so the answer rests on the task alone")
+        self.so_far.warnings += answered.warnings
         return answered.text
 
-    def _receipt(
-        self,
-        resources: TurnResources | None,
-        settled: JudgedPool,
-        selection: Selection,
-        context: RenderedContext,
-        text: str | None,
-    ) -> Answer:
-        self.warnings += context.warnings
-        if not self.wishes.isolated:
-            self.warnings += budget_messages.how_to_continue(self.parts, self.opened, settled.outcomes, self.refused)
-        show = bool(self.wishes.bundle) or (self.wishes.answer and text is None)
-        ended = TurnOutcome(
-            outcomes=settled.outcomes,
-            selection=selection,
-            reasons=self._reasons((*selection.kept, *selection.near_misses)),
-            titles=self._titles((*selection.kept, *selection.near_misses)),
-            answer=text,
-            bundle=with_checkpoint(context, self.opened.checkpoint, form=self.wishes.bundle) if show else None,
-            warnings=tuple(dict.fromkeys(self.warnings)),
-            interrupted=self.interrupted,
-            primary_failed=self.primary_failed,
-            is_over_budget=bool(self.refused),
-        )
-        return make_receipt(
-            self.parts, self.opened, ended, resources, latency=self.watch.latency(), wants_answer=self.wishes.answer
+    def _receipt(self, resources: TurnResources | None, ranking: Ranking, context: RenderedContext) -> Answer:
+        so_far, options, selection = self.so_far, self.options, ranking.selection
+        so_far.warnings += context.warnings
+        if not options.isolated:
+            so_far.warnings += budget_messages.how_to_continue(self.parts, self.opened, so_far.outcomes, so_far.refused)
+        shown = (*selection.kept, *selection.near_misses)
+        so_far.selection = selection
+        so_far.reasons, so_far.titles = self._reasons(shown), self._titles(shown)
+        if options.bundle or (options.answer and so_far.answer is None):
+            so_far.bundle = with_checkpoint(context, self.opened.checkpoint, form=options.bundle)
+        return receipt.make_receipt(
+            self.parts, self.opened, so_far, resources, latency=self.watch.latency(), wants_answer=options.answer
         )
 
-    def _with_scores_written(self, answer: Answer, settled: JudgedPool, ranking: Ranking) -> Answer:
-        """Write `--all-scores`; where that fails after all, the answer was paid for and is given, with a warning."""
-        if self.wishes.all_scores is None:
+    def _write_scores(self, answer: Answer, judged: JudgedPool, ranking: Ranking) -> Answer:
+        """Write `--all-scores`. If that fails after all, the answer was paid for and is returned with a warning."""
+        if self.options.all_scores is None:
             return answer
-        lines = receipt.score_lines(settled.outcomes, ranking.in_order(), self._reasons(ranking.ranked))
+        lines = receipt.score_lines(judged.outcomes, ranking.in_order(), self._reasons(ranking.ranked))
         try:
-            write_scores(self.wishes.all_scores, lines)
+            write_scores(self.options.all_scores, lines)
         except UsageError as error:
             warnings = (*answer.warnings, f"--all-scores: {error.message}")
             return replace(answer, warnings=warnings, exit_code=answer.exit_code or error.exit_code)
@@ -310,21 +286,15 @@ class _TurnRun:
     def _reasons(self, shown: Sequence[Ranked]) -> Mapping[str, str]:
         here = self.opened.pool.judged_here
         stored = [one.candidate.content_hash for one in shown if not here(one.candidate, one.origin)]
-        return pool.stored_reasons(self.parts.store, self.opened.key, judge_key(self.parts.judge.identity), stored)
+        return stored_reasons(self.parts.store, self.opened.key, judge_key(self.parts.judge.identity), stored)
 
     def _titles(self, shown: Sequence[Ranked]) -> dict[str, str]:
-        """Read the titles of what has no path to be named by."""
+        """Read the titles of memories that have no path to show."""
         nameless = [entry.candidate.id for entry in shown if not entry.candidate.path]
         return {id_: memory.title for id_, memory in self.parts.store.memories(nameless).items()} if nameless else {}
 
-
-def _deadline(parts: PipelineParts, started: float) -> Deadline | None:
-    seconds = parts.settings.budget.deadline_s
-    return None if seconds is None else Deadline(started + seconds)
-
-
-def _nothing_judged(settled: JudgedPool) -> bool:
-    return bool(settled.outcomes) and not any(isinstance(one.result, Judgment) for one in settled.outcomes)
+    def _warn(self, message: str, hint: str = "") -> None:
+        self.so_far.warnings.append(_with_hint(message, hint))
 
 
 def _with_hint(message: str, hint: str) -> str:

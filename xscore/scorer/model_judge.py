@@ -155,7 +155,7 @@ class ModelJudge:
         """Slots: memory id -> pack and position, of the whole pool. priors: memory id -> lexical prior, 0..1.
 
         claims: None where no other process can be at work on the same store. remarks: what there was to say before it
-        began. untrusted_scores: content hash -> 0..1, of what nobody vouches for; it moves a pack forward and does nothing else.
+        began. untrusted_scores: content hash -> 0..1, of unsigned imports; it only moves a pack forward.
         stop: shared by judges that share a provider, so that what ends one ends all; None: one of its own.
         """
         self.identity = drafts.identity(provider=provider.name, host=provider.host)
