@@ -1,4 +1,4 @@
-"""What `docs/batch.md` says of several questions in a call: its command asks its list, and the account looks as shown."""
+"""What `docs/batch.md` says of several questions in a call: its command asks its list, with the account shown."""
 
 import json
 import re
