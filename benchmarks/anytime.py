@@ -1,9 +1,9 @@
 """How much of the final top 15 is there when a part of the packs has been judged, best lexical prior first?
 
-    python benchmarks/anytime.py [--every 30] [--cases commits.jsonl --ids quick_ids.txt]
+    python benchmarks/anytime.py [--every 30]
 
 Questions with a known answer over real source trees: docstrings' first lines (as `lexical_docstrings.py` asks them,
-every n-th), and with `--cases` commit messages (as `lexical_commits.py` does). The judge is a script with noise, since
+every n-th). The judge is a script with noise, since
 no model can be had here: what answers gets 0.90; what calls it or is called by it 0.55; the rest of its file 0.25;
 everything else 0.03. To this a normal error of 0.12 is added, and one memory in a thousand is taken for relevant by
 mistake (0.75), whatever its words. All is drawn from the question and the memory, so a run can be repeated.
@@ -15,15 +15,13 @@ the same packs in random order (20 shuffles). Figures; ends with 1 unless the or
 
 import argparse
 import asyncio
-import json
 import random
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lexical_commits import BUILT, LANGUAGES, artifact_of, case_of
 from lexical_docstrings import write_stripped
-from lexical_sources import ENTITIES, Pool, store_of, tree_of
+from lexical_sources import Pool, store_of
 from msgspec import Struct, field
 
 from xscore.extensions.evaluation.metrics import EntityRef, is_same_entity
@@ -93,13 +91,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cache", type=Path, default=Path(".cache/lexical"))
     parser.add_argument("--every", type=int, default=30, help="ask only every n-th docstring question")
-    parser.add_argument("--cases", type=Path)
-    parser.add_argument("--ids", type=Path)
     arguments = parser.parse_args()
-    results = {"docstrings": docstrings(arguments.cache, arguments.every)}
-    if arguments.cases:
-        results["commits"] = commits(arguments.cases, arguments.ids, arguments.cache)
-    return max([tell(name, shares) for name, shares in results.items()])
+    return tell("docstrings", docstrings(arguments.cache, arguments.every))
 
 
 def docstrings(cache: Path, every: int) -> Shares:
@@ -110,22 +103,6 @@ def docstrings(cache: Path, every: int) -> Shares:
     with store_of(stripped, cache) as store:
         pool = Pool(store.pool(), store.vectors(TERM_EMBEDDER)).of_kinds({Kind.FUNCTION, Kind.METHOD})
         ask_all(store, pool, cases, shares)
-    return shares
-
-
-def commits(file: Path, ids: Path | None, cache: Path) -> Shares:
-    """Ask commit messages over the released source they changed."""
-    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    wanted = set(ids.read_text("utf-8").split()) if ids else {line["id"] for line in lines}
-    by_artifact: dict[object, list[QrelCase]] = {}
-    for line in lines:
-        if line["id"] in wanted and line["language"] in LANGUAGES:
-            by_artifact.setdefault(artifact_of(line), []).append(case_of(line, "query"))
-    shares = Shares()
-    for artifact, cases in by_artifact.items():
-        with store_of(tree_of(artifact, cache), cache) as store:
-            pool = Pool(store.pool(), store.vectors(TERM_EMBEDDER)).of_kinds(ENTITIES).without(BUILT)
-            ask_all(store, pool, cases, shares)
     return shares
 
 

@@ -36,7 +36,12 @@ FORMS = {
     "--csv": ("--format", "csv"),
     "--last 24h": ("--last", "24h"),
 }
-CALL = f"INSERT INTO call VALUES ({', '.join('?' * 21)})"
+CALL_COLUMNS = (
+    "id, turn_id, stage, provider, host, model, started_at, duration_s, outcome, candidates, input_tokens,"
+    " cached_input_tokens, cache_write_tokens, cache_write_1h_tokens, output_tokens, reasoning_tokens, cost,"
+    " cost_without_prefix_cache, cost_without_packs, cost_by_batch, estimated"
+)
+CALL = f"INSERT INTO call ({CALL_COLUMNS}) VALUES ({', '.join('?' * 21)})"
 TURN = "INSERT INTO turn (id, thread, turn_key, task, started_at, state) VALUES (?, 's', ?, ?, ?, 'done')"
 FIGURES = f"INSERT INTO turn_figures VALUES ({', '.join('?' * 25)})"
 

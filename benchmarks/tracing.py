@@ -30,7 +30,10 @@ from xscore.store.opening import connect_store
 TURN = "t_0123456789abcdef"
 STAGES = ("index", "pool", "cache", "judge", "select", "primary")
 FEW = 40
-IMPORT = "import time; a = time.process_time(); from xscore.extensions.telemetry.spans import OtlpTracer; OtlpTracer().prepare();"
+IMPORT = (
+    "import time; a = time.process_time();"
+    " from xscore.extensions.telemetry.spans import OtlpTracer; OtlpTracer().prepare();"
+)
 
 
 def call(number: int) -> CallRecord:

@@ -1,0 +1,58 @@
+"""Every benchmark still runs: each at its smallest size, without its targets."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+PROGRAMS = {
+    "batch_plan": ("--requests", "200"),
+    "cached_turn": ("--runs", "1"),
+    "calls_cpu": ("--calls", "40", "--rounds", "1"),
+    "fanout": ("--candidates", "200", "--latency-s", "0.01"),
+    "fanout_memory": ("--candidates", "200"),
+    "house": ("--fast",),
+    "layers": ("--sizes", "100,200", "--runs", "1"),
+    "lexical_nonsense": ("benchmarks",),
+    "ray_engine": ("--memories", "40", "--questions", "1", "--latency-s", "0.01"),
+    "redaction_false_positives": ("benchmarks",),
+    "report_million": ("--calls", "200", "--turns", "4"),
+    "session_import": ("--mb", "1", "--largest-mb", "1"),
+    "shared_packs": ("benchmarks", "--questions", "2"),
+    "tracing": ("--calls", "20"),
+    "vectors": ("--rows", "200"),
+}
+ONLY_IMPORTED = {"anytime", "batch_collect", "judgments", "lexical_docstrings", "peers"}
+"""They fetch packages first, or have one size, a large one."""
+NO_PROGRAMS = {"__main__", "picture", "judging_load", "lexical_sources", "plain_server", "raw_figures", "workload"}
+
+
+def test_every_benchmark_is_in_this_test() -> None:
+    """A new program joins the table."""
+    there = {file.stem for file in (CHECKOUT / "benchmarks").glob("*.py")}
+    assert there == PROGRAMS.keys() | ONLY_IMPORTED | NO_PROGRAMS
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_it_runs(name: str, tmp_path: Path) -> None:
+    """It ends with 0, or with 1 where a target is missed, and never with a traceback."""
+    environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(CHECKOUT)}
+    program = CHECKOUT / "benchmarks" / f"{name}.py"
+    command = [sys.executable, program, *PROGRAMS[name]]
+    done = subprocess.run(command, check=False, cwd=CHECKOUT, env=environment, capture_output=True, text=True)
+    assert done.returncode in (0, 1), done.stderr[-3_000:]
+    assert "Traceback" not in done.stderr, done.stderr[-3_000:]
+
+
+@pytest.mark.verify
+@pytest.mark.parametrize("name", sorted(ONLY_IMPORTED))
+def test_it_can_be_imported(name: str) -> None:
+    """Everything that it takes from the package is there."""
+    run = "import runpy, sys; sys.path.insert(0, 'benchmarks'); runpy.run_path(sys.argv[1], run_name='imported')"
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    command = [sys.executable, "-c", run, f"benchmarks/{name}.py"]
+    subprocess.run(command, check=True, cwd=CHECKOUT, env=environment, capture_output=True)
