@@ -27,13 +27,6 @@ PROGRAMS = {
 }
 ONLY_IMPORTED = {"anytime", "batch_collect", "judgments", "lexical_docstrings", "peers"}
 """They fetch packages first, or have one size, a large one."""
-NO_PROGRAMS = {"__main__", "picture", "judging_load", "lexical_sources", "plain_server", "raw_figures", "workload"}
-
-
-def test_every_benchmark_is_in_this_test() -> None:
-    """A new program joins the table."""
-    there = {file.stem for file in (CHECKOUT / "benchmarks").glob("*.py")}
-    assert there == PROGRAMS.keys() | ONLY_IMPORTED | NO_PROGRAMS
 
 
 @pytest.mark.verify

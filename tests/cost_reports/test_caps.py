@@ -266,6 +266,7 @@ async def test_more_than_a_column_holds_is_as_much_as_it_holds(path: Path, reade
     assert spent_in_period(reader, REPOSITORY_PERIOD) == dollars_of_picodollars(2**63 - 1)
 
 
+@pytest.mark.verify
 async def test_many_turns_at_once_never_pass_the_day(path: Path, reader: Connection, clock: Clock) -> None:
     """At every moment, charged plus in flight is at most the day's cap, with 8 turns of 8 tasks, over two midnights."""
     spent: dict[str, Decimal] = {}

@@ -60,6 +60,7 @@ asyncio.run(main(sys.argv[1]))
 """
 
 
+@pytest.mark.verify
 def test_after_every_kill_each_judgment_has_its_call_and_its_bill(tmp_path: Path) -> None:
     """Killed at any moment: committed judgments <= recorded calls; bills = calls, but for those just in flight."""
     path, dice = tmp_path / "memory.db", random.Random(5)

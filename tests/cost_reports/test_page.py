@@ -1,6 +1,5 @@
 """The page as a text: whole, small, the same each time, and nothing of a repository or a model in it but as text."""
 
-import itertools
 import re
 from base64 import b64encode
 from decimal import Decimal
@@ -107,7 +106,7 @@ def test_nasty_texts_stay_text() -> None:
 
 
 @given(st.tuples(*[st.text(max_size=60)] * 3))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_no_text_makes_an_element(texts: tuple[str, str, str]) -> None:
     """Any text leaves a page of known elements and attributes, with one script and one style, that can be written."""
     page = render_page(hostile(*texts))
@@ -198,14 +197,6 @@ def test_a_line_says_what_is_not_in_its_dollars() -> None:
     assert '<td data-v="0.456">~$0.456+?' in page
     assert '<td data-v="1.27">$1.27+?' in page
     assert "15 memories chosen · ~$0.456 + 2 unpriced" in page
-
-
-def test_headings_go_down_by_one() -> None:
-    """The first heading is an h1, and none skips a level."""
-    levels = [int(tag[1]) for tag in Reader(render_page(report_of(5, 3))).tags if tag in {"h1", "h2", "h3", "h4"}]
-
-    assert levels[0] == 1 and levels.count(1) == 1
-    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
 
 
 def test_every_table_has_a_caption_and_scoped_heads() -> None:

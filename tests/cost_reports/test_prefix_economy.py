@@ -59,12 +59,6 @@ def test_marks_never_cost_more_than_none(gaps_s: list[float], read_factor: float
     assert prices[best_cache_ttl_s(gaps_s, CLAUDE, read_factor=read_factor)] == min(prices.values())
 
 
-def test_a_host_without_writes_is_asked_nothing() -> None:
-    """Where the host caches by itself there is nothing to pay; where it offers half an hour, that is weighed."""
-    assert best_cache_ttl_s([1.0] * 20, (), read_factor=0.1) == 0
-    assert best_cache_ttl_s([1_500.0] * 20, GPT, read_factor=0.1) == 1_800
-
-
 @pytest.fixture
 def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     """A store of its own."""

@@ -5,14 +5,12 @@ from pathlib import Path
 from sqlite3 import Connection
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.cost_reports.ledger_rows import ADOLLAR, DAY, add_call, add_figures, add_turn
 from tests.cost_reports.reported import NOW, reported
 from xscore.cost_reports.ledger_sums import read_call_sums
 from xscore.cost_reports.report import RepositoryLedger, build_report
-from xscore.cost_reports.tables import join_calls_to_turns, nearest_rank
+from xscore.cost_reports.tables import join_calls_to_turns
 from xscore.platform import database
 from xscore.records import Coverage
 from xscore.records.cost_report import CostReport, ReportQuery, Timing
@@ -166,15 +164,6 @@ def test_live_and_cached_are_kept_apart(reader: Connection) -> None:
     assert timing(found, "turn", "primary", "live") is None, "a stage that did not happen is no sample"
 
 
-@given(st.floats(0.01, 1), st.integers(1, 10_000))
-def test_the_rank_is_the_nearest(quantile: float, count: int) -> None:
-    """At the rank and before it lie at least that share of the samples, and fewer before it."""
-    place = nearest_rank(quantile, count)
-    assert 0 <= place < count
-    assert (place + 1) / count >= quantile - 1e-6
-    assert place / count < quantile + 1e-6
-
-
 def test_the_end_of_a_stretch_is_not_in_it(reader: Connection) -> None:
     """`until` is exclusive for turns and for calls that no turn made, wherever the row is looked for."""
     add_turn(reader, "t_1", DAY)
@@ -191,10 +180,10 @@ def test_the_end_of_a_stretch_is_not_in_it(reader: Connection) -> None:
 def test_a_table_has_every_turn(reader: Connection) -> None:
     """Asked for all turns, however many there are, each has its line; asked for few, those are the newest."""
     with database.transaction(reader):
-        for number in range(10_050):
+        for number in range(1_050):
             add_turn(reader, f"t_{number}", DAY + number)
-    assert len(reported(reader).turns) == 10_050
-    assert [line.id for line in reported(reader, lines=1).turns] == ["t_10049"]
+    assert len(reported(reader).turns) == 1_050
+    assert [line.id for line in reported(reader, lines=1).turns] == ["t_1049"]
 
 
 def test_several_ledgers_are_one_report(reader: Connection, tmp_path: Path) -> None:

@@ -14,6 +14,13 @@ from xscore.settings import Secret
 from xscore.settings.model import SharedSettings
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need a real server are `make verify`'s."""
+    for item in items:
+        if "running" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.verify)
+
+
 @pytest.fixture(scope="session", params=sorted(KINDS))
 def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerOfTests]:
     """A server of each kind, one for all tests; skipped where it is not installed. Who kills it starts it again."""

@@ -174,6 +174,7 @@ def test_a_server_that_is_away_costs_a_warning(machines: Start, provider: OpenAI
     assert "hunter2" not in said + errors
 
 
+@pytest.mark.verify
 def test_a_required_server_that_is_away_ends_the_command(machines: Start, provider: OpenAIServer) -> None:
     """Exit 6 before anything is paid for, with what to do."""
     nobody = validate_group(SharedSettings, {"url": "redis://:hunter2@127.0.0.1:1/0"})
