@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
-PROGRAMS = {
+PROGRAMS: dict[str, tuple[str, ...]] = {
     "batch_plan": ("--requests", "200"),
     "cached_turn": ("--runs", "1"),
     "calls_cpu": ("--calls", "40", "--rounds", "1"),
@@ -35,7 +35,7 @@ def test_it_runs(name: str, tmp_path: Path) -> None:
     """It ends with 0, or with 1 where a target is missed, and never with a traceback."""
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(CHECKOUT)}
     program = CHECKOUT / "benchmarks" / f"{name}.py"
-    command = [sys.executable, program, *PROGRAMS[name]]
+    command = [sys.executable, str(program), *PROGRAMS[name]]
     done = subprocess.run(command, check=False, cwd=CHECKOUT, env=environment, capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr[-3_000:]
     assert "Traceback" not in done.stderr, done.stderr[-3_000:]

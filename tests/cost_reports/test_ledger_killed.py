@@ -8,6 +8,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from xscore.platform import database
 from xscore.store.opening import connect_store
 
