@@ -270,7 +270,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         """Draft every prompt and add up; nothing is sent and no prefix-cache discount is assumed."""
         planner = ModelJudge(
             self.provider,
-            self._experienced(),
+            self.experienced(),
             texts=self.texts,
             write=_write_nothing,
             slots=self.slots(pool),
@@ -287,7 +287,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
 
     def forecast(self, turn: Turn, pool: Pool) -> JudgeEstimate:
         """Say about what judging will take, by the packs and the sizes alone."""
-        drafts, assigned = self._experienced(), self.slots(pool)
+        drafts, assigned = self.experienced(), self.slots(pool)
         packs = [pack for misses in _by_store(pool.misses) for pack in packs_to_send(misses, assigned, drafts.profile)]
         return self.priced(estimating.forecast_work(drafts, turn, packs, context=self.settings.judge.context), pool)
 
@@ -295,7 +295,7 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         """Put work for candidates of this pool into minutes and dollars, at the limits in force."""
         return self._terms().estimate(work, pool)
 
-    def _experienced(self) -> PromptDrafts:
+    def experienced(self) -> PromptDrafts:
         """Return the drafts with what the latest replies have shown of their length."""
         model = self.drafts.model
         shown = output_tokens_per_memory(self.store.connection, host=self.host, model=model.name)

@@ -103,6 +103,16 @@ class StageUsage(Struct, frozen=True, kw_only=True):
     """None as soon as one call is unpriced."""
     estimated: bool = False
 
+    def __add__(self, other: "StageUsage") -> "StageUsage":
+        unpriced = self.cost_usd is None or other.cost_usd is None
+        return StageUsage(
+            calls=self.calls + other.calls,
+            attempts=self.attempts + other.attempts,
+            usage=self.usage + other.usage,
+            cost_usd=None if unpriced else (self.cost_usd or Decimal(0)) + (other.cost_usd or Decimal(0)),
+            estimated=self.estimated or other.estimated,
+        )
+
 
 class Latency(Struct, frozen=True, kw_only=True):
     """Seconds by stage; `total` includes what no stage claims."""

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Protocol
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from xscore.records.calls import RateLimits
 from xscore.records.receipt import Selected
@@ -32,6 +33,21 @@ class JudgeEstimate(Struct, frozen=True, kw_only=True):
     """In force: set by the user or stated by the host, whichever is lower."""
     concurrency: int = 0
     """Calls in flight at most."""
+
+    def __add__(self, other: "JudgeEstimate") -> "JudgeEstimate":
+        """Add counts, dollars and seconds up; limits are those of the one that takes longer."""
+        unpriced = self.cost_usd is None or other.cost_usd is None
+        return replace(
+            max(self, other, key=lambda one: one.seconds),
+            candidates=self.candidates + other.candidates,
+            cached=self.cached + other.cached,
+            to_judge=self.to_judge + other.to_judge,
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=None if unpriced else (self.cost_usd or Decimal(0)) + (other.cost_usd or Decimal(0)),
+            seconds=self.seconds + other.seconds,
+        )
 
 
 class PrimaryEstimate(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from tests.extensions.batch.lists import QUESTIONS
 from tests.pipeline.conftest import shop
 from tests.servers.billing import JUDGE, VENDOR, BillingServer, vendor
 from tests.shared.servers_of_tests import ServerOfTests, redis_of_tests
-from xscore.extensions.batch.list_plan import ListPlan, ListProgress
+from xscore.extensions.batch.list_plan import ListProgress
 from xscore.extensions.batch.ray_actor import ChunkJudge, PackChunk
 from xscore.extensions.batch.ray_engine import _RayRun
 from xscore.pipeline.build import Pipeline
@@ -60,7 +60,7 @@ async def actor(
         await pipeline.index()
         assert isinstance(parts.judge, ModelJudgeFactory)
         found = fetch_list_memories(parts, Scope())
-        progress = ListProgress(SilentObserver(), ListPlan())
+        progress = ListProgress(SilentObserver(), 0, 0)
         run = _RayRun(parts, "b_test", found.candidates, 1, lambda _: None, progress)
         async with parts.open_resources("b_test") as resources:
             wave = await run._wave(

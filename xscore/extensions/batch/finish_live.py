@@ -235,13 +235,13 @@ async def _judged(parts: PipelineParts, job: BatchJob) -> tuple[LiveEnd, tuple[s
         return LiveEnd(), tuple(said)
     confirm_plan(parts, plan)
     parts.observer.stage("judge")
-    progress = ListProgress(parts.observer, plan)
+    progress = ListProgress(parts.observer, plan.candidates, plan.cached)
     async with parts.open_resources(job.id) as resources:
         end = await judge_list(
             parts,
             ListResources(resources),
             _remaining_questions(parts, job, others),
-            progress=lambda judged, unjudged: progress.tell(judged, unjudged, resources.usage.spent(Stage.JUDGE)),
+            progress=lambda judged, unjudged: progress.report(judged, unjudged, resources.usage.spent(Stage.JUDGE)),
         )
     parts.judge.close()
     said += [*end.remarks, *([f"it ended early: {end.detail or end.cause}"] if end.cause else [])]

@@ -170,11 +170,14 @@ class _ListRun(Struct):
                     else LiveEnd()
                 )
             else:
-                command, digest = self.wishes.command, self.questions.digest
-                scope, only = self.found.scope, self.wishes.only
                 self.job = list_plan.insert_live_job(
-                    parts, calls, self.plan, command=command, digest=digest, scope=scope, only=only
-                ).id
+                    parts,
+                    self.plan,
+                    command=self.wishes.command,
+                    digest=self.questions.digest,
+                    scope=self.found.scope,
+                    only=self.wishes.only,
+                )
                 await self._judge()
                 parts.judge.close()
                 list_plan.end_live_job(parts, self.job)
@@ -195,7 +198,7 @@ class _ListRun(Struct):
         parts.observer.stage("judge")
         if self.plan.estimate is not None and self.plan.estimate.seconds >= FORECAST_FROM_S:
             parts.observer.forecast(self.plan.estimate)
-        progress, deadline = ListProgress(parts.observer, self.plan), self._deadline()
+        progress, deadline = ListProgress(parts.observer, self.plan.candidates, self.plan.cached), self._deadline()
         if self.wishes.actors:
             self.end = await ray_engine.judge_by_ray(
                 parts,
@@ -217,7 +220,7 @@ class _ListRun(Struct):
                 ListResources(resources),
                 prepare_questions(self.parts, enumerate(self.questions.all), self.found),
                 told=self._took,
-                progress=lambda judged, unjudged: progress.tell(judged, unjudged, resources.usage.spent(Stage.JUDGE)),
+                progress=lambda judged, unjudged: progress.report(judged, unjudged, resources.usage.spent(Stage.JUDGE)),
                 deadline=deadline,
             )
 

@@ -372,7 +372,7 @@ class _RayRun(Struct):
         self.unjudged += len(scored.unjudged)
         self._remark(scored.remarks)
         self.told(QuestionEnd(scored.question, scored.paid, own))
-        self.progress.tell(self.end.judged, self.unjudged, home.usage.spent(Stage.JUDGE))
+        self.progress.report(self.end.judged, self.unjudged, home.usage.spent(Stage.JUDGE))
 
     def _remark(self, remarks: Sequence[str]) -> None:
         self.end.remarks = list(dict.fromkeys([*self.end.remarks, *remarks]))

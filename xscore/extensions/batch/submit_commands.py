@@ -168,9 +168,9 @@ def _end_unsent(parts: "PipelineParts", draft: "JobDraft", terminal: Terminal, *
 
     plan = draft.plan
     if not plan.requests and plan.elsewhere:
-        job = draft.elsewhere[0]
+        job = draft.takes.elsewhere_jobs[0]
         raise UsageError(
-            f"all that is left of this list is under way already, in {', '.join(draft.elsewhere)}",
+            f"all that is left of this list is under way already, in {', '.join(draft.takes.elsewhere_jobs)}",
             hint=f"Collect it with `xscore batch collect {job}`.",
         )
     if not dry_run:

@@ -1,9 +1,9 @@
-"""A list of questions taken to a committed job, ready for the machine: planned, priced, agreed to, written.
+"""A list of questions taken to a committed job: planned, priced, confirmed, written. It sends nothing.
 
-It sends nothing: once the job is committed, `machine.advance` takes it further, now or by any later command. Memories
-of the user's own store are left out of batches: their judgments belong into that store, and what a batch brings is
-entered in one transaction of one store, with the money; live judging has them. Trade-off: a job that another process
-commits while this one is being agreed to makes this one begin anew, rather than have two pay for the same.
+Once the job is committed, `machine` takes it further, now or by any later command. Memories of the user's own store are
+left out: their judgments belong in that store, and results of a batch are entered in one transaction of one store, with
+the money; live judging covers them. Trade-off: if another process commits a job meanwhile, this one has to be planned
+again, so that no two pay for the same.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from xscore.cache import judgments
 from xscore.cache.keys import judge_key
-from xscore.costs.call_history import output_tokens_per_memory
 from xscore.extensions.batch import job_rows, planning
 from xscore.extensions.batch.job_rows import BatchJob, JobCommand, JobRecipe, contents_under_way
+from xscore.extensions.batch.list_plan import recipe_of
 from xscore.extensions.batch.planning import BatchPlan, BatchPlanner
 from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.parts import PipelineParts
@@ -33,7 +33,6 @@ from xscore.platform.processes import gc_paused
 from xscore.providers.prices import batch_price, call_price
 from xscore.records import CapLeft, Estimate, JudgeEstimate, Scope, Usage
 from xscore.records.batch import BatchLimits, Question, QuestionList
-from xscore.scorer.drafts import PromptDrafts
 
 VENDOR_DEADLINE_S = 86_400.0
 """What a vendor takes at most."""
@@ -79,67 +78,30 @@ class JobDraft(Struct, frozen=True, kw_only=True):
 
     plan: BatchPlan
     digest: str
-    judge_spec: str
     judge: str
     """Judge key."""
     recipe: JobRecipe
-    of_user: int
-    """Memories of the user's own store, for each question, that are left out."""
     before: frozenset[str]
     """Jobs that were under way when it was planned."""
-    elsewhere: tuple[str, ...]
-    """Of these, those that are having some of it judged."""
-    cost_usd: Decimal | None
-    """At the Batch price, or at the live one where no such price is known; None: the model has none."""
-    live_usd: Decimal | None
-    """What live calls would cost."""
-    batches: int
-    """About so many."""
-    caps: tuple[CapLeft, ...]
-
-    @property
-    def takes(self) -> "BatchEstimate":
-        """What it would take, in figures."""
-        plan = self.plan
-        return BatchEstimate(
-            judge=self.judge_spec,
-            host=self.recipe.host,
-            questions=len(plan.questions),
-            candidates=plan.candidates,
-            cached=plan.cached,
-            hit_rate=plan.hit_rate,
-            to_judge=plan.to_judge,
-            repeated=plan.repeated,
-            elsewhere=plan.elsewhere,
-            elsewhere_jobs=self.elsewhere,
-            of_user=self.of_user,
-            requests=len(plan.requests),
-            prompts=len(plan.asks),
-            batches=self.batches,
-            input_tokens=plan.input_tokens,
-            output_tokens=plan.output_tokens,
-            cost_usd=self.cost_usd,
-            live_usd=self.live_usd,
-            caps=self.caps,
-        )
+    takes: BatchEstimate
 
     @property
     def estimate(self) -> Estimate:
-        """The same as other estimates are told, for agreeing to it."""
-        told = self.takes
+        """The same in the form in which the user confirms every estimate."""
+        takes = self.takes
         judge = JudgeEstimate(
-            candidates=told.candidates,
-            cached=told.cached,
-            to_judge=told.to_judge,
-            calls=told.requests,
-            input_tokens=told.input_tokens,
-            output_tokens=told.output_tokens,
-            cost_usd=told.cost_usd,
+            candidates=takes.candidates,
+            cached=takes.cached,
+            to_judge=takes.to_judge,
+            calls=takes.requests,
+            input_tokens=takes.input_tokens,
+            output_tokens=takes.output_tokens,
+            cost_usd=takes.cost_usd,
             seconds=VENDOR_DEADLINE_S,
             binding_limit="none",
-            host=told.host,
+            host=takes.host,
         )
-        return Estimate(judge=judge, primary=None, by_kind={}, by_folder={}, caps=told.caps)
+        return Estimate(judge=judge, primary=None, by_kind={}, by_folder={}, caps=takes.caps)
 
 
 def draft_job(
@@ -160,27 +122,37 @@ def draft_job(
     if only is None:
         require_matching_files(everything)
     found = everything.of_repository()
-    drafts, key = with_measured_reply_size(parts, seat), judge_key(seat.identity)
+    drafts, key = seat.experienced(), judge_key(seat.identity)
     others = [job.id for job in job_rows.read_batch_jobs(parts.store.connection, under_way=True) if job.judge == key]
     plan = _plan(parts, replace(seat, drafts=drafts), asked, found, others)
     caps = list_caps_left(parts)
     if planning.exceeds_a_cap(seat, drafts, plan, caps):
         plan = planning.order_by_priority(plan, planning.priority_of_memories(parts, asked, found))
     batch_usd, live_usd = _cost(seat, plan, by_batch=True), _cost(seat, plan, by_batch=False)
-    return JobDraft(
-        plan=plan,
-        digest=questions.digest,
-        judge_spec=str(seat.spec),
-        judge=key,
-        recipe=_recipe(parts, seat, drafts, everything.scope, only),
+    takes = BatchEstimate(
+        judge=str(seat.spec),
+        host=seat.identity.host,
+        questions=len(plan.questions),
+        candidates=plan.candidates,
+        cached=plan.cached,
+        hit_rate=plan.hit_rate,
+        to_judge=plan.to_judge,
+        repeated=plan.repeated,
+        elsewhere=plan.elsewhere,
+        elsewhere_jobs=tuple(others) if plan.elsewhere else (),
         of_user=len(everything.candidates) - len(found.candidates),
-        before=frozenset(others),
-        elsewhere=tuple(others) if plan.elsewhere else (),
+        requests=len(plan.requests),
+        prompts=len(plan.asks),
+        batches=_batches(plan, limits),
+        input_tokens=plan.input_tokens,
+        output_tokens=plan.output_tokens,
         cost_usd=live_usd if batch_usd is None else batch_usd,
         live_usd=live_usd,
-        batches=_batches(plan, limits),
         caps=caps,
     )
+    recipe = recipe_of(parts, model=drafts.model, packs=drafts.profile, scope=everything.scope, only=only)
+    before = frozenset(others)
+    return JobDraft(plan=plan, digest=questions.digest, judge=key, recipe=recipe, before=before, takes=takes)
 
 
 def _plan(
@@ -204,23 +176,6 @@ def _plan(
     return planner.plan
 
 
-def _recipe(
-    parts: PipelineParts, seat: ModelJudgeFactory, drafts: PromptDrafts, scope: Scope, only: frozenset[str] | None
-) -> JobRecipe:
-    identity, judge = seat.identity, parts.settings.judge
-    return JobRecipe(
-        provider=identity.provider,
-        host=identity.host,
-        model=drafts.model,
-        packs=drafts.profile,
-        reasons_from=drafts.reasons_from,
-        context=judge.context,
-        tests=judge.tests,
-        scope=scope,
-        only=None if only is None else tuple(sorted(only)),
-    )
-
-
 def save_job(parts: PipelineParts, drawn: JobDraft, *, command: JobCommand = "submit") -> str:
     """Commit the job and return its id. Raises StoreError where another job was committed since it was planned."""
     plan, store, now = drawn.plan, parts.store, parts.clock()
@@ -229,7 +184,7 @@ def save_job(parts: PipelineParts, drawn: JobDraft, *, command: JobCommand = "su
         created_at=now,
         command=command,
         digest=drawn.digest,
-        judge_spec=drawn.judge_spec,
+        judge_spec=drawn.takes.judge,
         judge=drawn.judge,
         recipe=drawn.recipe,
         max_usd=parts.settings.budget.max_usd,
@@ -266,13 +221,6 @@ def batch_judge_factory(parts: PipelineParts) -> ModelJudgeFactory:
         "the lexical judge has no Batch API, and costs nothing",
         hint="Name a model: --judge provider:model; or `xscore batch run --live`.",
     )
-
-
-def with_measured_reply_size(parts: PipelineParts, seat: ModelJudgeFactory) -> PromptDrafts:
-    """Return the drafts with what the latest replies have shown of their length."""
-    model = seat.drafts.model
-    shown = output_tokens_per_memory(parts.store.connection, host=seat.host, model=model.name)
-    return replace(seat.drafts, model=replace(model, reply_tokens=shown))
 
 
 def _cost(seat: ModelJudgeFactory, plan: BatchPlan, *, by_batch: bool) -> Decimal | None:
