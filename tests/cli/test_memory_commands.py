@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
+from tests.statements import say
 from xscore.platform.paths import find_root, user_data_dir
 from xscore.records import Kind, Statement
 from xscore.store.remembering import remember
@@ -135,7 +136,7 @@ def test_what_was_said_beside_can_be_taken_back(xscore: Run, repo: Path) -> None
 def test_a_kind_weighs_the_same_however_it_is_said(xscore: Run, repo: Path) -> None:
     """P06: the command line and Python give a kind the same importance; failures are counted, and not said."""
     with Store.open(find_root(repo), user_data_dir=user_data_dir(None)) as store:
-        by_python = {kind: store.project.remember(f"py {kind}", kind=kind).memory.importance for kind in WEIGHED}
+        by_python = {kind: say(store, f"py {kind}", kind=kind).memory.importance for kind in WEIGHED}
         stated = remember(store, Statement(text="plain", kind=Kind.DECISION)).memory.importance
     by_hand = {
         kind: said(xscore, repo, "memory", "add", f"cli {kind}", "--kind", str(kind))["importance"] for kind in WEIGHED

@@ -29,7 +29,7 @@ def kept(tmp_path: Path, own_home: Path) -> list[Memory]:
     own = said("user: likes long lines of ochre", layer=Layer.USER, key="k")
     with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
         put(store.connection, *made)
-        user = store.user_connection(make=True)
+        user = store.user_connection(create=True)
         assert user is not None
         put(user, own)
     return [*made[:2], own]
@@ -157,7 +157,7 @@ def test_wiping_ones_own_layer_takes_what_projects_noted(xscore: Run, tmp_path: 
     """P06, L02: `--scope user` finds, counts and erases observations alone, of projects that are long gone too."""
     value = "the crimson otter prefers tabs everywhere"
     with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
-        user = store.user_connection(make=True)
+        user = store.user_connection(create=True)
         assert user is not None
         for project in ("gone", "here"):
             record_project(user, project, now=1.0)

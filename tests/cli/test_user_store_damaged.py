@@ -30,7 +30,7 @@ def own(tmp_path: Path, own_home: Path) -> Path:
     """Make a project's store, and the user's with a preference and an observation; return the latter's file."""
     with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
         put(store.connection, said("The heron keeps the project's own ledger", ordinal=1))
-        user = store.user_connection(make=True)
+        user = store.user_connection(create=True)
         assert user is not None
         put(user, said(TEXT, layer=Layer.USER, kind=Kind.PREFERENCE, key="k"))
         record_project(user, "p", now=1.0)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.statements import facts, say
 from xscore.extensions.exchange.memory_lines import export_lines, import_lines
-from xscore.extensions.exchange.snapshots import parse_snapshot, snapshot_lines
+from xscore.extensions.exchange.snapshots import parse_snapshot, restore_snapshot, snapshot_lines, take_snapshot
 from xscore.extensions.learning.consolidate import consolidate
 from xscore.platform.paths import find_root
 from xscore.records import Kind, MemorySource
@@ -28,7 +29,7 @@ def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
         Store.open(find_root(tmp_path / "a"), user_data_dir=tmp_path / "user", clock=lambda: NOW) as one,
         Store.open(find_root(tmp_path / "b"), user_data_dir=tmp_path / "user", clock=lambda: NOW) as other,
     ):
-        one.project.remember("we sort imports by hand", kind=Kind.CONVENTION, now=SAID)
+        say(one, "we sort imports by hand", kind=Kind.CONVENTION, now=SAID)
         yield one, other
 
 
@@ -36,14 +37,14 @@ def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
 def test_what_was_said_long_ago_survives_the_way_to_another_store(stores: tuple[Store, Store], way: str) -> None:
     """L03: imported today is seen today: a consolidation erases nothing of it, and does once it is unseen for long."""
     one, other = stores
-    ((identifier, said),) = ((memory.id, memory) for memory in one.project.facts())
+    ((identifier, said),) = ((memory.id, memory) for memory in facts(one))
     if way == "lines":
         import_lines(other, "\n".join(export_lines(one, MemoryFilter())).encode())
     else:
-        text = "".join(snapshot_lines(one.snapshot(), secret=one.secret))
-        other.restore(parse_snapshot(text.encode(), secret=other.secret, now=NOW))
+        text = "".join(snapshot_lines(take_snapshot(one), secret=one.secret))
+        restore_snapshot(other, parse_snapshot(text.encode(), secret=other.secret, now=NOW))
     consolidate(other, MemorySettings(), now=NOW + DAY)
     kept = memory_by_id(other, identifier)
     assert (kept.source, kept.text, kept.updated_at) == (MemorySource.IMPORT, said.text, SAID)
     consolidate(other, MemorySettings(), now=NOW + 800 * DAY)
-    assert identifier not in {memory.id for memory in other.project.facts()}
+    assert identifier not in {memory.id for memory in facts(other)}

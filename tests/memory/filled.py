@@ -1,6 +1,7 @@
 """A store in which something was said, decided, failed, cited, indexed and asked."""
 
 from tests.memory.conftest import function
+from tests.statements import decide
 from xscore.platform import database
 from xscore.records import Turn
 from xscore.store import failures, memory_writer, turns
@@ -18,8 +19,8 @@ def fill(store: Store) -> None:
     with database.transaction(store.connection):
         memory_writer.put_memories(store.connection, [function("f")])
         store.connection.execute("INSERT INTO file (path, size, mtime_ns, file_hash) VALUES ('a.py', 1, 1, 'aa')")
-    store.project.remember_decision("see `a.py`", key="k", citations=[parse_citation(store.root, "a.py:1-2")], now=1.0)
-    memory = store.project.remember_decision("look at `a.py`", key="k", because="so", now=2.0).memory
+    decide(store, "see `a.py`", key="k", citations=[parse_citation(store.root, "a.py:1-2")], now=1.0)
+    memory = decide(store, "look at `a.py`", key="k", because="so", now=2.0).memory
     for number in range(3):
         failures.record_failure(store, text=f"boom {number}", seen_at=float(number))
     turn = Turn(task="do it", thread="s_1")

@@ -4,6 +4,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from tests.statements import say
 from xscore.extensions.privacy import encryption
 from xscore.platform.paths import find_root
 from xscore.platform.sqlite_drivers import open_encrypted
@@ -23,7 +24,7 @@ def filled(root: Path, user_dir: Path, *, memories: int = 5) -> Path:
     root.mkdir(exist_ok=True)
     with opened(root, user_dir) as store:
         for number in range(memories):
-            store.project.remember(f"{PLANTED}, said {number}", now=10.0)
+            say(store, f"{PLANTED}, said {number}", now=10.0)
         return store.path
 
 

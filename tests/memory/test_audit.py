@@ -146,7 +146,7 @@ def test_the_users_own_memories_are_looked_at_too(store: Store) -> None:
     """P06: duplicates in the user's own store are found; without one, none is made."""
     assert look(store).is_clean
     assert store.user_connection() is None
-    user = store.user_connection(make=True)
+    user = store.user_connection(create=True)
     assert user is not None
     for title in ("a", "b"):
         made, _ = memory_writer.make_memory(

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.memory.sealed import HEADER, PLANTED, opened, says, sealed
+from tests.statements import facts, preferences, say
 from xscore.cache.group_commit import GroupCommit
+from xscore.extensions.learning.preferences import update_preference
 from xscore.extensions.privacy import encryption
 from xscore.extensions.privacy.erasure import erase_memories, erased_lines, verify_erasure
+from xscore.extensions.recovery import rebuild
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreDamaged
 from xscore.store import encryption_key, opening
@@ -20,9 +23,10 @@ WRITE = """
 import pathlib, sys
 from xscore.store.store import Store
 from xscore.platform.paths import find_root
+from tests.statements import say
 with Store.open(find_root(pathlib.Path(sys.argv[1])), user_data_dir=pathlib.Path(sys.argv[2])) as store:
     for number in range(20):
-        store.project.remember(f"heron {sys.argv[3]} says {number}", now=30.0)
+        say(store, f"heron {sys.argv[3]} says {number}", now=30.0)
 """
 
 
@@ -35,15 +39,15 @@ def no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_rebuilt_store_is_encrypted_too(tmp_path: Path, user_dir: Path) -> None:
     """What was said comes over, the new store and the one set aside are cipher text, and both have their note."""
     path = sealed(tmp_path / "r", user_dir)
-    rebuilt = opening.rebuild_store(path.parent, user_data_dir=user_dir)
+    rebuilt = rebuild.rebuild_store(path.parent, user_data_dir=user_dir)
     assert rebuilt.salvaged is not None
     assert rebuilt.salvaged.kept["memories"] == 5
-    assert rebuilt.aside is not None
+    assert rebuilt.set_aside_at is not None
     assert says(path.parent) == []
     assert not path.read_bytes().startswith(HEADER)
     with opened(tmp_path / "r", user_dir) as store:
-        assert len(store.project.facts()) == 5
-    assert sqlite_drivers.read_note(rebuilt.aside / "memory.db") == sqlite_drivers.read_note(path)
+        assert len(facts(store)) == 5
+    assert sqlite_drivers.read_note(rebuilt.set_aside_at / "memory.db") == sqlite_drivers.read_note(path)
     assert encryption.decrypt_store(path, user_data_dir=user_dir).changed
 
 
@@ -60,19 +64,19 @@ def test_a_damaged_page_is_damage_and_is_read_around(tmp_path: Path, user_dir: P
         pytest.raises(StoreDamaged),
     ):
         connection.execute("SELECT * FROM event").fetchall()
-    rebuilt = opening.rebuild_store(path.parent, user_data_dir=user_dir)
+    rebuilt = rebuild.rebuild_store(path.parent, user_data_dir=user_dir)
     assert rebuilt.salvaged is not None
     assert rebuilt.salvaged.kept["memories"] == 200
-    assert rebuilt.salvaged.places >= 1
+    assert rebuilt.salvaged.damaged_places >= 1
     assert says(path.parent) == []
 
 
 def test_erasing_and_its_proof(tmp_path: Path, user_dir: Path) -> None:
     """The proof says that it read the rows, not the bytes; a row that still says it is found; sealed asides go."""
     path = sealed(tmp_path / "r", user_dir)
-    opening.rebuild_store(path.parent, user_data_dir=user_dir)
+    rebuild.rebuild_store(path.parent, user_data_dir=user_dir)
     with opened(tmp_path / "r", user_dir) as store:
-        going = store.project.facts()[0]
+        going = facts(store)[0]
         lines = erased_lines(store, [going.id])
         before = path.stat().st_mtime_ns
         done = erase_memories(store, [going.id], now=40.0)
@@ -93,7 +97,7 @@ def test_two_processes_write_at_once(tmp_path: Path, user_dir: Path) -> None:
     ]
     assert [writer.wait(60) for writer in writers] == [0, 0]
     with opened(tmp_path / "r", user_dir) as store:
-        assert len(store.project.facts()) == 45
+        assert len(facts(store)) == 45
     assert says(path.parent) == []
 
 
@@ -114,8 +118,8 @@ def test_the_users_own_store(tmp_path: Path, user_dir: Path) -> None:
     opening.open_user_store(user_dir).close()
     assert encryption.encrypt_store(opening.user_store_path(user_dir), user_data_dir=user_dir).changed
     with opened(tmp_path / "r", user_dir) as store:
-        store.user.update_preference("bird", f"{PLANTED}", now=10.0)
-        assert [memory.text for memory in store.user.preferences()] == [PLANTED]
+        update_preference(store, "bird", f"{PLANTED}", now=10.0)
+        assert [memory.text for memory in preferences(store)] == [PLANTED]
     assert says(user_dir) == []
 
 
@@ -124,6 +128,6 @@ def test_a_note_beside_nothing_makes_an_encrypted_store(tmp_path: Path, user_dir
     path = sealed(tmp_path / "r", user_dir)
     path.unlink()
     with opened(tmp_path / "r", user_dir) as store:
-        store.project.remember(PLANTED, now=10.0)
+        say(store, PLANTED, now=10.0)
         assert says(path.parent) == []
     assert not path.read_bytes().startswith(HEADER)

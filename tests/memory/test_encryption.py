@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.memory.sealed import HEADER, PLANTED, contents, contents_of, filled, opened, says, sealed
+from tests.statements import facts, say
 from xscore.extensions.privacy import encryption
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError
@@ -59,10 +60,10 @@ def test_the_bytes_of_an_encrypted_store_tell_nothing(tmp_path: Path, user_dir: 
     assert not path.read_bytes().startswith(HEADER)
     with opened(tmp_path / "r", user_dir) as store:
         for number in range(50):
-            store.project.remember(f"{PLANTED}, again {number}", now=20.0)
+            say(store, f"{PLANTED}, again {number}", now=20.0)
         assert path.with_name("memory.db-wal").stat().st_size > 0
         assert says(path.parent) == []
-        assert len(store.project.facts()) == 55
+        assert len(facts(store)) == 55
     assert path.stat().st_mode & 0o777 == 0o600
 
 

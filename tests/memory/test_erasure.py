@@ -193,7 +193,7 @@ def test_an_exchange_that_is_named_takes_its_task_along(store: Store, files: Cal
 
 def test_the_users_memories_go_from_the_users_store(store: Store, files: Callable[[], bytes]) -> None:
     """P06: a user-layer memory and its judgments are erased in user.db, what the project's turns told of it here."""
-    user = store.user_connection(make=True)
+    user = store.user_connection(create=True)
     assert user is not None
     memory = said("user: likes the crimson semicolon", layer=Layer.USER, key="style.semicolon")
     put(user, memory)

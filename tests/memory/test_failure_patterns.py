@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.statements import facts
 from xscore.extensions.recovery.salvage import salvage_store
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
@@ -41,15 +42,15 @@ def test_at_two_there_is_no_pattern_and_at_three_there_is(store: Store) -> None:
     first, second = (record_failure(store, text=error(number), seen_at=float(number)) for number in (1, 2))
     assert first.memory.id == second.memory.id
     assert (second.memory.particulars.occurrences, second.pattern) == (2, None)
-    assert store.project.patterns() == []
+    assert facts(store, Kind.PATTERN) == []
     third = record_failure(store, text=error(3), seen_at=3.0)
     assert third.is_new_pattern
-    (pattern,) = store.project.patterns()
+    (pattern,) = facts(store, Kind.PATTERN)
     assert (pattern.kind, pattern.layer, pattern.particulars.polarity) == (Kind.PATTERN, Layer.PROJECT, "antipattern")
     assert pattern.particulars.links == (third.memory.id,)
     fourth = record_failure(store, text=error(4), seen_at=4.0)
-    assert (fourth.is_new_pattern, len(store.project.patterns())) == (False, 1)
-    assert store.project.patterns()[0].particulars.occurrences == 4
+    assert (fourth.is_new_pattern, len(facts(store, Kind.PATTERN))) == (False, 1)
+    assert facts(store, Kind.PATTERN)[0].particulars.occurrences == 4
 
 
 def test_the_events_of_failures(store: Store) -> None:
@@ -97,7 +98,7 @@ def test_a_resolution_reaches_the_pattern(store: Store) -> None:
     for number in range(3):
         found = record_failure(store, text=error(number), seen_at=float(number))
     resolve_failure(store, found.memory.id, "raise the timeout", now=9.0)
-    (pattern,) = store.project.patterns()
+    (pattern,) = facts(store, Kind.PATTERN)
     assert pattern.text.endswith("Fixed by: raise the timeout")
     with pytest.raises(NothingMatched):
         resolve_failure(store, pattern.id, "x")

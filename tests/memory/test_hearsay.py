@@ -43,4 +43,4 @@ def test_a_damaged_store_keeps_what_can_be_a_score(tmp_path: Path) -> None:
     with closing(connect_store(tmp_path / "new" / "memory.db")) as target:
         found = salvage_store(damaged, target)
         assert judgments.untrusted_scores(target, NAMES) == {"c" * 32: 0.5}
-    assert (found.kept["scores in quarantine"], found.not_believed) == (1, 1)
+    assert (found.kept["scores in quarantine"], found.rejected_rows) == (1, 1)

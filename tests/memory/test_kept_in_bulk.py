@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cpu_time import assert_cheap
+from tests.statements import decide, say
 from xscore.extensions.exchange.memory_lines import export_lines, import_lines
-from xscore.extensions.exchange.snapshots import parse_snapshot, snapshot_lines
+from xscore.extensions.exchange.snapshots import parse_snapshot, restore_snapshot, snapshot_lines, take_snapshot
 from xscore.platform import database
 from xscore.platform.paths import find_root
 from xscore.records import Kind, Layer, MemoryStatus, Statement, Turn
@@ -90,11 +91,11 @@ def test_all_that_is_kept_is_read_back(said: list[str], links: list[str]) -> Non
         failures.record_failure(
             store, text="boom", because=task, resolution=answer, paths=[task, *["p"] * 1_100], seen_at=1.0
         )
-        taken = store.snapshot()
+        taken = take_snapshot(store)
         text = "".join(snapshot_lines(taken, secret=store.secret))
         assert parse_snapshot(text.encode(), secret=store.secret) == taken
-        other.restore(taken, now=3.0)
-        assert other.snapshot() == taken
+        restore_snapshot(other, taken, now=3.0)
+        assert take_snapshot(other) == taken
         lines = list(export_lines(store, MemoryFilter()))
     with two_stores() as (_, third):
         assert len(import_lines(third, "\n".join(lines).encode(), now=NOW).added) == len(lines)
@@ -117,11 +118,11 @@ def test_what_takes_the_place_of_a_stale_memory_says_so(store: Store) -> None:
     """H15: a stale memory under the same key is named among those that stepped back, and its event tells of it."""
     (store.root.path / "a.py").write_text("x = 1\n")
     cited = [parse_citation(store.root, "a.py:1")]
-    old = store.project.remember_decision("see a", key="k", citations=cited, now=1.0).memory
+    old = decide(store, "see a", key="k", citations=cited, now=1.0).memory
     (store.root.path / "a.py").write_text("y = 2\n")
     refresh_evidence(store.connection, store.root, now=2.0)
     assert memory_by_id(store, old.id).status is MemoryStatus.STALE
-    told = store.project.remember_decision("see b", key="k", now=3.0)
+    told = decide(store, "see b", key="k", now=3.0)
     assert told.superseded == (old.id,)
     assert memory_by_id(store, old.id).superseded_by == told.memory.id
     about = [
@@ -135,7 +136,7 @@ def test_an_import_displaces_no_stale_memory(store: Store, status: str) -> None:
     """P06: what is here stays, also where its code has changed; neither does a stale line come beside it."""
     (store.root.path / "a.py").write_text("x = 1\n")
     cited = [parse_citation(store.root, "a.py:1")]
-    old = store.project.remember_decision("see a", key="k", citations=cited, now=1.0).memory
+    old = decide(store, "see a", key="k", citations=cited, now=1.0).memory
     (store.root.path / "a.py").write_text("y = 2\n")
     refresh_evidence(store.connection, store.root, now=2.0)
     line = json.loads(next(export_lines(store, MemoryFilter())))
@@ -160,7 +161,7 @@ def test_an_import_of_lines_reads_the_index_once(store: Store) -> None:
     many_entities(store, 20_000)
     with two_stores() as (_, other):
         for at in range(200):
-            other.project.remember(f"see `name_{at}` in a.py", now=1.0)
+            say(other, f"see `name_{at}` in a.py", now=1.0)
         lines = list(export_lines(other, MemoryFilter()))
 
     def import_anew() -> None:
@@ -178,11 +179,11 @@ def test_saying_one_thing_reads_names_alone(store: Store) -> None:
     many_entities(store, 20_000)
     things = iter(range(20_000))
 
-    def say() -> None:
+    def say_some() -> None:
         for at in islice(things, 20):
-            store.project.remember(f"see `name_{at}` in a.py", now=1.0)
+            say(store, f"see `name_{at}` in a.py", now=1.0)
 
-    assert_cheap(say, loops=40)
+    assert_cheap(say_some, loops=40)
     assert store.connection.execute("SELECT count(*) FROM edge").fetchone() == (40,)
 
 
@@ -209,9 +210,9 @@ def test_saying_much_is_linear(store: Store) -> None:
 def test_words_are_found_whatever_they_hold(store: Store) -> None:
     """H15: a zero byte, a short text and one that only begins alike are told apart."""
     for text in ("a\0b", "a", "ab", "a" * 90, "a" * 80 + "b"):
-        store.project.remember(text, now=1.0)
+        say(store, text, now=1.0)
     for text in ("a\0b", "ab", "a" * 90, "a" * 80 + "b"):
         assert (
             memories_starting_with(store.connection, Layer.PROJECT, Kind.CONTEXT, text)[0].text == text or text == "ab"
         )
-        assert store.project.remember(text, now=2.0).became == "repeated"
+        assert say(store, text, now=2.0).became == "repeated"

@@ -17,7 +17,7 @@ def put(store: Store, memories: Sequence[Memory]) -> None:
     """Write memories where they belong."""
     own = [memory for memory in memories if memory.layer is Layer.USER]
     others = [memory for memory in memories if memory.layer is not Layer.USER]
-    user = store.user_connection(make=True)
+    user = store.user_connection(create=True)
     assert user is not None
     for connection, members in ((store.connection, others), (user, own)):
         with database.transaction(connection):
@@ -78,7 +78,7 @@ def test_without_user_learning_the_user_store_is_never_touched(tmp_path: Path, e
         poisoned.write_bytes(b"whoever opens this fails")
     root = find_root(tmp_path / "project")
     with Store.open(root, user_data_dir=tmp_path / "user", user_learning=False) as store:
-        assert store.user_connection(make=True) is None
+        assert store.user_connection(create=True) is None
         assert not any(report.problem for report in store.fetch().layers)
         assert store.vectors("terms-1") == []
     assert poisoned.exists() is exists

@@ -7,7 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.memory.filled import fill
+from tests.statements import preferences, say
 from xscore.extensions.exchange.memory_lines import MAX_LINE_BYTES, export_lines, import_lines
+from xscore.extensions.learning.preferences import update_preference
 from xscore.extensions.privacy import erasure
 from xscore.platform.errors import UsageError
 from xscore.records import Kind, Layer, MemorySource, MemoryStatus
@@ -31,7 +33,7 @@ def data(lines: list[str]) -> bytes:
 def test_lines_come_back_as_quoted_data(store: Store, other: Store) -> None:
     """P06: every memory said comes back with its id, as an import; exporting that differs in the source alone."""
     fill(store)
-    store.user.update_preference("k", "v", now=1.0)
+    update_preference(store, "k", "v", now=1.0)
     lines = lines_of(store)
     assert lines == lines_of(store) and len(lines) == 6
     assert not any("function" in line or "access" in line for line in lines)
@@ -50,8 +52,8 @@ def test_lines_come_back_as_quoted_data(store: Store, other: Store) -> None:
 
 def test_what_is_here_stays_as_it_is(store: Store, other: Store) -> None:
     """An imported memory takes neither an id nor a key from one that is here."""
-    theirs = store.project.remember("their port", key="port", now=1.0).memory
-    mine = other.project.remember("my port", key="port", now=1.0).memory
+    theirs = say(store, "their port", key="port", now=1.0).memory
+    mine = say(other, "my port", key="port", now=1.0).memory
     imported = import_lines(other, data(lines_of(store)))
     assert (imported.added, imported.kept) == ((), (mine.id,))
     assert memory_by_id(other, mine.id) == mine
@@ -62,7 +64,7 @@ def test_what_is_here_stays_as_it_is(store: Store, other: Store) -> None:
 
 def test_what_was_forgotten_does_not_come_back(store: Store, other: Store) -> None:
     """An id that was erased to be forgotten is left out of an import, and counted."""
-    memory = store.project.remember("x", now=1.0).memory
+    memory = say(store, "x", now=1.0).memory
     other.connection.execute("INSERT INTO erased_memory (memory_id, at) VALUES (?, 1)", (memory.id,))
     imported = import_lines(other, data(lines_of(store)))
     assert (imported.added, imported.forgotten) == ((), 1)
@@ -85,7 +87,7 @@ def test_a_bad_line_is_named_and_nothing_is_half_imported(
     store: Store, other: Store, line: bytes, message: str
 ) -> None:
     """Strangers' lines: no JSON, not a memory, too deep, too large, another schema; the good line before stays out."""
-    store.project.remember("x", now=1.0)
+    say(store, "x", now=1.0)
     with pytest.raises(UsageError, match=message) as refused:
         import_lines(other, data(lines_of(store)) + line + b"\n")
     assert len(refused.value.message) < 500
@@ -109,7 +111,7 @@ def test_a_bad_line_is_named_and_nothing_is_half_imported(
 )
 def test_the_gate_of_lines(store: Store, other: Store, changes: dict[str, object]) -> None:
     """Planted code, layers, times, weights, paths and words that nobody knows are refused."""
-    store.project.remember("x", now=1.0)
+    say(store, "x", now=1.0)
     line = json.dumps({**json.loads(lines_of(store)[0]), **changes})
     with pytest.raises(UsageError, match="line 1: "):
         import_lines(other, data([line]))
@@ -117,7 +119,7 @@ def test_the_gate_of_lines(store: Store, other: Store, changes: dict[str, object
 
 def test_one_file_has_an_id_and_a_key_once(store: Store, other: Store) -> None:
     """Two lines of one id, or of one active key, are named with both their numbers."""
-    store.project.remember("x", key="k", now=1.0)
+    say(store, "x", key="k", now=1.0)
     (line,) = lines_of(store)
     with pytest.raises(UsageError, match="line 3: it has the id of line 1"):
         import_lines(other, data([line, "", line]))
@@ -133,7 +135,7 @@ def test_one_file_has_an_id_and_a_key_once(store: Store, other: Store) -> None:
 def test_any_words_survive_the_way_out_and_back(store: Store, other: Store, text: str, title: str, kind: Kind) -> None:
     """Line ends, quotes, control characters and every script come back as they were."""
     try:
-        memory = store.project.remember(text, title=title, kind=kind, now=1.0).memory
+        memory = say(store, text, title=title, kind=kind, now=1.0).memory
     except UsageError:
         return
     if memory.id not in import_lines(other, data(lines_of(store))).added:
@@ -144,20 +146,20 @@ def test_any_words_survive_the_way_out_and_back(store: Store, other: Store, text
 
 def test_the_users_layer_is_imported_when_it_is_named(store: Store, other: Store) -> None:
     """P06: a line of the user layer would hold everywhere: without being named it is refused, counted, and not kept."""
-    kept = store.user.update_preference("k", "v", now=1.0).memory
-    store.project.remember("x", now=1.0)
+    kept = update_preference(store, "k", "v", now=1.0).memory
+    say(store, "x", now=1.0)
     lines = lines_of(store)
     erasure.erase_memories(store, [kept.id], now=2.0)
     imported = import_lines(other, data(lines))
     assert (len(imported.added), imported.refused) == (1, 1)
-    assert other.user.preferences() == []
+    assert preferences(other) == []
     named = import_lines(other, data(lines), users=True)
     assert (named.added, named.refused, named.known) == ((kept.id,), 0, 1)
 
 
 def test_counts_of_a_file_are_bounded(store: Store, other: Store) -> None:
     """No line makes a failure that was met 2**53 times, or evidence that outweighs all there is."""
-    store.project.remember("x", now=1.0)
+    say(store, "x", now=1.0)
     line = {**json.loads(lines_of(store)[0]), "evidence_count": 2**53, "particulars": {"occurrences": 2**53}}
     (identifier,) = import_lines(other, data([json.dumps(line)])).added
     memory = memory_by_id(other, identifier)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.statements import say
+from xscore.extensions.learning.preferences import update_preference
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, StoreError
 from xscore.records import Layer
@@ -47,7 +49,7 @@ def race(holder: Store, work: Callable[[], object], write: Callable[[], object])
 
 def test_two_changes_of_one_memory_are_both_kept(store: Store, second: Store) -> None:
     """One moves the confidence while another waits to change the importance: neither undoes the other."""
-    memory = store.project.remember("the port is 80", now=1.0).memory
+    memory = say(store, "the port is 80", now=1.0).memory
 
     def doubt() -> None:
         store.connection.execute("UPDATE memory SET confidence = 0.25 WHERE id = ?", (memory.id,))
@@ -59,7 +61,7 @@ def test_two_changes_of_one_memory_are_both_kept(store: Store, second: Store) ->
 
 def test_a_change_brings_nothing_erased_back(store: Store, second: Store) -> None:
     """P06: what was erased while a change of it waited stays erased, and the change says that it is not there."""
-    memory = store.project.remember("the port is 80", now=1.0).memory
+    memory = say(store, "the port is 80", now=1.0).memory
 
     def erase() -> None:
         store.connection.execute("DELETE FROM memory WHERE id = ?", (memory.id,))
@@ -83,7 +85,7 @@ def test_a_failure_met_while_it_is_resolved_is_counted(store: Store, second: Sto
 
 def test_two_stores_of_one_layer_take_the_locks_in_one_order(store: Store, second: Store) -> None:
     """Imports that write both databases at once never wait for each other: neither ends as locked."""
-    store.user.update_preference("k", "v", now=1.0)
+    update_preference(store, "k", "v", now=1.0)
     errors: list[StoreError] = []
 
     def write(one: Store, layers: tuple[Layer, ...]) -> None:
@@ -105,7 +107,7 @@ def test_two_stores_of_one_layer_take_the_locks_in_one_order(store: Store, secon
 
 def test_the_users_database_is_taken_first_and_committed_last(store: Store) -> None:
     """Whatever the order in which layers are named."""
-    store.user.update_preference("k", "v", now=1.0)
+    update_preference(store, "k", "v", now=1.0)
     user = store.user_connection()
     assert user is not None
     said_: list[str] = []

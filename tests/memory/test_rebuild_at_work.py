@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from xscore.extensions.recovery import rebuild
 from xscore.platform.errors import StoreError
 from xscore.platform.processes import LEASE_S, process_place
 from xscore.store import opening
@@ -37,7 +38,7 @@ def test_a_store_at_work_is_not_rebuilt(store_dir: Path, user_dir: Path) -> None
     work(store_dir, os.getpid())
     before = sorted(store_dir.iterdir())
     with pytest.raises(StoreError, match=f"process {os.getpid()} is judging") as raised:
-        opening.rebuild_store(store_dir, user_data_dir=user_dir)
+        rebuild.rebuild_store(store_dir, user_data_dir=user_dir)
     assert raised.value.exit_code == 6
     assert "Wait for it to end" in raised.value.hint
     assert sorted(store_dir.iterdir()) == before
@@ -47,10 +48,10 @@ def test_one_at_work_elsewhere_counts_until_its_lease_is_over(store_dir: Path, u
     """A process id of another machine means nothing here: its sign of life does."""
     work(store_dir, 1, where="far away")
     with pytest.raises(StoreError, match="process 1 on far away"):
-        opening.rebuild_store(store_dir, user_data_dir=user_dir)
+        rebuild.rebuild_store(store_dir, user_data_dir=user_dir)
     with closing(connect_store(store_dir / "memory.db")) as connection:
         connection.execute("UPDATE runner SET seen_at = seen_at - ?", (LEASE_S + 1,))
-    assert opening.rebuild_store(store_dir, user_data_dir=user_dir).aside
+    assert rebuild.rebuild_store(store_dir, user_data_dir=user_dir).set_aside_at
 
 
 def test_one_that_was_killed_does_not_stand_in_the_way(store_dir: Path, user_dir: Path) -> None:
@@ -58,7 +59,7 @@ def test_one_that_was_killed_does_not_stand_in_the_way(store_dir: Path, user_dir
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     work(store_dir, ended.pid)
-    assert opening.rebuild_store(store_dir, user_data_dir=user_dir).aside
+    assert rebuild.rebuild_store(store_dir, user_data_dir=user_dir).set_aside_at
 
 
 @pytest.mark.parametrize("damage", ["DROP TABLE runner", "INSERT INTO runner VALUES ('r', 'x', 'here', 'never')"])
@@ -66,4 +67,4 @@ def test_marks_that_cannot_be_read_do_not_stand_in_the_way(store_dir: Path, user
     """A store that is damaged just there can be rebuilt."""
     with closing(connect_store(store_dir / "memory.db")) as connection:
         connection.execute(damage)
-    assert opening.rebuild_store(store_dir, user_data_dir=user_dir).aside
+    assert rebuild.rebuild_store(store_dir, user_data_dir=user_dir).set_aside_at

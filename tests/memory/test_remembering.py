@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from tests.memory.conftest import function
 from tests.memory.planted import ASSIGNMENTS, Forge, provider_keys
+from tests.statements import decide, facts, list_decisions, say
+from xscore.extensions.learning.preferences import update_preference
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.platform.paths import find_root
@@ -51,8 +53,13 @@ def happened(store: Store) -> Counter[str]:
 
 def test_a_decision_is_kept_with_its_reason_and_both_views_show_it(store: Store) -> None:
     """H24, A07: a decision stands in governance; its judge reads why and what was not taken; the views have it."""
-    told = store.project.remember_decision(
-        "we use tenacity", because="it composes", alternatives=["backoff"], links=["https://example.org"], now=5.0
+    told = decide(
+        store,
+        "we use tenacity",
+        because="it composes",
+        alternatives=["backoff"],
+        links=["https://example.org"],
+        now=5.0,
     )
     memory = told.memory
     assert (memory.layer, memory.kind, told.became) == (Layer.GOVERNANCE, Kind.DECISION, StatementEffect.STORED)
@@ -62,41 +69,41 @@ def test_a_decision_is_kept_with_its_reason_and_both_views_show_it(store: Store)
     assert view == [(memory.id, "it composes", '["backoff"]', "explicit")]
     facts = store.connection.execute("SELECT id, category FROM project_facts").fetchall()
     assert facts == [(memory.id, "decision")]
-    assert store.governance.decisions() == [memory]
+    assert list_decisions(store) == [memory]
     assert store.memories([memory.id]) == {memory.id: memory}
     assert [one.id for one in store.pool()] == [memory.id]
 
 
 def test_the_same_words_twice_are_one_memory(store: Store) -> None:
     """A repetition is more evidence for the memory that is there, also after the reason was said in between."""
-    first = store.project.remember("tabs, never spaces", kind=Kind.CONVENTION, now=1.0)
-    again = store.project.remember("  tabs, never spaces\n", kind=Kind.CONVENTION, because="the linter", now=2.0)
-    third = store.project.remember("tabs, never spaces", kind=Kind.CONVENTION, now=3.0)
+    first = say(store, "tabs, never spaces", kind=Kind.CONVENTION, now=1.0)
+    again = say(store, "  tabs, never spaces\n", kind=Kind.CONVENTION, because="the linter", now=2.0)
+    third = say(store, "tabs, never spaces", kind=Kind.CONVENTION, now=3.0)
     assert first.memory.id == again.memory.id == third.memory.id
     assert (again.became, third.memory.evidence_count) == (StatementEffect.REPEATED, 3)
     assert third.memory.text == "tabs, never spaces\n\nBecause: the linter"
     assert (third.memory.created_at, third.memory.updated_at) == (1.0, 3.0)
-    assert store.project.conventions() == [third.memory]
+    assert facts(store, Kind.CONVENTION) == [third.memory]
     assert happened(store) == {"memory.stored": 1, "memory.updated": 2}
 
 
 def test_the_same_key_supersedes_and_saying_it_again_brings_it_back(store: Store) -> None:
     """One active memory for each key; the one before stays, superseded, and is itself again when said again."""
-    old = store.project.remember_decision("retry with backoff", key="retry", now=1.0).memory
-    new = store.project.remember_decision("retry with tenacity", key="retry", now=2.0)
+    old = decide(store, "retry with backoff", key="retry", now=1.0).memory
+    new = decide(store, "retry with tenacity", key="retry", now=2.0)
     assert new.superseded == (old.id,)
     kept = memory_by_id(store, old.id)
     assert (kept.status, kept.superseded_by) == (MemoryStatus.SUPERSEDED, new.memory.id)
-    assert store.governance.decisions() == [new.memory]
-    assert {one.id for one in store.governance.decisions(superseded=True)} == {old.id, new.memory.id}
-    back = store.project.remember_decision("retry with backoff", key="retry", now=3.0)
+    assert list_decisions(store) == [new.memory]
+    assert {one.id for one in list_decisions(store, superseded=True)} == {old.id, new.memory.id}
+    back = decide(store, "retry with backoff", key="retry", now=3.0)
     assert (back.memory.id, back.superseded) == (old.id, (new.memory.id,))
-    assert [one.id for one in store.governance.decisions()] == [old.id]
+    assert [one.id for one in list_decisions(store)] == [old.id]
 
 
 def test_an_update_keeps_the_id_and_is_judged_anew(store: Store) -> None:
     """A changed text is another content under the same id; what is not named stays."""
-    before = store.project.remember_decision("use A", because="fast", key="k", importance=0.3, now=1.0).memory
+    before = decide(store, "use A", because="fast", key="k", importance=0.3, now=1.0).memory
     told = update_memory(store, before.id, MemoryChange(text="use B", importance=0.9), now=2.0)
     after = memory_by_id(store, before.id)
     assert (told.became, told.memory) == (StatementEffect.UPDATED, after)
@@ -110,28 +117,28 @@ def test_an_update_keeps_the_id_and_is_judged_anew(store: Store) -> None:
 
 def test_words_that_were_rewritten_can_be_said_anew(store: Store) -> None:
     """The id of words that were changed since is taken, so the same words said later get an id of their own."""
-    first = store.project.remember("one", now=1.0).memory
+    first = say(store, "one", now=1.0).memory
     update_memory(store, first.id, MemoryChange(text="two"), now=2.0)
-    anew = store.project.remember("one", now=3.0)
+    anew = say(store, "one", now=3.0)
     assert (anew.became, anew.memory.id != first.id) == (StatementEffect.STORED, True)
-    assert store.project.remember("two", now=4.0).memory.id == first.id
-    assert store.project.remember("one", now=5.0).memory.id == anew.memory.id
+    assert say(store, "two", now=4.0).memory.id == first.id
+    assert say(store, "one", now=5.0).memory.id == anew.memory.id
 
 
 def test_without_its_key_it_is_the_same_memory(store: Store) -> None:
     """P06: taking a key away takes nothing else away; a preference keeps its own, which it cannot be without."""
-    said = store.project.remember("use port 80", key="port", now=1.0).memory
+    said = say(store, "use port 80", key="port", now=1.0).memory
     told = update_memory(store, said.id, MemoryChange(key=""), now=2.0)
     assert (told.memory.id, told.memory.key, told.superseded) == (said.id, "", ())
     assert memory_by_id(store, said.id).status is MemoryStatus.ACTIVE
-    mine = store.user.update_preference("tone", "short", now=1.0).memory
+    mine = update_preference(store, "tone", "short", now=1.0).memory
     with pytest.raises(UsageError, match="needs a key"):
         update_memory(store, mine.id, MemoryChange(key=""), now=2.0)
 
 
 def test_another_key_is_another_memory_that_supersedes(store: Store) -> None:
     """A memory that comes to speak of something else leaves its history behind; a first key does not."""
-    plain = store.project.remember("port 8080", now=1.0).memory
+    plain = say(store, "port 8080", now=1.0).memory
     keyed = update_memory(store, plain.id, MemoryChange(key="port"), now=2.0).memory
     assert (keyed.id, keyed.key, keyed.entity) == (plain.id, "port", "port")
     moved = update_memory(store, plain.id, MemoryChange(key="http_port"), now=3.0)
@@ -142,21 +149,21 @@ def test_another_key_is_another_memory_that_supersedes(store: Store) -> None:
 
 def test_use_survives_every_change(store: Store) -> None:
     """How often a memory was kept for an answer is not lost by repeating or changing it."""
-    memory = store.project.remember("x", now=1.0).memory
+    memory = say(store, "x", now=1.0).memory
     store.connection.execute("UPDATE memory SET access_count = 7, accessed_at = 9 WHERE id = ?", (memory.id,))
-    assert store.project.remember("x", now=2.0).memory.access_count == 7
+    assert say(store, "x", now=2.0).memory.access_count == 7
     assert update_memory(store, memory.id, MemoryChange(text="y"), now=3.0).memory.accessed_at == 9
     assert memory_by_id(store, memory.id).access_count == 7
 
 
 def test_no_secret_comes_in(store: Store) -> None:
     """P01: words, reasons, alternatives, titles, keys and links are redacted; ids are made of what is left."""
-    told = store.project.remember_decision(
-        f"key = '{SECRET}'", because=SECRET, alternatives=[SECRET], title=f"t {SECRET}", links=[SECRET], now=1.0
+    told = decide(
+        store, f"key = '{SECRET}'", because=SECRET, alternatives=[SECRET], title=f"t {SECRET}", links=[SECRET], now=1.0
     )
     assert SECRET not in repr(told.memory)
     assert told.redacted >= 5
-    same = store.project.remember_decision(f"key = '{SECRET[:-1]}A'", now=2.0)
+    same = decide(store, f"key = '{SECRET[:-1]}A'", now=2.0)
     assert same.memory.id == told.memory.id
     update_memory(store, told.memory.id, MemoryChange(text=f"token {SECRET}", because=SECRET), now=3.0)
     assert SECRET not in "".join(store.connection.iterdump())
@@ -198,7 +205,7 @@ def test_what_files_say_is_not_changed_here(store: Store) -> None:
 
 def test_a_prefix_is_refused_and_the_whole_ids_are_named(store: Store) -> None:
     """Ids are exact: also a prefix that fits one memory alone is refused, with the id that begins so as the hint."""
-    memory = store.project.remember("x", now=1.0).memory
+    memory = say(store, "x", now=1.0).memory
     with pytest.raises(NothingMatched) as refused:
         memory_by_id(store, memory.id[:-1])
     assert memory.id in refused.value.hint
@@ -209,15 +216,15 @@ def test_citations_come_with_the_memory(store: Store) -> None:
     """Code that a memory cites is kept beside it, in the same transaction, and stays when it is said again."""
     (store.root.path / "a.py").write_text("x = 1\ny = 2\n")
     span = parse_citation(store.root, "a.py:1-2")
-    memory = store.project.remember("x", citations=[span], now=1.0).memory
-    store.project.remember("x", now=2.0)
+    memory = say(store, "x", citations=[span], now=1.0).memory
+    say(store, "x", now=2.0)
     assert citations_of(store.connection, [memory.id]) == {memory.id: (span,)}
 
 
 def test_every_happening_is_told_once_and_without_words(store: Store) -> None:
     """A13: storing, superseding and deciding leave one event each; no payload carries text."""
-    old = store.project.remember_decision("one thing", key="k", now=1.0).memory
-    store.project.remember_decision("another thing", key="k", now=2.0)
+    old = decide(store, "one thing", key="k", now=1.0).memory
+    decide(store, "another thing", key="k", now=2.0)
     assert happened(store) == {"memory.stored": 2, "decision.recorded": 2, "memory.updated": 1}
     told = [event for event in list_events(store.connection, subject=old.id) if event.name is EventName.UPDATED]
     assert [list(event.payload) for event in told] == [["superseded_by"]]
@@ -239,12 +246,10 @@ def test_with_user_learning_off_the_users_store_is_never_opened(store: Store) ->
     """P07: reading or writing preferences is a UsageError with a hint, and no file of the user comes to be."""
     closed_to_us = MemorySettings(user_learning=False)
     user_dir = store.root.path / "someone"
-    with Store.open(find_root(store.root.path), user_data_dir=user_dir, trust_it=True, settings=closed_to_us) as closed:
+    with Store.open(find_root(store.root.path), user_data_dir=user_dir, trust=True, settings=closed_to_us) as closed:
         with pytest.raises(UsageError, match="user layer is off") as refused:
-            closed.user.update_preference("k", "v")
+            update_preference(closed, "k", "v")
         assert refused.value.hint
-        with pytest.raises(UsageError):
-            closed.user.preferences()
         assert filter_memories(closed, MemoryFilter()) == []
         assert not (user_dir / "user.db").exists()
 
@@ -252,7 +257,7 @@ def test_with_user_learning_off_the_users_store_is_never_opened(store: Store) ->
 def test_the_stores_clock_stamps_what_names_no_time(store: Store, user_dir: Path) -> None:
     """A14: the clock is an argument of the store."""
     with Store.open(store.root, user_data_dir=user_dir, clock=lambda: 77.0) as opened:
-        assert opened.project.remember("x").memory.created_at == 77.0
+        assert say(opened, "x").memory.created_at == 77.0
 
 
 @settings(deadline=None)
@@ -297,7 +302,7 @@ def test_no_secret_hides_behind_its_neighbour(words: str, because: str, alternat
 
 def test_a_password_before_a_semicolon_is_taken_out(store: Store) -> None:
     """P01: joining the alternatives makes no password look like code."""
-    told = store.project.remember_decision("the store", alternatives=["password=hunter2hunter2", "vault"], now=1.0)
+    told = decide(store, "the store", alternatives=["password=hunter2hunter2", "vault"], now=1.0)
     assert "hunter2" not in "".join(store.connection.iterdump())
     assert told.redacted == 1
     assert statement_text(told.memory) == "the store"

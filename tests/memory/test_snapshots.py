@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from tests.memory.conftest import function
 from tests.memory.filled import fill
-from xscore.extensions.exchange.snapshots import parse_snapshot, snapshot_lines
+from tests.statements import decide, say
+from xscore.extensions.exchange.snapshots import parse_snapshot, restore_snapshot, snapshot_lines, take_snapshot
 from xscore.extensions.privacy import erasure
 from xscore.platform import database
 from xscore.platform.errors import UsageError
@@ -23,20 +24,20 @@ NOW = 1_000.0
 def test_a_snapshot_put_into_an_empty_store_gives_that_snapshot(store: Store, other: Store) -> None:
     """A12: memories, citations, edges, threads, use, looks and maps come over whole; a value is no stranger's."""
     fill(store)
-    taken = store.snapshot()
+    taken = take_snapshot(store)
     assert len(taken.memories) == 5
     assert taken.edges and taken.retrievals and taken.repository_maps
     assert {kept.thread for kept in taken.memories} == {"", "s_1"}
     assert any(kept.memory.access_count for kept in taken.memories)
     assert any(kept.citations for kept in taken.memories)
-    restored = other.restore(taken)
+    restored = restore_snapshot(other, taken)
     assert (restored.added, restored.changed, restored.retrievals, restored.repository_maps) == (5, 0, 1, 1)
-    assert other.snapshot() == taken
+    assert take_snapshot(other) == taken
 
 
 def text_of(store: Store) -> str:
     """The snapshot file of a store."""
-    return "".join(snapshot_lines(store.snapshot(), secret=store.secret))
+    return "".join(snapshot_lines(take_snapshot(store), secret=store.secret))
 
 
 def altered(text: str, /, **changes: object) -> bytes:
@@ -49,7 +50,7 @@ def test_a_stores_own_file_gives_back_the_very_snapshot(store: Store) -> None:
     """A12: a file with the MAC of this store is restored exactly; with one letter altered it is foreign."""
     fill(store)
     text = text_of(store)
-    assert parse_snapshot(text.encode(), secret=store.secret) == store.snapshot()
+    assert parse_snapshot(text.encode(), secret=store.secret) == take_snapshot(store)
     for secret in (store.secret, b"another's", None):
         foreign = parse_snapshot(altered(text, importance=1.0), secret=secret)
         assert {kept.memory.source for kept in foreign.memories} == {MemorySource.IMPORT}
@@ -63,48 +64,50 @@ def test_a_strangers_file_is_quoted_and_ties_nothing(store: Store, other: Store)
     identifier = lines[0]["id"]
     planted = [{"source": identifier, "target": function("f").id, "relation": name, "weight": 1e6} for name in Relation]
     body = [{**header, "edges": planted}, *({**line, **huge, "source": "explicit"} for line in lines)]
-    other.restore(parse_snapshot("\n".join(map(json.dumps, body)).encode(), secret=other.secret, now=NOW))
-    found = [kept.memory for kept in other.snapshot().memories]
+    restore_snapshot(other, parse_snapshot("\n".join(map(json.dumps, body)).encode(), secret=other.secret, now=NOW))
+    found = [kept.memory for kept in take_snapshot(other).memories]
     assert len(found) == 5
     for memory in found:
         counts = (memory.access_count, memory.evidence_count, memory.particulars.occurrences)
         assert (memory.source, counts, memory.accessed_at) == (MemorySource.IMPORT, (1_000, 1_000, 1_000), NOW)
-    edges = [edge for edge in other.snapshot().edges if edge.source == identifier and edge.target == function("f").id]
+    edges = [
+        edge for edge in take_snapshot(other).edges if edge.source == identifier and edge.target == function("f").id
+    ]
     assert {(edge.relation, edge.weight) for edge in edges} == {(Relation.REFERENCES, 1.0), (Relation.BELONGS_TO, 1.0)}
 
 
 def test_what_was_forgotten_is_not_restored(store: Store) -> None:
     """P06: a snapshot does not undo an erasure that is to be remembered; its edges stay away too, and it is counted."""
     fill(store)
-    taken = store.snapshot()
+    taken = take_snapshot(store)
     gone = next(edge.source for edge in taken.edges if edge.source.startswith("m_"))
     erasure.erase_memories(store, [gone], now=6.0, forget=True)
     text = "".join(snapshot_lines(taken, secret=store.secret))
-    restored = store.restore(parse_snapshot(text.encode(), secret=store.secret))
+    restored = restore_snapshot(store, parse_snapshot(text.encode(), secret=store.secret))
     assert restored.forgotten == 1
     assert gone not in store.memories([gone])
-    assert not any(gone in (edge.source, edge.target) for edge in store.snapshot().edges)
+    assert not any(gone in (edge.source, edge.target) for edge in take_snapshot(store).edges)
 
 
 def test_putting_back_what_is_there_changes_nothing(store: Store) -> None:
     """A12: a second time there is nothing to do, and no event tells of it."""
     fill(store)
-    taken = store.snapshot()
+    taken = take_snapshot(store)
     count = store.connection.execute("SELECT count(*) FROM event").fetchone()
-    restored = store.restore(taken)
+    restored = restore_snapshot(store, taken)
     assert (restored.added, restored.changed, restored.unchanged) == (0, 0, 5)
     assert store.connection.execute("SELECT count(*) FROM event").fetchone() == count
-    assert store.snapshot() == taken
+    assert take_snapshot(store) == taken
 
 
 def test_what_changed_since_is_as_it_was_and_what_came_since_stays(store: Store) -> None:
     """Putting back supersedes and rewrites, and removes nothing."""
     fill(store)
-    taken = store.snapshot()
+    taken = take_snapshot(store)
     store.connection.execute("UPDATE memory SET importance = 0.1, access_count = 99 WHERE source <> 'index'")
-    later = store.project.remember_decision("something else", key="k", now=9.0).memory
-    store.restore(taken, now=10.0)
-    assert [kept for kept in store.snapshot().memories if kept.memory.id != later.id] == list(taken.memories)
+    later = decide(store, "something else", key="k", now=9.0).memory
+    restore_snapshot(store, taken, now=10.0)
+    assert [kept for kept in take_snapshot(store).memories if kept.memory.id != later.id] == list(taken.memories)
     assert memory_by_id(store, later.id).status is MemoryStatus.SUPERSEDED
 
 
@@ -142,24 +145,24 @@ def test_the_gate_of_a_snapshot(store: Store, changes: dict[str, object]) -> Non
 def test_an_altered_memory_is_refused_and_nothing_is_put_back(store: Store, other: Store) -> None:
     """A text that does not fit its hash, code's id, or an edge of strangers leaves the store as it was."""
     fill(store)
-    taken = store.snapshot()
+    taken = take_snapshot(store)
     with pytest.raises(UsageError, match="does not fit its hashes"):
-        other.restore(parse_snapshot(altered(text_of(store), text="planted")))
+        restore_snapshot(other, parse_snapshot(altered(text_of(store), text="planted")))
     with pytest.raises(UsageError, match="belongs to no memory"):
-        other.restore(replace(taken, edges=(Edge("m_" + "1" * 20, "f_a.py", Relation.CALLS),)))
+        restore_snapshot(other, replace(taken, edges=(Edge("m_" + "1" * 20, "f_a.py", Relation.CALLS),)))
     with database.transaction(other.connection):
         memory_writer.put_memories(other.connection, [replace(function("f"), id=taken.memories[0].memory.id)])
     with pytest.raises(UsageError, match="indexed here"):
-        other.restore(taken)
+        restore_snapshot(other, taken)
     assert filter_memories(other, MemoryFilter()) == []
 
 
 def test_a_planted_secret_does_not_come_in(store: Store, other: Store) -> None:
     """P01: a snapshot passes the door, whatever its hashes say."""
-    memory = store.project.remember("x", now=1.0).memory
+    memory = say(store, "x", now=1.0).memory
     planted = replace(memory, text=f"key = '{SECRET}'", title=SECRET)
     fitting = memory_writer.with_status(planted, MemoryStatus.ACTIVE)
-    taken = store.snapshot()
-    restored = other.restore(replace(taken, memories=(replace(taken.memories[0], memory=fitting),)))
+    taken = take_snapshot(store)
+    restored = restore_snapshot(other, replace(taken, memories=(replace(taken.memories[0], memory=fitting),)))
     assert restored.redacted == 1  # the title stands in the text
     assert SECRET not in "".join(other.connection.iterdump())

@@ -30,7 +30,7 @@ def test_the_pool_is_every_live_memory_of_every_layer(store: Store) -> None:
         function(f"d{i}", status=status) for i, status in enumerate((MemoryStatus.SUPERSEDED, MemoryStatus.ARCHIVED))
     ]
     put(store, *(m for m in live if m.status is MemoryStatus.ACTIVE and m.layer is not Layer.USER), *dead)
-    own = store.user_connection(make=True)
+    own = store.user_connection(create=True)
     assert own is not None
     with database.transaction(own):
         memory_writer.put_memories(
@@ -135,7 +135,7 @@ def test_the_secret_belongs_to_user_and_store(store: Store, tmp_path: Path, user
     """Reopening gives the same secret; another store, or another user, has another."""
     with Store.open(store.root, user_data_dir=user_dir) as again:
         assert again.secret == store.secret
-    with Store.open(store.root, user_data_dir=tmp_path / "other_user", trust_it=True) as other:
+    with Store.open(store.root, user_data_dir=tmp_path / "other_user", trust=True) as other:
         assert other.secret != store.secret
     (tmp_path / "second").mkdir()
     with Store.open(find_root(tmp_path / "second"), user_data_dir=user_dir) as second:

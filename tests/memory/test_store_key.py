@@ -9,10 +9,12 @@ import keyring.backend
 import pytest
 
 from tests.memory.sealed import opened, sealed
+from tests.statements import facts
 from xscore.extensions.privacy import encryption
+from xscore.extensions.recovery import rebuild
 from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreDamaged, StoreError, StoreUntrusted
-from xscore.store import encryption_key, opening
+from xscore.store import encryption_key
 
 
 class InMemory(keyring.backend.KeyringBackend):
@@ -57,7 +59,7 @@ def refused(root: Path, user_dir: Path, match: str) -> StoreError:
     before = path.read_bytes()
     for attempt in (
         lambda: opened(root, user_dir),
-        lambda: opening.rebuild_store(path.parent, user_data_dir=user_dir),
+        lambda: rebuild.rebuild_store(path.parent, user_data_dir=user_dir),
         lambda: encryption.decrypt_store(path, user_data_dir=user_dir),
     ):
         with pytest.raises(StoreError, match=match) as raised:
@@ -106,7 +108,7 @@ def test_a_missing_key_is_said_to_be_missing(tmp_path: Path, user_dir: Path) -> 
     refused(tmp_path / "r", user_dir, "store.key is missing")
     kept.rename(file)
     with opened(tmp_path / "r", user_dir) as store:
-        assert len(store.project.facts()) == 5
+        assert len(facts(store)) == 5
 
 
 @pytest.mark.usefixtures("in_a_file")
@@ -177,9 +179,9 @@ def test_a_planted_note_does_not_stop_a_clone_from_being_set_aside(tmp_path: Pat
     """What was not made here goes aside with its note, and the new store is as anyone's."""
     path = sealed(tmp_path / "r", user_dir)
     other = tmp_path / "other user"
-    rebuilt = opening.rebuild_store(path.parent, user_data_dir=other)
-    assert rebuilt.aside is not None
-    assert sqlite_drivers.note_path(rebuilt.aside / "memory.db").is_file()
+    rebuilt = rebuild.rebuild_store(path.parent, user_data_dir=other)
+    assert rebuilt.set_aside_at is not None
+    assert sqlite_drivers.note_path(rebuilt.set_aside_at / "memory.db").is_file()
     assert sqlite_drivers.read_note(path) is None
     opened(tmp_path / "r", other).close()
 

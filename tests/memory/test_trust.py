@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from xscore.extensions.recovery import rebuild
 from xscore.platform import database
 from xscore.platform.errors import StoreDamaged, StoreError, StoreUntrusted
 from xscore.platform.paths import find_root
@@ -18,10 +19,10 @@ from xscore.store.opening import connect_store
 from xscore.store.store import Store
 
 
-def open_at(folder: Path, user: Path, *, trust_it: bool = False) -> str:
+def open_at(folder: Path, user: Path, *, trust: bool = False) -> str:
     """Open the store of a folder and return its id."""
     folder.mkdir(exist_ok=True)
-    with Store.open(find_root(folder), user_data_dir=user, trust_it=trust_it) as store:
+    with Store.open(find_root(folder), user_data_dir=user, trust=trust) as store:
         return store.store_id
 
 
@@ -78,7 +79,7 @@ def test_a_refused_store_is_not_touched(tmp_path: Path, user_dir: Path) -> None:
 def test_trust_accepts_for_good_the_setting_for_once(tmp_path: Path, user_dir: Path) -> None:
     """XSCORE_TRUST_STORE opens a foreign store for a run; `xscore store trust` marks it as believed at this place."""
     identity = open_at(tmp_path / "planted", tmp_path / "other_user")
-    assert open_at(tmp_path / "planted", user_dir, trust_it=True) == identity
+    assert open_at(tmp_path / "planted", user_dir, trust=True) == identity
     with pytest.raises(StoreUntrusted):
         open_at(tmp_path / "planted", user_dir)
     opening.accept_store(tmp_path / "planted" / ".xscore", user_data_dir=user_dir)
@@ -89,12 +90,12 @@ def test_setting_aside_makes_room_for_a_new_store(tmp_path: Path, user_dir: Path
     """The rebuild way keeps the old files in a numbered folder and starts a store of one's own."""
     old = open_at(tmp_path / "planted", tmp_path / "other_user")
     store_dir = tmp_path / "planted" / ".xscore"
-    aside = opening.set_store_aside(store_dir)
+    aside = rebuild.set_store_aside(store_dir / "memory.db")
     assert aside == store_dir / "aside-1"
     assert database.read_meta_value(aside / "memory.db", "store_id") == old
     assert open_at(tmp_path / "planted", user_dir) != old
-    assert opening.set_store_aside(store_dir) == store_dir / "aside-2"
-    assert opening.set_store_aside(store_dir) is None
+    assert rebuild.set_store_aside(store_dir / "memory.db") == store_dir / "aside-2"
+    assert rebuild.set_store_aside(store_dir / "memory.db") is None
 
 
 @pytest.mark.parametrize("name", ["", "memory.db", "memory.db-wal", "memory.db-shm", "memory.db-journal"])
@@ -109,7 +110,7 @@ def test_links_are_refused_even_when_trusted(tmp_path: Path, user_dir: Path, nam
         victim.mkdir()
     link.symlink_to(victim)
     with pytest.raises(StoreUntrusted, match="symbolic link"):
-        open_at(tmp_path / "project", user_dir, trust_it=True)
+        open_at(tmp_path / "project", user_dir, trust=True)
     assert victim.is_dir() or victim.read_text() == "precious"
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tests.pipeline.conftest import settings_for
 from tests.servers.openai_server import OpenAIServer
+from tests.statements import say
 from xscore.pipeline.build import Pipeline
 from xscore.records import Kind, Turn
 
@@ -13,9 +14,8 @@ TASK = Turn(task="add a discount for regular customers")
 async def test_what_the_answer_cites_is_adopted(shop: Path, server: OpenAIServer) -> None:
     """L08: an inferred convention gains confidence when an answer cites it, and only then."""
     async with Pipeline.open(shop, settings_for(server)) as pipeline:
-        project = pipeline.store.project
         cited, passed_over = (
-            project.remember(text, kind=Kind.CONVENTION, confidence=0.6).memory
+            say(pipeline.store, text, kind=Kind.CONVENTION, confidence=0.6).memory
             for text in ("discounts are whole percents", "discounts are named in the changelog")
         )
         server.score = lambda memory, turn: (95, "fits") if "discounts are" in memory.text else (1, "no")

@@ -9,9 +9,11 @@ from typing import Any
 from msgspec import Struct
 
 from xscore.extensions.exchange import checkpoints
+from xscore.extensions.exchange.snapshots import restore_snapshot
 from xscore.extensions.learning.consolidate import close_session, consolidate
 from xscore.extensions.learning.draft import Scope
 from xscore.extensions.learning.feedback import Signal, give_feedback
+from xscore.extensions.learning.preferences import update_preference
 from xscore.extensions.privacy import erasure
 from xscore.platform import database
 from xscore.platform.hashing import digest
@@ -137,7 +139,7 @@ def opened(folder: Path, *, now: float) -> Store:
     """Open the project in this folder, with its user, at a fixed clock."""
     root = folder / "project"
     root.mkdir(parents=True, exist_ok=True)
-    return Store.open(find_root(root), user_data_dir=folder / "user", settings=RULES, clock=lambda: now, trust_it=True)
+    return Store.open(find_root(root), user_data_dir=folder / "user", settings=RULES, clock=lambda: now, trust=True)
 
 
 def perform(store: Store, write: Write, *, now: float) -> Any:  # noqa: C901  one line for each
@@ -153,7 +155,7 @@ def perform(store: Store, write: Write, *, now: float) -> Any:  # noqa: C901  on
             return failures.resolve_failure(store, id_, by, now=now)
         case Prefer(key=key, words=words, delta=delta, is_said=is_said):
             source = MemorySource.EXPLICIT if is_said else MemorySource.INFERRED
-            return store.user.update_preference(key, words, delta_evidence=delta, source=source, now=now)
+            return update_preference(store, key, words, delta_evidence=delta, source=source, now=now)
         case Feedback(id=id_, signal=signal):
             return give_feedback(store, id_, signal, now=now)
         case Erase(ids=ids, forget=forget):
@@ -167,7 +169,7 @@ def perform(store: Store, write: Write, *, now: float) -> Any:  # noqa: C901  on
         case Save(name=name, thread=thread):
             return checkpoints.save_checkpoint(store.connection, name, thread=thread, now=now)
         case Restore(snapshot=snapshot):
-            return store.restore(snapshot, now=now)
+            return restore_snapshot(store, snapshot, now=now)
         case Look():
             return refresh_evidence(store.connection, store.root, now=now)
 

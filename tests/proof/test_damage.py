@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
+from xscore.extensions.recovery import rebuild
 from xscore.extensions.recovery.salvage import SalvageReport
 from xscore.pipeline.build import Pipeline
 from xscore.platform.errors import StoreError
 from xscore.platform.paths import user_data_dir
 from xscore.records import Coverage, Turn
 from xscore.settings import JudgeSettings, Settings
-from xscore.store import opening
 
 TASKS = (
     "Why does a prompt repeat its default twice?",
@@ -81,7 +81,7 @@ class Judged(Struct):
 
     def rebuild(self) -> SalvageReport | None:
         """Build anew, as `xscore store rebuild` does."""
-        return opening.rebuild_store(self.file.parent, user_data_dir=user_data_dir(None)).salvaged
+        return rebuild.rebuild_store(self.file.parent, user_data_dir=user_data_dir(None)).salvaged
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ async def check(judged: Judged, seeds: Sequence[int], width: int) -> dict[str, i
             judged.compare(task, scores)
             assert coverage.unjudged == 0 and len(scores) == coverage.candidates
             cached += coverage.cached
-        assert cached == kept, (seed, width, salvaged and salvaged.words)
+        assert cached == kept, (seed, width, salvaged and salvaged.summary)
     return went
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.proof.layers_writes import RULES, Consolidate, Edit, Erase, Fail, Prefer, Say, opened, perform
+from tests.statements import list_decisions
 from xscore.extensions.sessions.importing import import_sessions
 from xscore.extensions.sessions.session_format import AgentFolders
 from xscore.pipeline.build import Pipeline
@@ -102,7 +103,7 @@ def _look(store: Store) -> None:
     store.texts(pool)
     contents = [one.content_hash for one in pool]
     assert len(contents) == len(set(contents)), "one content twice in a pool"
-    shared = [one for one in store.governance.decisions() if one.key == "shared"]
+    shared = [one for one in list_decisions(store) if one.key == "shared"]
     assert len(shared) <= 1, "two are in force for one key"
 
 

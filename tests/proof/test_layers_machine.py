@@ -27,6 +27,7 @@ from tests.proof.layers_writes import (
     Restore,
     Save,
 )
+from xscore.extensions.exchange.snapshots import take_snapshot
 from xscore.extensions.learning.draft import SCOPES
 from xscore.records import Checkpoint, Layer
 
@@ -121,7 +122,7 @@ class Machine(Saying):
     @rule()
     def take_snapshot(self) -> None:
         """Take everything as one value."""
-        self.taken = (self.world.store.snapshot(), deepcopy(self.model))
+        self.taken = (take_snapshot(self.world.store), deepcopy(self.model))
 
     @precondition(lambda self: self.taken is not None)
     @rule(cut=CUTS, kills=st.booleans())

@@ -24,8 +24,8 @@ from tests.proof.machine_turns import Ask, Place, Taken, kill, take
 from tests.proof.machine_world import BODIES, NAMES, PATHS, World
 from tests.servers.faults import Fault
 from xscore.cache.keys import judge_key
+from xscore.extensions.recovery import rebuild
 from xscore.platform.errors import NothingMatched, StoreError, UsageError
-from xscore.store import opening
 
 HOUR_S = 3_600.0
 YEAR_S = 365 * 24 * HOUR_S
@@ -166,8 +166,8 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def rebuild(self) -> None:
         """Build the store anew, with what could be salvaged of the damaged one."""
-        built = opening.rebuild_store(self.place.store_dir, user_data_dir=self.place.user_dir)
-        note(f"  {built.salvaged.words if built.salvaged else 'nothing to salvage'}")
+        built = rebuild.rebuild_store(self.place.store_dir, user_data_dir=self.place.user_dir)
+        note(f"  {built.salvaged.summary if built.salvaged else 'nothing to salvage'}")
         self.is_damaged = False
         self.turns.begin_anew()
         self.books.begin_anew(self.judge.delivered, frozenset(checks.committed(self.place.database, self.judge)))

@@ -11,12 +11,13 @@ import pytest
 from tests.conftest import git
 from tests.sessions.session_writers import ClaudeLog, CodexLog, Import, Past, append, words_of
 from xscore.extensions.privacy.erasure import erase_memories, preview_erasure
+from xscore.extensions.recovery import rebuild
 from xscore.extensions.sessions.imported_sessions import imported_ids
 from xscore.extensions.sessions.importing import import_sessions
 from xscore.extensions.sessions.session_format import AgentFolders, SessionImportReport
 from xscore.platform.paths import find_root
 from xscore.records import Kind, Memory
-from xscore.store import memory_rows, opening
+from xscore.store import memory_rows
 from xscore.store.store import Store
 
 NOW = 1_796_000_000.0
@@ -256,7 +257,7 @@ def test_exchanges_and_failures_do_not_double_after_a_rebuild(root: Path, own_ho
     ClaudeLog(root, "two").user("what is a pack?").says("Candidates of one prompt.").write(own_home)
     first, before = imported(root, own_home, lose="two")
     assert (first.added, first.failures) == (2, 1)
-    assert opening.rebuild_store(root / ".xscore", user_data_dir=own_home / "data").aside
+    assert rebuild.rebuild_store(root / ".xscore", user_data_dir=own_home / "data").set_aside_at
     again, after = imported(root, own_home)
     assert (again.added, again.known, again.unchanged) == (1, 1, 0)
     assert after == before

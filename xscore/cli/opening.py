@@ -113,8 +113,8 @@ def in_store(
     with Store.open(
         find_root(start.resolve()),
         user_data_dir=user_data_dir(chosen.store.user_data_dir),
-        trust_it=chosen.store.trust,
-        make=make,
+        trust=chosen.store.trust,
+        create=make,
         settings=chosen.memory,
     ) as store:
         return work(store)

@@ -132,7 +132,7 @@ def _open_other_ledger(ledgers: "list[RepositoryLedger]", path: Path, flags: Fla
         Store.open(
             root,
             user_data_dir=user_data_dir(chosen.store.user_data_dir),
-            trust_it=chosen.store.trust,
+            trust=chosen.store.trust,
             settings=chosen.memory,
         )
     )

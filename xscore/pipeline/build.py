@@ -84,8 +84,8 @@ class Pipeline:
             Store.open(
                 root,
                 user_data_dir=data_dir,
-                trust_it=chosen.store.trust,
-                make=make,
+                trust=chosen.store.trust,
+                create=make,
                 settings=chosen.memory,
                 clock=clock,
             )

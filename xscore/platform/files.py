@@ -93,3 +93,40 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
 def unwritable_file(path: Path, why: str | None) -> UsageError:
     """Return the error of a file that cannot be written."""
     return UsageError(f"{path} cannot be written: {why}", hint="Name a file that you may write.")
+
+
+def read_private_file(path: Path, *, max_bytes: int = 1_000_000) -> bytes | None:
+    """Read a file that must belong to this user alone (0600); None: there is none. Raises FileRefused, OSError."""
+    try:
+        descriptor = os.open(path, _READ_FLAGS)
+    except FileNotFoundError:
+        return None
+    status = os.fstat(descriptor)
+    reason = (
+        "it is not a file of yours"
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid()
+        else "others may open it"
+        if status.st_mode & 0o077
+        else ""
+    )
+    if reason:
+        os.close(descriptor)
+        raise FileRefused(reason)
+    return _whole(descriptor, max_bytes)
+
+
+def write_private_file(path: Path, data: bytes) -> None:
+    """Replace a file of this user alone (0600) in one durable step. Raises OSError."""
+    scratch = path.with_name(f"{path.name}.{os.getpid()}")
+    scratch.unlink(missing_ok=True)
+    descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+    scratch.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

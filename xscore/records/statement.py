@@ -13,7 +13,7 @@ from typing import NewType
 
 from msgspec import Struct
 
-from xscore.records.memory import Citation, Edge, Kind, Layer, Memory, MemoryScope, MemorySource
+from xscore.records.memory import Citation, Edge, Kind, Layer, Memory, MemorySource
 
 MemoryId = NewType("MemoryId", str)
 """`m_` and 20 hex characters."""
@@ -88,26 +88,6 @@ class StoredStatement(Struct, frozen=True, kw_only=True):
     """Ids of the memories whose place it took."""
     redacted: int = 0
     """Secrets that were taken out of it."""
-
-
-class RegistryQuery(Struct, frozen=True, kw_only=True):
-    """What the registry is asked for; what is empty or None asks for nothing."""
-
-    text: str = ""
-    references: tuple[str, ...] = ()
-    """Paths, links or memory ids, of which a memory should name one."""
-    scope: MemoryScope | None = None
-    kind: Kind | None = None
-    layer: Layer | None = None
-    """Leaves out all other layers; it adds nothing to a score."""
-
-
-class RegistryHit(Struct, frozen=True):
-    """A memory that answers a query."""
-
-    memory: Memory
-    score: float
-    """0..2."""
 
 
 class Failure(Struct, frozen=True, kw_only=True):

@@ -1,96 +1,89 @@
-"""The user's key for encrypted stores: one for all of them, in the keyring, or in a 0600 file where there is none.
+"""The user's key for encrypted stores: in the keyring, or in a 0600 file where there is no keyring.
 
-The file `store.key` in the user's data folder holds the key as 64 hexadecimal digits, or says that the keyring has it.
-It encrypts nothing. Trade-offs: one key, not one for each store, so that there is one thing to keep safe; and beside a
-key in a file whoever reads the user's files reads the stores too: against them only a keyring helps.
+The file `store.key` in the user's data folder holds 64 hexadecimal digits, or the id of the key in the keyring. It
+encrypts nothing. Trade-offs: one key for all stores, so that there is one thing to keep safe; and whoever reads a key
+file reads the stores too, so only a keyring protects against that.
 """
 
-import os
 import re
 import secrets
-import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from xscore.platform.errors import StoreError
+from xscore.platform.files import FileRefused, read_private_file, write_private_file
 from xscore.platform.sqlite_drivers import INSTALL_CRYPT_HINT, KeySource, key_id
-from xscore.store import user_secret
 
 KEY_FILE = "store.key"
 KEYRING_SERVICE = "xscore"
 """The name in the keyring; the account is the key's id."""
-_KEY = re.compile(rb"([0-9a-f]{64})\n?")
-_IN_KEYRING = re.compile(rb"keyring ([0-9a-f]{16})\n?")
-_BACK = "Put it back from a backup: without it the encrypted stores cannot be read, and nothing was changed."
+_KEY = "([0-9a-f]{64})\n?"
+_IN_KEYRING = "keyring ([0-9a-f]{16})\n?"
+_BACKUP_HINT = "Restore it from a backup: without it the encrypted stores cannot be read, and nothing was changed."
 
 
 def key_source(user_data_dir: Path) -> KeySource:
-    """Return what reads this user's key when it is asked for, and not before."""
+    """Return a function that reads this user's key when it is needed, and not before."""
     return partial(load_encryption_key, user_data_dir)
 
 
 def load_encryption_key(user_data_dir: Path) -> bytes:
-    """Return the user's key. Raises StoreError where there is none, or it is not kept as it should be."""
+    """Return the user's key. Raises StoreError if it is missing or unsafe."""
     found = _read(user_data_dir / KEY_FILE)
     if found is None:
-        raise StoreError(f"the store is encrypted, and {user_data_dir / KEY_FILE} is missing", hint=_BACK)
+        raise StoreError(f"the store is encrypted, and {user_data_dir / KEY_FILE} is missing", hint=_BACKUP_HINT)
     return found
 
 
 def load_or_create_encryption_key(user_data_dir: Path) -> bytes:
-    """Return the user's key, made at the first call. Call it inside `user_secret.locked`. Raises StoreError."""
-    found = _read(user_data_dir / KEY_FILE)
+    """Return the user's key, created at the first call. Call it inside `user_lock`. Raises StoreError."""
+    path = user_data_dir / KEY_FILE
+    found = _read(path)
     if found is None:
         found = secrets.token_bytes(32)
-        user_secret.write_private(
-            user_data_dir / KEY_FILE, f"keyring {key_id(found)}\n" if _put_in_keyring(found) else f"{found.hex()}\n"
-        )
+        text = f"keyring {key_id(found)}\n" if _put_in_keyring(found) else f"{found.hex()}\n"
+        try:
+            write_private_file(path, text.encode())
+        except OSError as error:
+            raise StoreError(f"{path} cannot be written: {error.strerror}", hint="Check its folder.") from error
     return found
 
 
 def key_location(user_data_dir: Path) -> str:
-    """Say where the key is, for people: `the keyring` or the path of the file."""
+    """Say where the key is: `the keyring` or the path of the file."""
     path = user_data_dir / KEY_FILE
-    with suppress(OSError):
-        if _IN_KEYRING.fullmatch(path.read_bytes()):
-            return "the keyring"
-    return str(path)
+    try:
+        return "the keyring" if re.fullmatch(_IN_KEYRING, path.read_text("ascii")) else str(path)
+    except (OSError, UnicodeDecodeError):
+        return str(path)
 
 
 def _read(path: Path) -> bytes | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}", hint=_BACK) from error
-    try:
-        _check_private(path, os.fstat(descriptor))
-        data = os.read(descriptor, 200)
-    finally:
-        os.close(descriptor)
-    if key := _KEY.fullmatch(data):
-        return bytes.fromhex(key[1].decode())
-    if noted := _IN_KEYRING.fullmatch(data):
-        return _from_keyring(noted[1].decode())
-    raise StoreError(f"{path} is not a key: it should be 64 hexadecimal digits", hint=_BACK)
-
-
-def _check_private(path: Path, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-        raise StoreError(f"{path} is not a file of yours", hint=_BACK)
-    if status.st_mode & 0o077:
+        data = read_private_file(path)
+    except FileRefused as error:
+        chmod = f"Run `chmod 600 {path}`. If others read it: decrypt all stores, delete it, encrypt them again."
         raise StoreError(
-            f"{path} holds your key and others may open it",
-            hint=f"Run `chmod 600 {path}`. If others did: `xscore store decrypt --all`, delete it, `xscore store encrypt --all`.",
-        )
+            f"{path} should hold your key, but {error}",
+            hint=chmod if "others" in str(error) else _BACKUP_HINT,
+        ) from error
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}", hint=_BACKUP_HINT) from error
+    if data is None:
+        return None
+    text = data.decode("latin-1")
+    if key := re.fullmatch(_KEY, text):
+        return bytes.fromhex(key[1])
+    if noted := re.fullmatch(_IN_KEYRING, text):
+        return _from_keyring(noted[1])
+    raise StoreError(f"{path} is not a key: it should be 64 hexadecimal digits", hint=_BACKUP_HINT)
 
 
 def _put_in_keyring(key: bytes) -> bool:
-    """Whether this machine has a keyring that kept the key and gave it back."""
+    """Whether this machine has a keyring that stored the key and returns it."""
     try:
         with _keyring() as keyring:
             keyring.set_password(KEYRING_SERVICE, key_id(key), key.hex())
@@ -102,10 +95,10 @@ def _put_in_keyring(key: bytes) -> bool:
 def _from_keyring(noted: str) -> bytes:
     with _keyring() as keyring:
         found = keyring.get_password(KEYRING_SERVICE, noted)
-    if found is None or not _KEY.fullmatch(found.encode()):
+    if found is None or not re.fullmatch(_KEY, found):
         raise StoreError(
             f"the store is encrypted, and the keyring does not have key {noted}",
-            hint="Unlock the keyring it was put in; nothing can be read without it, and nothing was changed.",
+            hint="Unlock the keyring that holds it; nothing can be read without it, and nothing was changed.",
         )
     return bytes.fromhex(found)
 

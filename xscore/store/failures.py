@@ -14,6 +14,7 @@ occurrence without a name of its own is counted whenever it is told.
 import re
 import sqlite3
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,8 +26,10 @@ from xscore.records import IMPORTANCE_BY_KIND, Failure, Kind, Layer, Memory, Mem
 from xscore.store import memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event, write_memory
 from xscore.store.lookup import memory_by_id
-from xscore.store.opening import Databases
 from xscore.store.remembering import compose_text, first_line_title, normalise_text, redact_statement, statement_text
+
+if TYPE_CHECKING:
+    from xscore.store.store import Store
 
 MAX_CHARS = 4_000
 """Of a long output its end counts, where tools print what failed."""
@@ -78,7 +81,7 @@ class _Occurrence(Struct, frozen=True):
 
 
 def record_failure(
-    store: Databases,
+    store: "Store",
     *,
     text: str,
     because: str = "",
@@ -99,7 +102,7 @@ def record_failure(
             origin=origin,
             session=session,
             paths=paths,
-            seen_at=store.moment(seen_at),
+            seen_at=store.now_or_clock(seen_at),
             occurrence=occurrence,
             pattern_at=store.settings.pattern_at,
             allow_pii=store.settings.allow_pii,
@@ -157,13 +160,13 @@ def record_failure_within(
     return Failure(memory=memory, signature=name, is_counted=not seen, pattern=pattern, is_new_pattern=is_new)
 
 
-def resolve_failure(store: Databases, identifier: str, resolution: str, *, now: float | None = None) -> Failure:
+def resolve_failure(store: "Store", identifier: str, resolution: str, *, now: float | None = None) -> Failure:
     """Say what mended a failure; its pattern is told too. Raises NothingMatched, UsageError."""
     mended = memory_writer.truncate(
         redact_statement(normalise_text(resolution), allow_pii=store.settings.allow_pii), FAILURE_DETAIL_CHARS
     )
     with database.transaction(store.connection):  # what is read here, nobody changes before it is written
-        return _resolved(store.connection, memory_by_id(store, identifier), mended, now=store.moment(now))
+        return _resolved(store.connection, memory_by_id(store, identifier), mended, now=store.now_or_clock(now))
 
 
 def _resolved(connection: sqlite3.Connection, before: Memory, mended: str, *, now: float) -> Failure:
@@ -182,7 +185,7 @@ def _resolved(connection: sqlite3.Connection, before: Memory, mended: str, *, no
     return Failure(memory=memory, signature=name, is_counted=False, pattern=pattern)
 
 
-def live_failures(store: Databases) -> list[Memory]:
+def live_failures(store: "Store") -> list[Memory]:
     """Return the live failures, those met most often first."""
     where = f"layer = 'project' AND kind = 'failure' AND {memory_rows.LIVE_CONDITION}"
     found = memory_rows.select_memories(store.connection, where, ())

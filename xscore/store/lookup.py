@@ -19,6 +19,7 @@ import json
 import sqlite3
 import sys
 from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -27,7 +28,9 @@ from xscore.platform.hashing import digest
 from xscore.records import Kind, Layer, LayerStats, Memory, MemoryScope, MemorySource, MemoryStatus, Observation
 from xscore.settings import MemorySettings
 from xscore.store import memory_rows
-from xscore.store.opening import Databases
+
+if TYPE_CHECKING:
+    from xscore.store.store import Store
 
 LIVE_STATUSES = (MemoryStatus.ACTIVE, MemoryStatus.STALE)
 INDEXED_LAYERS = (Layer.VECTOR, Layer.GRAPH)
@@ -64,7 +67,7 @@ class MemoryFilter(Struct, frozen=True, kw_only=True):
         return " AND ".join(parts), tuple(asked.values())
 
 
-def filter_memories(store: Databases, choice: MemoryFilter) -> list[Memory]:
+def filter_memories(store: "Store", choice: MemoryFilter) -> list[Memory]:
     """Return the memories that are meant: by layer, then the newest first.
 
     Raises StoreError where the user's own store cannot be read: it would look empty.
@@ -79,7 +82,7 @@ def filter_memories(store: Databases, choice: MemoryFilter) -> list[Memory]:
     return sorted(found, key=lambda memory: (order.index(memory.layer), -memory.updated_at, memory.id))
 
 
-def wipeable_ids(store: Databases, choice: MemoryFilter) -> list[str]:
+def wipeable_ids(store: "Store", choice: MemoryFilter) -> list[str]:
     """Return the ids of the memories that are meant, of both stores, sorted; none of those that come from files.
 
     Raises UsageError for a choice that leaves nothing out, or names a layer that the index makes anew; StoreError where
@@ -103,13 +106,13 @@ def newest_memories(found: Sequence[Memory], limit: int) -> list[Memory]:
     return [memory for memory in found if memory.id in ids]
 
 
-def memory_by_id(store: Databases, identifier: str) -> Memory:
+def memory_by_id(store: "Store", identifier: str) -> Memory:
     """Return the memory with this very id. Raises NothingMatched, whose hint lists the ids that begin so."""
     (memory,) = memories_by_id(store, [identifier])
     return memory
 
 
-def memories_by_id(store: Databases, ids: Iterable[str]) -> list[Memory]:
+def memories_by_id(store: "Store", ids: Iterable[str]) -> list[Memory]:
     """Return the memories with these very ids, in this order. Raises NothingMatched where one is missing."""
     wanted = list(dict.fromkeys(ids))
     found = {
@@ -136,7 +139,7 @@ def memories_starting_with(connection: sqlite3.Connection, layer: Layer, kind: K
     return [memory for memory in found if memory.text.startswith(words)]
 
 
-def _ids_that_begin_so(store: Databases, prefix: str) -> str:
+def _ids_that_begin_so(store: "Store", prefix: str) -> str:
     """Say which ids were perhaps meant."""
     if len(prefix) < len("m_") + 1:
         return "`xscore memory list` shows the ids."
@@ -157,7 +160,7 @@ _COUNTED = """
 """
 
 
-def layer_stats(store: Databases) -> list[LayerStats]:
+def layer_stats(store: "Store") -> list[LayerStats]:
     """Count the layers that people, programs and sessions fill; the user's where its store may be read."""
     own = store.user_connection()
     places: list[tuple[Layer, sqlite3.Connection | None]] = [

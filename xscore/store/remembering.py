@@ -13,6 +13,7 @@ words is another memory, until consolidation merges them.
 
 import sqlite3
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -37,9 +38,11 @@ from xscore.records import (
 from xscore.store import evidence, memory_writer
 from xscore.store.events import write_memory
 from xscore.store.lookup import memories_starting_with, memory_by_id
-from xscore.store.opening import Databases
 from xscore.store.personal_data import redact_pii
 from xscore.store.redaction import redact
+
+if TYPE_CHECKING:
+    from xscore.store.store import Store
 
 TITLE_CHARS = 80
 
@@ -207,7 +210,7 @@ class MemoryChange(Struct, frozen=True, kw_only=True):
 
 
 def remember(
-    store: Databases, statement: Statement, *, citations: Iterable[Citation] = (), now: float | None = None
+    store: "Store", statement: Statement, *, citations: Iterable[Citation] = (), now: float | None = None
 ) -> StoredStatement:
     """Keep a statement in the database of its layer. now: Unix seconds; None: by the store's clock.
 
@@ -219,7 +222,7 @@ def remember(
     connection = store.home_of(layer)
     statement = replace(statement, allow_pii=store.settings.allow_pii)
     with database.transaction(connection):
-        return remember_within(connection, statement, citations=cited, now=store.moment(now))
+        return remember_within(connection, statement, citations=cited, now=store.now_or_clock(now))
 
 
 def remember_within(
@@ -253,7 +256,7 @@ def remember_within(
 
 
 def update_memory(
-    store: Databases,
+    store: "Store",
     memory_id: str,
     wanted: MemoryChange,
     *,
@@ -274,7 +277,7 @@ def update_memory(
         )
     cited = None if citations is None else tuple(citations)
     _refuse_citing(there.layer, cited)
-    connection, moment = store.home_of(there.layer), store.moment(now)
+    connection, moment = store.home_of(there.layer), store.now_or_clock(now)
     with database.transaction(connection):
         before = memory_by_id(store, memory_id)  # again: another may have changed it, or erased it, meanwhile
         pii = store.settings.allow_pii

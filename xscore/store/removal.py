@@ -14,7 +14,7 @@ from xscore.platform.errors import UsageError
 from xscore.records import Memory, MemorySource, MemoryStatus
 from xscore.store import memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
-from xscore.store.opening import Databases
+from xscore.store.store import Store
 
 AMONG = "IN (SELECT value FROM json_each(?))"
 _UNSHOWN = f"content_id IN (SELECT id FROM content WHERE memories = 0 AND hash {AMONG})"
@@ -111,7 +111,7 @@ def write_tombstones(
     )
 
 
-def remove_expired(store: Databases, ids: Collection[str], *, now: float) -> int:
+def remove_expired(store: Store, ids: Collection[str], *, now: float) -> int:
     """Remove memories that are worn out; return how many. now: unix seconds. Raises UsageError, StoreError."""
     count = 0
     for connection in store.connections():

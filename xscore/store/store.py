@@ -1,38 +1,114 @@
-"""The store, opened: the pool of a turn, texts, whole memories, links, packs' slots, and a count of what it holds.
+"""The store of a repository, opened: both of its databases, the pool of a turn, texts, memories, edges and counts.
 
-One Store is one connection, used by one task at a time. Writing memories is the door's business, judgments the
-cache's. Trade-off: the pool is read whole each turn (some 40 ms of CPU for 10,000 memories) and never kept, so that
-another process's index run is always seen.
-
-Which pack each memory is judged in, kept so that packs stay byte-stable over turns. Rows and nothing else.
+One Store is one connection to the repository's database and at most one to the user's own; one task at a time uses
+them. `memory_writer` writes memories, the cache writes judgments. Trade-off: the pool is read whole each turn (some
+40 ms of CPU for 10,000 memories) and never kept, so that another process's index run is always seen.
 """
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 from xscore.platform import database
+from xscore.platform.errors import StoreError, UsageError
 from xscore.platform.hashing import content_hash
-from xscore.records import Candidate, Edge, Layer, Memory, Snapshot, SnapshotRestored, StoreStatus
-from xscore.store import memory_rows, memory_writer, turns
+from xscore.platform.paths import RepositoryRoot
+from xscore.platform.sqlite_drivers import KeySource
+from xscore.records import Candidate, Edge, Layer, Memory, StoreStatus
+from xscore.settings import MemorySettings
+from xscore.store import encryption_key, memory_rows, memory_writer, opening, user_secret
 from xscore.store.memory_rows import FetchedPool, TestView, fetch_pool
-from xscore.store.opening import Databases
 
 if TYPE_CHECKING:
-    from xscore.extensions.evaluation.registry import Registry
-    from xscore.extensions.learning.preferences import GovernanceLayer, ProjectLayer, UserLayer
     from xscore.store.graph import LinkGraph
 
-
+Clock = Callable[[], float]
+"""Unix seconds."""
 _HASH: Mapping[TestView, str] = {"cards": "content_hash", "full": "text_hash"}
 """What the judge is shown, by how tests are shown."""
 
 
-class Store(Databases):
-    """A repository's memories."""
+class Store:
+    """What a repository's memories are kept in."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        *,
+        root: RepositoryRoot,
+        user: user_secret.UserSecret,
+        user_data_dir: Path | None = None,
+        keys: KeySource | None = None,
+        settings: MemorySettings | None = None,
+        clock: Clock = time.time,
+    ) -> None:
+        self.connection = connection
+        self.root = root
+        self.user_data_dir = user_data_dir
+        """Folder of the user's own store; None: it must stay closed."""
+        self.keys = keys
+        self.settings = settings or MemorySettings()
+        self.clock = clock
+        self._user: sqlite3.Connection | None = None
+        self.user_is_unreadable = False
+        """Whether a turn found the user's own store damaged and continues without it."""
+        self.store_id = str(connection.execute("SELECT value FROM meta WHERE key = 'store_id'").fetchone()[0])
+        self.secret = user.derive("store", self.store_id)
+        """32 bytes of this user and store, for shuffles that content must not foresee."""
+
+    @classmethod
+    def open(
+        cls,
+        root: RepositoryRoot,
+        *,
+        user_data_dir: Path,
+        trust: bool = False,
+        create: bool = True,
+        user_learning: bool = True,
+        settings: MemorySettings | None = None,
+        clock: Clock = time.time,
+    ) -> Self:
+        """Open the root's store. Raises StoreUntrusted, StoreDamaged, StoreError.
+
+        create: create a missing store; False shows an empty one and leaves the disk as it is.
+        user_learning: whether the user's own store may be opened; `settings` may forbid it too.
+        clock: stamps what is written without a time.
+        """
+        is_there = create or opening.has_store(root.store_dir)
+        connection = (
+            opening.open_store(root.store_dir, user_data_dir=user_data_dir, trust=trust)
+            if is_there
+            else opening.open_empty_store()
+        )
+        try:
+            may = user_learning and (settings is None or settings.user_learning)
+            return cls(
+                connection,
+                root=root,
+                user=user_secret.load_user_secret(user_data_dir) if is_there else user_secret.ephemeral_secret(),
+                user_data_dir=user_data_dir if may else None,
+                keys=encryption_key.key_source(user_data_dir),
+                settings=settings,
+                clock=clock,
+            )
+        except BaseException:
+            connection.close()
+            raise
+
+    @property
+    def path(self) -> Path:
+        """The repository's database file."""
+        return self.root.store_file
+
+    @property
+    def user_path(self) -> Path | None:
+        """The file of the user's own store, present or not; None: it must stay closed."""
+        return opening.user_store_path(self.user_data_dir) if self.user_data_dir else None
 
     @property
     def graph(self) -> "LinkGraph":
@@ -41,45 +117,74 @@ class Store(Databases):
 
         return LinkGraph(self.connection)
 
-    @property
-    def project(self) -> "ProjectLayer":
-        """What holds in this repository, and the decisions that made it so."""
-        from xscore.extensions.learning.preferences import ProjectLayer
+    def now_or_clock(self, now: float | None) -> float:
+        """Return the time that a caller gave, or the clock's. Unix seconds."""
+        return self.clock() if now is None else now
 
-        return ProjectLayer(self)
+    def user_connection(self, *, create: bool = False) -> sqlite3.Connection | None:
+        """Return the user's own store, opened at the first call; None: it must stay closed, or is missing.
 
-    @property
-    def user(self) -> "UserLayer":
-        """What is yours in every repository. Its methods raise UsageError where `memory.user_learning` is off."""
-        from xscore.extensions.learning.preferences import UserLayer
+        create: create a missing one. Raises StoreError, StoreDamaged, StoreUntrusted.
+        """
+        path = self.user_path
+        if self._user is None and path is not None and (create or path.exists()):
+            self._user = opening.open_user_store(path.parent)
+        return self._user
 
-        return UserLayer(self)
+    def connections(self) -> list[sqlite3.Connection]:
+        """Return the databases that hold memories: the repository's, and the user's own if there is one.
 
-    @property
-    def governance(self) -> "GovernanceLayer":
-        """The decisions, newest first."""
-        from xscore.extensions.learning.preferences import GovernanceLayer
+        Raises StoreError, StoreDamaged, StoreUntrusted if one cannot be read: it would look empty.
+        """
+        own = self.user_connection()
+        return [self.connection] if own is None else [self.connection, own]
 
-        return GovernanceLayer(self)
+    def connections_of_a_turn(self) -> list[sqlite3.Connection]:
+        """Return those that can be read; only for a turn, whose receipt says if the user's store cannot."""
+        try:
+            return [self.connection] if self.user_is_unreadable else self.connections()
+        except StoreError:
+            return [self.connection]
 
-    @property
-    def registry(self) -> "Registry":
-        """Query, register, update and remove memories of every layer, by rules and no model."""
-        from xscore.extensions.evaluation.registry import Registry
+    def home_of(self, layer: Layer) -> sqlite3.Connection:
+        """Return the database that memories of a layer are written to. Raises UsageError if it must stay closed."""
+        if layer is not Layer.USER:
+            return self.connection
+        own = self.user_connection(create=True)
+        if own is None:
+            raise UsageError(
+                "the user layer is off: `memory.user_learning` is false here",
+                hint="Say it of this project instead (`--layer project`), or switch the setting on in your own file.",
+            )
+        return own
 
-        return Registry(self)
+    @contextmanager
+    def transaction(self, layers: Collection[Layer] = ()) -> Iterator[None]:
+        """Lock the databases of these layers and write them together; empty: the repository's and the user's.
 
-    def snapshot(self) -> Snapshot:
-        """Return what was said, learned and looked up as one value. See `memory.copies.snapshot`."""
-        from xscore.extensions.exchange.snapshots import take_snapshot
+        The user's is locked first and committed last, everywhere, so that two processes never deadlock. If its commit
+        fails, the repository's stays committed: whoever writes both must be able to repeat the write.
+        """
+        own = self.home_of(Layer.USER) if Layer.USER in layers else None if layers else self.user_connection()
+        held = [] if own is None else [own]
+        if not layers or any(layer is not Layer.USER for layer in layers):
+            held.append(self.connection)
+        with ExitStack() as open_:
+            for connection in held:
+                open_.enter_context(database.transaction(connection))
+            yield
 
-        return take_snapshot(self)
+    def close(self) -> None:
+        """Release the files."""
+        self.connection.close()
+        if self._user is not None:
+            self._user.close()
 
-    def restore(self, snapshot: Snapshot, *, now: float | None = None) -> SnapshotRestored:
-        """Put a snapshot back, all or nothing. now: Unix seconds. Raises UsageError for one that was altered."""
-        from xscore.extensions.exchange.snapshots import restore_snapshot
+    def __enter__(self) -> Self:
+        return self
 
-        return restore_snapshot(self, snapshot, now=now)
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def pool(self, *, tests: TestView = "cards", thread: str = "") -> tuple[Candidate, ...]:
         """Return every active or stale memory of all layers, once for each content, in the order of path and line."""
@@ -172,35 +277,37 @@ class Store(Databases):
 
     def status(self, *, trusted: bool, spent_usd: Decimal | None, spent_estimated: bool = False) -> StoreStatus:
         """Count what the store holds. Counting a million judgments takes some tens of milliseconds."""
+        from xscore.store.turns import latest_turn_id
+
+        counted = {name: self._counts(f"SELECT '', count(*) FROM {name}").get("", 0) for name in _COUNTED}
+        by = {name: self._counts(_GROUPED.format(column=name, table=table)) for name, table in _COUNTED_BY.items()}
         return StoreStatus(
             root=str(self.root.path),
             store=str(self.path),
             store_id=self.store_id,
             trusted=trusted,
             bytes=sum(file.stat().st_size for file in self.path.parent.glob(f"{self.path.name}*")),
-            files=self._count("file WHERE excluded = ''"),
-            memories=self._count("memory"),
-            by_layer=self._count_by("memory", "layer"),
-            by_kind=self._count_by("memory", "kind"),
-            by_language=self._count_by("memory", "language"),
-            edges=self._count_by("edge", "relation"),
-            judgments=self._count("judgment"),
-            turns=self._count("turn"),
-            last_turn=turns.latest_turn_id(self.connection),
+            files=counted["file WHERE excluded = ''"],
+            memories=counted["memory"],
+            by_layer=by["layer"],
+            by_kind=by["kind"],
+            by_language=by["language"],
+            edges=by["relation"],
+            judgments=counted["judgment"],
+            turns=counted["turn"],
+            last_turn=latest_turn_id(self.connection),
             spent_usd=spent_usd,
             spent_estimated=spent_estimated,
         )
 
-    def _count(self, table: str) -> int:
-        with closing(self.connection.execute(f"SELECT count(*) FROM {table}")) as found:
-            return int(found.fetchone()[0])
+    def _counts(self, sql: str) -> dict[str, int]:
+        with closing(self.connection.execute(sql)) as found:
+            return dict(found.fetchall())
 
-    def _count_by(self, table: str, column: str) -> dict[str, int]:
-        found = self.connection.execute(
-            f"SELECT {column}, count(*) FROM {table} WHERE {column} <> '' GROUP BY 1 ORDER BY 1"
-        )
-        return dict(found.fetchall())
 
+_COUNTED = ("file WHERE excluded = ''", "memory", "judgment", "turn")
+_COUNTED_BY = {"layer": "memory", "kind": "memory", "language": "memory", "relation": "edge"}
+_GROUPED = "SELECT {column}, count(*) FROM {table} WHERE {column} <> '' GROUP BY 1 ORDER BY 1"
 
 PackSlots = dict[str, tuple[str, int]]
 """Memory id -> (pack, position)."""

@@ -7,6 +7,7 @@ import pytest
 
 from tests.extensions.batch.bureau import Bureau, bureau, judgments, questions, rows
 from tests.pipeline.conftest import shop
+from tests.statements import say
 from xscore.extensions.batch import job_rows
 from xscore.extensions.batch.finish_live import write_job_results
 from xscore.extensions.privacy import erasure
@@ -29,7 +30,7 @@ def office() -> Iterator[Bureau]:
 async def remember(root: Path, office: Bureau) -> str:
     """Say something about the project; return its id."""
     async with Pipeline.open(root, office.settings, clock=office.clock) as pipeline:
-        return pipeline.store.project.remember(WORDS).memory.id
+        return say(pipeline.store, WORDS).memory.id
 
 
 async def erase(root: Path, office: Bureau, identifier: str) -> erasure.Erasure:

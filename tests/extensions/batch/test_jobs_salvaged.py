@@ -9,10 +9,10 @@ import pytest
 
 from tests.extensions.batch.bureau import Bureau, bureau, judgments, questions, rows
 from tests.pipeline.conftest import shop
+from xscore.extensions.recovery.rebuild import rebuild_store
 from xscore.extensions.recovery.salvage import SalvageReport
 from xscore.pipeline.build import Pipeline
 from xscore.platform.paths import find_root, user_data_dir
-from xscore.store import opening
 
 __all__ = ["shop"]
 
@@ -26,7 +26,7 @@ def office() -> Iterator[Bureau]:
 
 def rebuild(root: Path) -> SalvageReport:
     """Build the store anew out of what can be believed."""
-    done = opening.rebuild_store(find_root(root).store_dir, user_data_dir=user_data_dir(None))
+    done = rebuild_store(find_root(root).store_dir, user_data_dir=user_data_dir(None))
     assert done.salvaged is not None
     return done.salvaged
 
@@ -45,7 +45,7 @@ async def test_a_job_in_flight_is_collected_after_a_rebuild(shop: Path, office: 
     ((aside,),) = rows(shop, "SELECT count(*) FROM reservation")
     found = rebuild(shop)
     assert (found.kept["offline jobs"], found.kept["batches"], found.kept["questions of jobs"]) == (1, 1, 3)
-    assert (found.not_believed, found.at_vendors) == (0, [])
+    assert (found.rejected_rows, found.at_vendors) == (0, [])
     assert rows(shop, "SELECT count(*) FROM reservation") == [(aside,)]
     standing = await office.finish(shop, job)
     assert standing.judged == standing.candidates == len(judgments(shop)) and standing.lost == 0
@@ -58,7 +58,7 @@ async def test_a_prompt_that_cannot_be_believed_is_not_read_by(shop: Path, offic
     await office.advance(shop, job)
     spoil(shop, "UPDATE job_ask SET pack = 'p_0000' WHERE number = 0")
     found = rebuild(shop)
-    assert found.not_believed >= 1 and found.kept["prompts of jobs"] == 0
+    assert found.rejected_rows >= 1 and found.kept["prompts of jobs"] == 0
     standing = await office.finish(shop, job)
     assert not standing.is_pending and not judgments(shop)
 
@@ -70,7 +70,7 @@ async def test_batches_of_a_job_that_cannot_be_believed_are_named(shop: Path, of
     ((vendor_id,),) = rows(shop, "SELECT vendor_id FROM batch")
     spoil(shop, "UPDATE job SET plan = json_set(plan, '$.deal', '00112233445566778899aabbccddeeff')")
     found = rebuild(shop)
-    assert found.at_vendors == [vendor_id] and vendor_id in found.words
+    assert found.at_vendors == [vendor_id] and vendor_id in found.summary
     assert rows(shop, "SELECT count(*) FROM job") == [(0,)]
 
 

@@ -174,9 +174,9 @@ def _write_memories(store: "Store", choice: "MemoryFilter", output: Path | None,
 
 
 def _write_snapshot(store: "Store", output: Path | None, terminal: Terminal) -> int:
-    from xscore.extensions.exchange.snapshots import snapshot_lines
+    from xscore.extensions.exchange.snapshots import snapshot_lines, take_snapshot
 
-    taken = store.snapshot()
+    taken = take_snapshot(store)
     lines = "".join(snapshot_lines(taken, secret=store.secret))
     if output is None:
         terminal.data(lines)
@@ -226,10 +226,10 @@ def import_memories(file: str, snapshot: bool, layer: str | None, flags: Flags) 
 
 
 def _restore(store: "Store", file: str, terminal: Terminal) -> None:
-    from xscore.extensions.exchange.snapshots import MAX_SNAPSHOT_BYTES, parse_snapshot
+    from xscore.extensions.exchange.snapshots import MAX_SNAPSHOT_BYTES, parse_snapshot, restore_snapshot
 
     data = _read_import(file, MAX_SNAPSHOT_BYTES)
-    restored = store.restore(parse_snapshot(data, secret=store.secret, now=store.clock()))
+    restored = restore_snapshot(store, parse_snapshot(data, secret=store.secret, now=store.clock()))
     words = (
         f"restored {counted(restored.added + restored.changed, 'memory', 'memories')},"
         f" {restored.unchanged:,} were the same; {counted(restored.edges, 'edge')},"

@@ -32,8 +32,8 @@ from xscore.store.events import write_memory
 from xscore.store.evidence import citations_of
 from xscore.store.lookup import LIVE_STATUSES, MemoryFilter, filter_memories, memories_starting_with
 from xscore.store.mention_links import link_mentions
-from xscore.store.opening import Databases
 from xscore.store.redaction import is_safe_name
+from xscore.store.store import Store
 
 MEMORY_SCHEMA = 1
 MAX_IMPORT_BYTES = 64_000_000
@@ -151,7 +151,7 @@ def check_path(path: str) -> None:
         raise ValueError("path: it holds a control character or a secret")
 
 
-def exported_memories(store: Databases, choice: MemoryFilter) -> Iterator[dict[str, Any]]:
+def exported_memories(store: Store, choice: MemoryFilter) -> Iterator[dict[str, Any]]:
     """Yield the chosen memories that are not from the index, sorted, as plain JSON values."""
     found = [memory for memory in filter_memories(store, choice) if memory.source != "index"]
     cited = citations_of(store.connection, [memory.id for memory in found])
@@ -159,7 +159,7 @@ def exported_memories(store: Databases, choice: MemoryFilter) -> Iterator[dict[s
         yield memory_to_json(memory, cited.get(memory.id, ()))
 
 
-def export_lines(store: Databases, choice: MemoryFilter) -> Iterator[str]:
+def export_lines(store: Store, choice: MemoryFilter) -> Iterator[str]:
     """Yield the chosen memories as lines, without line ends."""
     return map(json_line, exported_memories(store, choice))
 
@@ -191,13 +191,13 @@ def without_values(error: Exception) -> str:
     return re.sub(r"(Invalid enum value) .*?( - at `\$|$)", r"\1\2", str(error), flags=re.DOTALL)[:400]
 
 
-def import_lines(store: Databases, data: bytes, *, users: bool = False, now: float | None = None) -> MemoryImport:
+def import_lines(store: Store, data: bytes, *, users: bool = False, now: float | None = None) -> MemoryImport:
     """Import exported lines. now: unix seconds.
 
     users: also memories of the user layer, which hold in every repository; otherwise they are refused and counted.
     Raises UsageError, and changes nothing, if any line is not a valid memory.
     """
-    moment = store.moment(now)
+    moment = store.now_or_clock(now)
     if len(data) > MAX_IMPORT_BYTES:
         hint = f"At most {MAX_IMPORT_BYTES:,}: split it by lines."
         raise UsageError(f"{len(data):,} bytes are too many for one import", hint=hint)

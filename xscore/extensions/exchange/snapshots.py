@@ -54,7 +54,7 @@ from xscore.records import (
 from xscore.store import evidence, memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event, needs_linking, write_memory
 from xscore.store.mention_links import link_mentions
-from xscore.store.opening import Databases
+from xscore.store.store import Store
 
 MAX_SNAPSHOT_BYTES = 256_000_000
 _FOREIGN_RELATIONS = frozenset({Relation.REFERENCES, Relation.BELONGS_TO})
@@ -144,7 +144,7 @@ class SnapshotHeader(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     repository_maps: tuple[SavedMap, ...] = ()
 
 
-def take_snapshot(store: Databases) -> Snapshot:
+def take_snapshot(store: Store) -> Snapshot:
     """Read all parts at one moment."""
     connection = store.connection
     with database.read_snapshot(connection):
@@ -225,7 +225,7 @@ def _map_of(saved: SavedMap) -> RepositoryMap:
     return make_repository_map(saved.indexed_at, files, sorted((str(name), n) for name, n in saved.edges.items()))
 
 
-def restore_snapshot(store: Databases, snapshot: Snapshot, *, now: float | None = None) -> SnapshotRestored:
+def restore_snapshot(store: Store, snapshot: Snapshot, *, now: float | None = None) -> SnapshotRestored:
     """Restore a snapshot, all or nothing. now: unix seconds of the events.
 
     Raises UsageError for a memory whose hashes do not fit its text, that claims to come from the index or has the id of
@@ -233,7 +233,7 @@ def restore_snapshot(store: Databases, snapshot: Snapshot, *, now: float | None 
     out and counted.
     """
     connection = store.connection
-    run = _Restore(connection, store.moment(now), store.settings.allow_pii)
+    run = _Restore(connection, store.now_or_clock(now), store.settings.allow_pii)
     with database.transaction(connection):
         snapshot, forgotten = _without_forgotten(connection, snapshot)
         memories = [kept.memory for kept in snapshot.memories]

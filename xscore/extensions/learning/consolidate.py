@@ -44,10 +44,10 @@ from xscore.platform.errors import NothingMatched
 from xscore.records import Layer
 from xscore.settings import MemorySettings
 from xscore.store.near_duplicates import near_duplicates
-from xscore.store.opening import Databases
 from xscore.store.redaction import redact
 from xscore.store.removal import remove_expired
 from xscore.store.session_summary import save_session_summary, summarise_session
+from xscore.store.store import Store
 from xscore.store.working_session import load_sessions, mark_session_closed
 
 _LAYERS: dict[Scope, tuple[Layer, ...]] = {
@@ -106,7 +106,7 @@ def _user_layer(work: ConsolidationState, settings: MemorySettings, *, now: floa
 
 
 def consolidate(
-    store: Databases,
+    store: Store,
     settings: MemorySettings,
     *,
     now: float,
@@ -120,7 +120,7 @@ def consolidate(
         wanted.remove("user")
         skipped = ("user: memory.user_learning is off",)
     makes = not dry_run and "user" in wanted and stored_drafts.has_keyed_memories(store.connection, COMPARED)
-    user = store.user_connection(make=makes)  # a store is made only for what there is to note
+    user = store.user_connection(create=makes)  # a store is made only for what there is to note
     with stored_drafts.hold_both_stores(store.connection, user, dry_run=dry_run):
         work = stored_drafts.read_both_stores(store, user)
         considered = len(work.repository.before) + len(work.user.before)
@@ -143,7 +143,7 @@ def consolidate(
 
 
 def _summarise(
-    store: Databases, work: ConsolidationState, settings: MemorySettings, *, now: float, dry_run: bool
+    store: Store, work: ConsolidationState, settings: MemorySettings, *, now: float, dry_run: bool
 ) -> list[Action]:
     """Plan and write the summaries of what is left, and return what that took; a dry run goes on with its drafts."""
     with stored_drafts.hold_both_stores(store.connection, None, dry_run=dry_run):
@@ -158,7 +158,7 @@ def _summarise(
     return work.repository.actions
 
 
-def _remove_expired(store: Databases, work: ConsolidationState, *, now: float) -> None:
+def _remove_expired(store: Store, work: ConsolidationState, *, now: float) -> None:
     if work.erased:
         remove_expired(store, work.erased, now=now)  # which remembers the ids of what was imported
 
@@ -185,14 +185,14 @@ class ClosedSession(Struct, frozen=True, kw_only=True):
     """Exchanges that the summary stands for."""
 
 
-def close_branches(store: Databases, branches: Iterable[str], *, now: float) -> tuple[ClosedSession, ...]:
+def close_branches(store: Store, branches: Iterable[str], *, now: float) -> tuple[ClosedSession, ...]:
     """Close all open sessions of these branches, last at work first. now: Unix seconds."""
     named = {redact(branch).text for branch in branches}
     over = [one for one in load_sessions(store.connection, limit=-1) if one.branch in named and one.closed_at is None]
     return tuple(close_session(store, one.thread, now=now) for one in over)
 
 
-def close_session(store: Databases, thread: str, *, now: float) -> ClosedSession:
+def close_session(store: Store, thread: str, *, now: float) -> ClosedSession:
     """Close a working session and keep what it learned. now: Unix seconds.
 
     Raises NothingMatched where there is no session of that name.

@@ -18,7 +18,7 @@ from xscore.records import Kind, Memory, MemorySource
 from xscore.settings.model import SignalName
 from xscore.store import memory_rows
 from xscore.store.events import EventName, emit_event
-from xscore.store.opening import Databases
+from xscore.store.store import Store
 
 ADOPTABLE = frozenset({Kind.PREFERENCE, Kind.PATTERN, Kind.CONVENTION})
 
@@ -53,7 +53,7 @@ def changed_confidence(confidence: float, signal: Signal, amounts: Mapping[Signa
     return min(1.0, max(0.0, confidence + amounts[signal.value]))
 
 
-def give_feedback(store: Databases, memory_id: str, signal: Signal, *, now: float) -> ConfidenceChange:
+def give_feedback(store: Store, memory_id: str, signal: Signal, *, now: float) -> ConfidenceChange:
     """Move one memory of the repository's store, or of the user's. now: Unix seconds.
 
     Raises NothingMatched, and UsageError for memories of the index, which are what their file says.

@@ -27,7 +27,7 @@ from xscore.records import Kind, Memory, Observation
 from xscore.store import events, lookup, memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event
 from xscore.store.lookup import delete_observations, record_observations, record_project
-from xscore.store.opening import Databases
+from xscore.store.store import Store
 
 _UPDATE = (
     "UPDATE memory SET status = ?, content_hash = ?, text_hash = ?, superseded_by = ?, confidence = ?, importance = ?,"
@@ -166,7 +166,7 @@ def hold_both_stores(
         yield
 
 
-def read_both_stores(store: Databases, user: sqlite3.Connection | None) -> ConsolidationState:
+def read_both_stores(store: Store, user: sqlite3.Connection | None) -> ConsolidationState:
     """Read what is there, while both are held."""
     work = ConsolidationState(
         repository=read_draft(store.connection),
@@ -183,7 +183,7 @@ def read_both_stores(store: Databases, user: sqlite3.Connection | None) -> Conso
 
 
 def write_both_stores(
-    store: Databases,
+    store: Store,
     user: sqlite3.Connection | None,
     work: ConsolidationState,
     wanted: Collection[Scope],

@@ -13,7 +13,7 @@ from xscore.pipeline.contradictions import VALUE_WORDS, chosen_value, normalized
 from xscore.records import Layer, Memory
 from xscore.store import memory_rows
 from xscore.store.lookup import list_observations
-from xscore.store.opening import Databases
+from xscore.store.store import Store
 
 _USUAL = (
     "layer = 'user' AND status = 'active' AND kind IN ('preference', 'pattern') AND key <> '' AND confidence >= ?"
@@ -40,7 +40,7 @@ class Suggestions(Struct, frozen=True):
     suggestions: tuple[Suggestion, ...]
 
 
-def suggest_preferences(store: Databases, *, at_least: float) -> Suggestions:
+def suggest_preferences(store: Store, *, at_least: float) -> Suggestions:
     """Return what to suggest, surest first. at_least: confidence below which nothing is suggested.
 
     Nothing is where the user's own store is not to be opened, or there is none.
@@ -65,20 +65,20 @@ def suggest_preferences(store: Databases, *, at_least: float) -> Suggestions:
     return Suggestions(_sentence(found), tuple(found))
 
 
-def mute_suggestion(store: Databases, key: str, *, now: float) -> None:
+def mute_suggestion(store: Store, key: str, *, now: float) -> None:
     """Suggest nothing of this key any more. Raises UsageError where the user's store is not to be opened."""
     store.home_of(Layer.USER).execute(
         "INSERT INTO muted_key (key, at) VALUES (?, ?) ON CONFLICT DO NOTHING", (key, now)
     )
 
 
-def unmute_suggestion(store: Databases, key: str) -> bool:
+def unmute_suggestion(store: Store, key: str) -> bool:
     """Suggest it again; False: it was not muted."""
     user = store.user_connection()
     return user is not None and user.execute("DELETE FROM muted_key WHERE key = ?", (key,)).rowcount > 0
 
 
-def muted_keys(store: Databases) -> tuple[str, ...]:
+def muted_keys(store: Store) -> tuple[str, ...]:
     """Return the muted keys, sorted."""
     user = store.user_connection()
     return () if user is None else tuple(key for (key,) in user.execute("SELECT key FROM muted_key ORDER BY key"))

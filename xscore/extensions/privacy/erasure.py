@@ -22,7 +22,6 @@ from xscore.platform import database, sqlite_drivers
 from xscore.store import opening
 from xscore.store.line_search import LineMatcher, searchable_lines, with_halves
 from xscore.store.lookup import delete_projects, list_observations, project_pseudonym
-from xscore.store.opening import Databases
 from xscore.store.removal import AMONG
 from xscore.store.scrubbing import (
     database_files,
@@ -34,6 +33,7 @@ from xscore.store.scrubbing import (
     scrub_database,
     search_files,
 )
+from xscore.store.store import Store
 
 
 class Erasure(Struct, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ class _Part(Struct):
 
 
 def preview_erasure(
-    store: Databases, ids: Collection[str], *, turns: Collection[str] = (), with_observations: bool = False
+    store: Store, ids: Collection[str], *, turns: Collection[str] = (), with_observations: bool = False
 ) -> Erasure:
     """Return what `erase_memories` would erase. Raises UsageError for memories of files."""
     with ExitStack() as stack:
@@ -99,7 +99,7 @@ def preview_erasure(
 
 
 def erase_memories(
-    store: Databases,
+    store: Store,
     ids: Collection[str],
     *,
     turns: Collection[str] = (),
@@ -136,7 +136,7 @@ def erase_memories(
 
 
 def erased_lines(
-    store: Databases, ids: Collection[str], *, turns: Collection[str] = (), with_observations: bool = False
+    store: Store, ids: Collection[str], *, turns: Collection[str] = (), with_observations: bool = False
 ) -> frozenset[str]:
     """Return the searchable lines of what would be erased, for `verify_erasure`; ask before it is gone."""
     parts = _plan_parts(store, ids, turns)
@@ -146,7 +146,7 @@ def erased_lines(
     return with_halves(searchable_lines(texts) | (_observed_lines(parts) if with_observations else frozenset()))
 
 
-def _plan_parts(store: Databases, ids: Collection[str], turns: Collection[str]) -> list[_Part]:
+def _plan_parts(store: Store, ids: Collection[str], turns: Collection[str]) -> list[_Part]:
     """Plan for the repository's store, then for the user's, each knowing what the other loses."""
     user = store.user_connection()
     if user is None:
@@ -158,7 +158,7 @@ def _plan_parts(store: Databases, ids: Collection[str], turns: Collection[str]) 
     return [_Part(store.connection, own), _Part(user, plan_erasure(user, ids, texts=memory_texts(own)))]
 
 
-def _erase_observations(store: Databases, parts: list[_Part]) -> Counter[str]:
+def _erase_observations(store: Store, parts: list[_Part]) -> Counter[str]:
     """Remove what the user's store notes of this repository's memories."""
     own, *users = parts
     project = project_pseudonym(store.store_id)
@@ -190,13 +190,13 @@ def _lines_of(parts: list[_Part], *, with_observations: bool) -> frozenset[str]:
     return lines | _observed_lines(parts) if with_observations else lines
 
 
-def _leftovers(store: Databases, lines: frozenset[str]) -> list[Path]:
+def _leftovers(store: Store, lines: frozenset[str]) -> list[Path]:
     folders = [store.path.parent, *([store.user_data_dir] if store.user_data_dir else [])]
     return [place for folder in folders for place in leftover_files_with(folder, lines)]
 
 
 def _erasure(
-    store: Databases, parts: list[_Part], ids: Collection[str], done: Counter[str], leftovers: list[Path]
+    store: Store, parts: list[_Part], ids: Collection[str], done: Counter[str], leftovers: list[Path]
 ) -> Erasure:
     gone = {id_ for part in parts for id_ in part.plan.memories}
     folder = store.path.parent
@@ -242,7 +242,7 @@ class ErasureProof(Struct, frozen=True, kw_only=True):
         return self.journal_is_empty and not self.found_in
 
 
-def verify_erasure(store: Databases, lines: Iterable[str]) -> ErasureProof:
+def verify_erasure(store: Store, lines: Iterable[str]) -> ErasureProof:
     """Search the files of both stores. lines: of `erased_lines`, asked before the erasure. Raises StoreError."""
     wanted = frozenset(lines)
     connections = store.connections()

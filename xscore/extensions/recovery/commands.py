@@ -15,7 +15,7 @@ from xscore.cli.terminal import Terminal
 from xscore.platform.text import one_line
 
 if TYPE_CHECKING:
-    from xscore.store.opening import RebuiltStore
+    from xscore.extensions.recovery.rebuild import RebuiltStore
 
 
 @command()
@@ -26,14 +26,13 @@ def rebuild(user: bool, flags: Flags) -> None:
 
     Memories, turns, the ledger and judgments come along where the old file can be read and was made here by you.
     """
+    from xscore.extensions.recovery.rebuild import rebuild_store, rebuild_user_store
     from xscore.platform.paths import find_root, user_data_dir
-    from xscore.store.opening import rebuild_store, user_store_path
+    from xscore.store.opening import user_store_path
 
     settings = read_settings(flags)
     user_data = user_data_dir(settings.settings.store.user_data_dir)
     if user:
-        from xscore.extensions.recovery.rebuild import rebuild_user_store
-
         _print_rebuilt(user_store_path(user_data), rebuild_user_store(user_data), flags.terminal)
         return
     store_dir = find_root(Path.cwd()).store_dir
@@ -43,16 +42,16 @@ def rebuild(user: bool, flags: Flags) -> None:
 
 
 def _print_rebuilt(place: Path, rebuilt: "RebuiltStore", terminal: Terminal) -> None:
-    salvaged, aside = rebuilt.salvaged, rebuilt.aside
+    salvaged, aside = rebuilt.salvaged, rebuilt.set_aside_at
     counts = salvaged and {
         **salvaged.kept,
-        "rows_not_believed": salvaged.not_believed,
-        "places_not_read": salvaged.places,
+        "rows_not_believed": salvaged.rejected_rows,
+        "places_not_read": salvaged.damaged_places,
         "batches_at_vendors": salvaged.at_vendors,
     }
     lines = [f"rebuilt: {one_line(str(place))}"]
     if aside:
         lines.append(f"set aside: {one_line(str(aside))}")
-        lines.append(salvaged.words if salvaged else "salvaged nothing: nothing shows that you made it here")
+        lines.append(salvaged.summary if salvaged else "salvaged nothing: nothing shows that you made it here")
     body = {"store": str(place), "action": "rebuilt", "aside": str(aside) if aside else None, "salvaged": counts}
     terminal.print_result(body, lambda _: "\n".join(lines))

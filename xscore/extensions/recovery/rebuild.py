@@ -1,7 +1,8 @@
-"""Build the user's own store anew: what can be read and believed of it comes over, the damaged one is set aside.
+"""Rebuild a store: valid rows of the damaged one are copied into a new one, and the damaged one is set aside.
 
-It touches no project's store. The user's store stands in the user's own folder, so nobody has to vouch for it.
-Trade-off: killed between setting aside and putting in place, it leaves no store at its place; both lie beside it.
+Rows of a repository's store are taken over only if that store was trusted here. The user's own store needs no trust,
+because it stands in the user's own folder. Trade-off: killed between setting aside and moving into place, a rebuild
+leaves no store there; both lie beside it, and the next command creates an empty one.
 """
 
 import os
@@ -9,58 +10,109 @@ import secrets
 from contextlib import closing, suppress
 from pathlib import Path
 
-from xscore.extensions.recovery.salvage import salvage_store
-from xscore.platform import sqlite_drivers
-from xscore.platform.errors import StoreUntrusted, UsageError
-from xscore.platform.sqlite_drivers import KeySource
-from xscore.store import encryption_key, user_secret
-from xscore.store.opening import RebuiltStore, connect_store, refuse_busy_store, user_store_path
+from msgspec import Struct
 
-_SIDES = ("", "-wal", "-shm", "-journal")
+from xscore.extensions.recovery.salvage import SalvageReport, salvage_store
+from xscore.platform import sqlite_drivers
+from xscore.platform.errors import StoreDamaged, StoreUntrusted, UsageError
+from xscore.platform.paths import STORE_FILE
+from xscore.store import encryption_key, opening, user_secret
+
 _MOST_ASIDES = 10_000
 
 
-def rebuild_user_store(user_data_dir: Path) -> RebuiltStore:
-    """Build it anew; an interrupted call has changed nothing. Raises UsageError where there is none, StoreError."""
-    path = user_store_path(user_data_dir)
-    if path.is_symlink():
-        raise StoreUntrusted(f"{path} is a symbolic link", hint=f"Remove it: `rm {path}`, then run it again.")
-    if not path.exists():
-        raise UsageError(f"there is no store of your own at {path}", hint="One is made when you first say something.")
+class RebuiltStore(Struct, frozen=True):
+    """What became of a store that was rebuilt."""
+
+    set_aside_at: Path | None
+    """Where the old one is now; None: there was none."""
+    salvaged: SalvageReport | None
+    """What was copied; None: nothing, because the old store was not known to be this user's."""
+
+
+def rebuild_store(store_dir: Path, *, user_data_dir: Path) -> RebuiltStore:
+    """Rebuild the store of this folder.
+
+    Raises StoreUntrusted if the folder is a link, StoreError if the new store cannot be written or another process is
+    judging with the old one: what that pays for would be lost.
+    """
+    opening.refuse_linked_folder(store_dir)
+    path = store_dir / STORE_FILE
+    trusted_id = _trusted_id(store_dir, user_data_dir)
+    store_id = trusted_id or secrets.token_hex(16)
     with user_secret.user_lock(user_data_dir):
-        keys = encryption_key.key_source(user_data_dir)
-        refuse_busy_store(path, keys)
-        is_sealed = sqlite_drivers.read_note(path) is not None
-        scratch = _create_user_scratch(path, keys if is_sealed else None)
-        with closing(connect_store(scratch, keys)) as connection:
-            connection.execute("INSERT INTO meta (key, value) VALUES ('store_id', ?)", (secrets.token_hex(16),))
-            salvaged = salvage_store(path, connection, keys)
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        aside = _set_user_store_aside(path)
-        if is_sealed:
-            sqlite_drivers.note_path(scratch).rename(sqlite_drivers.note_path(path))
-        scratch.rename(path)
+        keep_note = trusted_id is not None and sqlite_drivers.read_note(path) is not None
+        scratch, salvaged = _salvaged_scratch(
+            path, store_id, user_data_dir, is_encrypted=keep_note, is_trusted=bool(trusted_id)
+        )
+        aside = set_store_aside(path, keep_note=keep_note)
+        user_secret.add_trust_mark(user_data_dir, store_id, os.path.realpath(path))
+        opening.put_in_place(scratch, path)
     return RebuiltStore(aside, salvaged)
 
 
-def _create_user_scratch(path: Path, keys: KeySource | None) -> Path:
-    scratch = path.with_name(f"{path.name}.new")
-    for side in (*_SIDES, sqlite_drivers.NOTE_SUFFIX):
-        scratch.with_name(scratch.name + side).unlink(missing_ok=True)
-    if keys is not None:
-        sqlite_drivers.write_note(scratch, keys())
-    return scratch
+def rebuild_user_store(user_data_dir: Path) -> RebuiltStore:
+    """Rebuild the user's own store. Raises UsageError if there is none, StoreError."""
+    path = opening.user_store_path(user_data_dir)
+    opening.refuse_linked_user_store(path)
+    if not path.exists():
+        raise UsageError(f"there is no store of your own at {path}", hint="One is made when you first say something.")
+    with user_secret.user_lock(user_data_dir):
+        is_encrypted = sqlite_drivers.read_note(path) is not None
+        scratch, salvaged = _salvaged_scratch(
+            path, secrets.token_hex(16), user_data_dir, is_encrypted=is_encrypted, is_trusted=True
+        )
+        aside = set_store_aside(path, keep_note=is_encrypted)
+        opening.put_in_place(scratch, path)
+    return RebuiltStore(aside, salvaged)
 
 
-def _set_user_store_aside(path: Path) -> Path:
-    """Move the database into a numbered folder beside it; the note that it is encrypted is copied."""
-    asides = (path.with_name(f"aside-{number}") for number in range(1, _MOST_ASIDES))
-    aside = next(place for place in asides if not os.path.lexists(place))
-    aside.mkdir(mode=0o700)
+def _salvaged_scratch(
+    path: Path, store_id: str, user_data_dir: Path, *, is_encrypted: bool, is_trusted: bool
+) -> tuple[Path, SalvageReport | None]:
+    """Create a new store beside `path`, with the valid rows of a trusted old one."""
+    keys = encryption_key.key_source(user_data_dir)
+    if is_trusted:
+        opening.refuse_busy_store(path, keys)
+    scratch = opening.create_scratch(path, store_id, keys if is_encrypted else None)
+    if not is_trusted:
+        return scratch, None
+    with closing(opening.connect_store(scratch, keys)) as connection:
+        salvaged = salvage_store(path, connection, keys)
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    opening.refuse_busy_store(path, keys)  # a process may have started meanwhile
+    return scratch, salvaged
+
+
+def set_store_aside(path: Path, *, keep_note: bool = False) -> Path | None:
+    """Move a database into a numbered folder beside it; None: there was none.
+
+    keep_note: leave the note that it is encrypted, so that the next store is encrypted too.
+    """
+    files = [place for side in ("", *opening.JOURNALS) if os.path.lexists(place := Path(f"{path}{side}"))]
     note = sqlite_drivers.note_path(path)
-    if note.is_file():
-        (aside / note.name).write_bytes(note.read_bytes())
-    for side in _SIDES:
-        with suppress(FileNotFoundError):  # SQLite removes the journals of a database that someone closes just now
-            path.with_name(path.name + side).rename(aside / (path.name + side))
+    if not (files or os.path.lexists(note)):
+        return None
+    places = (path.with_name(f"aside-{number}") for number in range(1, _MOST_ASIDES))
+    aside = next(place for place in places if not os.path.lexists(place))
+    aside.mkdir(mode=0o700)
+    for file in files:
+        with suppress(FileNotFoundError):  # SQLite removes the journals of a database that is being closed
+            file.rename(aside / file.name)
+    if os.path.lexists(note):
+        if keep_note:
+            (aside / note.name).write_bytes(note.read_bytes())
+        else:
+            note.rename(aside / note.name)
     return aside
+
+
+def _trusted_id(store_dir: Path, user_data_dir: Path) -> str | None:
+    """Return the id of a store that is there and trusted; None if that cannot be shown."""
+    try:
+        opening.refuse_links(store_dir)
+        if opening.is_trusted(store_dir, user_data_dir=user_data_dir):
+            return opening.read_store_id(store_dir / STORE_FILE, user_data_dir)
+    except (StoreUntrusted, StoreDamaged):
+        pass
+    return None

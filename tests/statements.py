@@ -1,0 +1,45 @@
+"""Short ways to say something to a store, and to read it back."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from xscore.records import Citation, Kind, Layer, Memory, MemorySource, Statement, StoredStatement
+from xscore.store.lookup import LIVE_STATUSES, MemoryFilter, filter_memories
+from xscore.store.remembering import remember
+from xscore.store.store import Store
+
+
+def say(
+    store: Store, text: str, *, citations: Iterable[Citation] = (), now: float | None = None, **fields: Any
+) -> StoredStatement:
+    """Store a fact of the project."""
+    inferred = fields.get("source") is MemorySource.INFERRED
+    usual: dict[str, Any] = {
+        "confidence": store.settings.inferred_confidence if inferred else 1.0,
+        "kind": Kind.CONTEXT,
+    }
+    statement = Statement(text=text, **(usual | {"layer": Layer.PROJECT} | fields))
+    return remember(store, statement, citations=citations, now=now)
+
+
+def decide(store: Store, text: str, **fields: Any) -> StoredStatement:
+    """Store a decision."""
+    return say(store, text, kind=Kind.DECISION, layer=Layer.GOVERNANCE, **fields)
+
+
+def facts(store: Store, *kinds: Kind) -> list[Memory]:
+    """Return the live memories of the project layer, newest first."""
+    return filter_memories(store, MemoryFilter(layers=(Layer.PROJECT,), kinds=kinds))
+
+
+def preferences(store: Store) -> list[Memory]:
+    """Return the user's preferences, by key."""
+    found = filter_memories(store, MemoryFilter(layers=(Layer.USER,), kinds=(Kind.PREFERENCE,)))
+    return sorted(found, key=lambda memory: memory.key)
+
+
+def list_decisions(store: Store, *, superseded: bool = False) -> list[Memory]:
+    """Return the decisions in force, newest first; superseded: include those that were replaced."""
+    statuses = () if superseded else LIVE_STATUSES
+    found = filter_memories(store, MemoryFilter(kinds=(Kind.DECISION,), statuses=statuses))
+    return sorted(found, key=lambda memory: (-memory.created_at, memory.id))
