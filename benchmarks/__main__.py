@@ -49,7 +49,7 @@ BENCHMARKS = (
     Benchmark("peers", "three peers at the same faulty server", only_by_name=True),
     Benchmark("lexical_docstrings", "the lexical judge on docstring questions"),
     Benchmark("lexical_nonsense", "the lexical judge on nonsense", (str(CHECKOUT),)),
-    Benchmark("vectors", "search among 1,000 to 100,000 vectors by numpy and FAISS, and near duplicates"),
+    Benchmark("vectors", "search among 1,000 to 100,000 vectors, and near duplicates"),
     Benchmark(
         "redaction_false_positives",
         "what redaction takes out of Django and sympy",

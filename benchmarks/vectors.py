@@ -1,11 +1,11 @@
-"""How long do searches among vectors take, by numpy and by FAISS, what memory, and how near duplicates grow?
+"""How long do searches among vectors take, what memory, and how near duplicates grow?
 
     python benchmarks/vectors.py [--rows 1000 10000 100000] [--dims 384]
 
 Each size and way is a process of its own, so that its peak memory is its own. `load` reads float16 blobs from a SQLite
-table and makes unit rows of them; `search` is one query for the ten nearest, once cold (FAISS builds its index) and
+table and makes unit rows of them; `search` is one query for the ten nearest, once cold and
 then as the median of twenty. Near duplicates are sentences put together at random from a small vocabulary of real
-words, which is the worst case: many share their words. Ends with 1 when FAISS and numpy differ in a result.
+words, which is the worst case: many share their words.
 """
 
 import argparse
@@ -31,27 +31,19 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.only:
         way, file = arguments.only
-        print(json.dumps(near(arguments.rows[0]) if way == "near" else search(way, Path(file), arguments.dims)))
+        print(json.dumps(near(arguments.rows[0]) if way == "near" else search(Path(file), arguments.dims)))
         return
-    differ = False
     with tempfile.TemporaryDirectory() as folder:
         for rows in arguments.rows:
             file = Path(folder) / f"{rows}.db"
             fill(file, rows, arguments.dims)
-            found = {way: run(way, file, rows, arguments.dims) for way in ("numpy", "faiss", "near")}
-            for way in ("numpy", "faiss"):
-                said = found[way]
-                if "missing" in said:
-                    print(f"{rows:7,} {way:6} skipped: {said['missing']}")
-                    continue
-                print(
-                    f"{rows:7,} {way:6} load {said['load_ms']:8.1f} ms  first {said['first_ms']:7.1f} ms"
-                    f"  search {said['search_ms']:7.2f} ms  peak {said['peak_mb']:6.0f} MB"
-                )
-            differ |= "missing" not in found["faiss"] and found["faiss"]["best"] != found["numpy"]["best"]
+            found = {way: run(way, file, rows, arguments.dims) for way in ("search", "near")}
+            said = found["search"]
+            print(
+                f"{rows:7,} search load {said['load_ms']:8.1f} ms  first {said['first_ms']:7.1f} ms"
+                f"  search {said['search_ms']:7.2f} ms  peak {said['peak_mb']:6.0f} MB"
+            )
             print(f"{rows:7,} near   {found['near']['cpu_s']:.2f} s of CPU, peak {found['near']['peak_mb']:.0f} MB")
-    print("FAISS and numpy differ" if differ else "every result of FAISS is that of numpy")
-    sys.exit(differ)
 
 
 def run(way: str, file: Path, rows: int, dims: int) -> dict:
@@ -76,32 +68,25 @@ def fill(file: Path, rows: int, dims: int) -> None:
     connection.close()
 
 
-def search(way: str, file: Path, dims: int) -> dict:
+def search(file: Path, dims: int) -> dict:
     import numpy as np
 
     from xscore.extensions.vectors.embedders import read_vectors
 
-    if way == "faiss":
-        try:
-            import faiss  # noqa: F401  asked for its presence alone; the search imports it itself
-        except ImportError:
-            return {"missing": "faiss-cpu is not installed"}
     began = time.perf_counter()
     vectors = read_vectors(sqlite3.connect(file).execute("SELECT memory_id, data FROM vec").fetchall(), dims=dims)
     loaded = time.perf_counter()
     queries = np.random.default_rng(2).normal(size=(QUERIES + 1, dims)).astype(np.float32)
-    times, best = [], []
+    times = []
     for query in queries:
         start = time.perf_counter()
-        found = vectors.nearest(query, 10, faiss_rows=1 if way == "faiss" else 0)
+        vectors.nearest(query, 10)
         times.append((time.perf_counter() - start) * 1000)
-        best.append([identifier for identifier, _ in found])
     return {
         "load_ms": (loaded - began) * 1000,
         "first_ms": times[0],
         "search_ms": statistics.median(times[1:]),
         "peak_mb": peak_mb(),
-        "best": best,
     }
 
 

@@ -17,8 +17,6 @@ from xscore.store import memory_writer
 from xscore.store.store import Store
 from xscore.store.term_vectors import TERM_EMBEDDER, term_vector
 
-FAISS_MISSING = "faiss-cpu (extra `faiss`) is not installed"
-
 
 class Folding:
     """An embedder that folds the words of a text, and counts what it was asked for."""
@@ -117,18 +115,6 @@ def test_the_nearest_are_those_of_the_exact_cosine(count: int, dims: int, k: int
     assert np.allclose([score for _, score in found], sorted(scores.values(), reverse=True)[:k], atol=1e-6)
     assert all(abs(scores[identifier] - score) < 1e-6 for identifier, score in found)
     assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
-
-
-def test_faiss_finds_what_numpy_finds() -> None:
-    """L13: the extra's flat index gives the same ten of 5,000, to each of 50 queries."""
-    pytest.importorskip("faiss", reason=FAISS_MISSING)
-    chance = np.random.default_rng(4)
-    rows = unit_rows(chance.normal(size=(5_000, 96)).astype(np.float32))
-    vectors = VectorSet(tuple(f"m{at}" for at in range(len(rows))), rows)
-    for query in chance.normal(size=(50, 96)).astype(np.float32):
-        by_numpy, by_faiss = vectors.nearest(query, 10), vectors.nearest(query, 10, faiss_rows=1)
-        assert [identifier for identifier, _ in by_faiss] == [identifier for identifier, _ in by_numpy]
-        assert np.allclose([score for _, score in by_faiss], [score for _, score in by_numpy], atol=1e-5)
 
 
 def test_vectors_of_another_dimension_are_left_out() -> None:

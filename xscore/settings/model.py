@@ -319,8 +319,6 @@ class EmbeddingSettings(SettingsGroup, frozen=True):
     """`terms` (built in), `minilm:FOLDER` (extra `local`), or `openai:MODEL` for an embeddings endpoint."""
     base_url: str = ""
     """Host of the embeddings endpoint; empty: that of `openai.base_url`."""
-    faiss_rows: Fixed[int] = 50_000
-    """Vectors from which the FAISS extra is used where installed."""
 
 
 class SessionSettings(SettingsGroup, frozen=True):

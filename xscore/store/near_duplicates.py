@@ -1,30 +1,17 @@
-"""Texts that say the same: other case, punctuation, fillers, synonyms, order of clauses, or an afterthought.
+"""Find texts that say the same, despite case, punctuation, fillers, synonyms, clause order or an afterthought.
 
-Merging loses a text for good, so the rule is strict: two texts are duplicates when `wording` makes of both the
-same words, in clauses that may have changed places, and one of the two may end in an afterthought that takes nothing
-back ("It was agreed on Monday."). A number, a name, a negation or any other word that only one of them has keeps them
-apart. Because equal words are demanded, candidates are found by a hash of the sorted words of a text and of its
-beginnings: each true pair shares one, so none is missed as a banded signature would miss some, and the work is linear.
-Trade-off: a synonym that `wording.txt` does not know is a miss, as are long texts in many pieces, and never a false
-merge.
-
-What a sentence says, as comparable words: case, punctuation, inflection, fillers and synonyms taken off.
-
-Each word of a text becomes a `Word`: what it is compared by, how it was spelled, and whether a clause or a sentence
-begins with it. Fillers vanish, a word of a group in `wording.txt` becomes the group's name. Signs that carry meaning
-(`<`, `%`, the plus signs of C++, a question mark, a tick or cross) stay words. This is for sentences: brackets, quotes
-and dashes of code are lost. It does not compare anything. Trade-off: a synonym that no group has is another word.
+Each text becomes comparable words: stemmed, fillers removed, synonyms of `wording.txt` replaced by their group. Two
+texts are duplicates when these are equal, in clauses of any order; one may end in an afterthought that takes nothing
+back ("It was agreed on Monday."). A number, name or negation that only one has keeps them apart. Merging loses a text
+for good, so the rule is strict. Trade-off: unknown synonyms, and clauses moved without a comma, are misses.
 """
 
 import re
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from hashlib import blake2b
 from importlib.resources import files
-from itertools import pairwise
 
 from msgspec import Struct
 
@@ -68,7 +55,7 @@ class ComparableWord(Struct, frozen=True):
 
 
 def comparable_words(text: str) -> list[ComparableWord]:
-    """Return the words of a text that say something; all of them where only fillers are there."""
+    """Return the words of a text without fillers; all of them if there are only fillers."""
     plain = _IS.sub(r"\1 is", _NOT.sub(" not", _CAN_NOT.sub("can not", unicodedata.normalize("NFKC", text))))
     raw = list(_raw(plain, [match.span(1) for match in _CODE.finditer(plain)]))
     return list(_said(raw)) or raw
@@ -169,14 +156,8 @@ AFTERTHOUGHT_FROM = 3
 """Words a text must have before what follows is an afterthought to it."""
 MOST_SENTENCES = 4
 """Sentences an afterthought may have."""
-MOST_ALIKE = 64
-"""Different texts of the very same words that are compared with each other; more are left apart."""
-MOST_RUNS = 64
-"""Clauses that may have changed places; of more pieces, two texts are left apart."""
-MOST_STEPS = 50_000
-"""Pairs of words that are looked at to find two texts' clauses, some 25 ms of CPU; beyond, they are left apart."""
 SHORTEST_CLAUSE = 2
-"""Words of a clause that may change its place; a single one is a swap of names."""
+"""Words of a clause that may change its place."""
 
 _TAKES_BACK = """
     not no never none nor without but although though yet except unless until instead rather avoid stop only merely if
@@ -194,42 +175,53 @@ POINTS_BACK = frozenset(_POINTS_BACK.split())
 TAKES_BACK = frozenset(_TAKES_BACK.split())
 """Words that change what was said before them; a sentence with one is no afterthought."""
 
-Key = bytes
+_Form = tuple[tuple[tuple[str, str], ...], ...]
+"""Clauses of words; a word is its key, with its spelling if it is code."""
 
 
 def near_duplicates(texts: Mapping[str, str]) -> list[tuple[str, ...]]:
     """Return the groups of ids whose texts say the same: each of two or more, sorted, no id in two.
 
-    In a group every text is a duplicate of every other. The order of `texts` changes nothing.
+    A text with an afterthought joins the texts without it, and nothing joins that text in turn. The order of `texts`
+    changes nothing.
     """
-    said = {identifier: comparable_words(text) for identifier, text in texts.items()}
-    forms: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for identifier, found in said.items():
-        forms.setdefault(tuple((word.key, word.spelled if word.code else "") for word in found), []).append(identifier)
-    firsts = sorted(min(ids) for ids in forms.values())
-    members = {min(ids): ids for ids in forms.values()}
-    groups = _cliques(_pairs({first: said[first] for first in firsts}), order=firsts)
-    full = (sorted(identifier for first in group for identifier in members[first]) for group in groups)
-    return sorted(tuple(ids) for ids in full if len(ids) > 1)
+    words = {id_: comparable_words(texts[id_]) for id_ in sorted(texts)}
+    group_of: dict[_Form, int] = {}
+    groups: list[list[str]] = []
+    for id_, found in words.items():  # texts that are equal in either form
+        forms = _forms(found)
+        numbers = sorted({group_of[form] for form in forms if form in group_of}) or [len(groups)]
+        if numbers[0] == len(groups):
+            groups.append([])
+        groups[numbers[0]].append(id_)
+        for number in numbers[1:]:
+            groups[numbers[0]] += groups[number]
+            groups[number] = []
+            group_of.update({form: numbers[0] for form, of in group_of.items() if of == number})
+        group_of.update(dict.fromkeys(forms, numbers[0]))
+    _join_afterthoughts(groups, group_of, words)
+    return sorted(tuple(sorted(ids)) for ids in groups if len(ids) > 1)
+
+
+def _join_afterthoughts(
+    groups: list[list[str]], group_of: Mapping[_Form, int], words: Mapping[str, list[ComparableWord]]
+) -> None:
+    """Add texts that only add an afterthought to another text's group, shortest first."""
+    joined = set[int]()
+    first = {number: min(ids, key=lambda id_: (len(words[id_]), id_)) for number, ids in enumerate(groups) if ids}
+    for number in sorted(first, key=lambda number: (len(words[first[number]]), first[number])):
+        beginnings = (form for id_ in groups[number] for part in _beginnings(words[id_]) for form in _forms(part))
+        found = (group_of[form] for form in beginnings if form in group_of)
+        base = next((other for other in found if other != number and other not in joined and groups[other]), None)
+        if base is not None:
+            groups[base] += groups[number]
+            groups[number] = []
+            joined |= {base, number}
 
 
 def is_near_duplicate(first: str, second: str) -> bool:
     """Say whether two texts say the same."""
     return bool(near_duplicates({"1": first, "2": second}))
-
-
-def _pairs(said: Mapping[str, list[ComparableWord]]) -> set[tuple[str, str]]:
-    """Return the pairs that are duplicates, both ways."""
-    whole: dict[Key, list[str]] = {}
-    for identifier, found in said.items():
-        whole.setdefault(_bag(found), []).append(identifier)
-    pairs = set[tuple[str, str]]()
-    for identifier, found in said.items():
-        for beginning in _beginnings(found):
-            for other in whole.get(_bag(beginning), ())[:MOST_ALIKE]:
-                if other != identifier and _reordered(said[other], beginning):
-                    pairs |= {(identifier, other), (other, identifier)}
-    return pairs
 
 
 def _beginnings(found: list[ComparableWord]) -> Iterator[list[ComparableWord]]:
@@ -256,84 +248,14 @@ def _afterthought(sentence: Sequence[ComparableWord]) -> bool:
     return plain and sentence[0].spelled in POINTS_BACK
 
 
-def _bag(found: Iterable[ComparableWord]) -> Key:
-    return blake2b(
-        "\0".join(sorted(word.key for word in found)).encode("utf-8", "surrogatepass"), digest_size=16
-    ).digest()
-
-
-def _reordered(first: Sequence[ComparableWord], second: Sequence[ComparableWord]) -> bool:
-    """Say whether the second has the words of the first in the same order, or in clauses that changed places."""
-    if all(_equal(one, other) for one, other in zip(first, second, strict=True)):
-        return True
-    free_first, free_second = set(range(len(first))), set(range(len(second)))
-    bound: list[bool] = []
-    searches = MOST_STEPS // _steps(first) if _broken(first, second) < MOST_RUNS else 0
-    for _ in range(searches):
-        start, other, length = _longest_run(first, second, free_first, free_second)
-        if length < SHORTEST_CLAUSE:
-            return False
-        bound.append(first[start].clause and second[other].clause)
-        free_first -= set(range(start, start + length))
-        free_second -= set(range(other, other + length))
-        clauses = all(bound) or (
-            len(bound) <= 2 and any(bound)
-        )  # two: one came to the front, perhaps without its comma
-        if not clauses and len(bound) > 1:
-            return False
-        if not free_first:
-            return clauses
-    return False
-
-
-def _broken(first: Sequence[ComparableWord], second: Sequence[ComparableWord]) -> int:
-    """Neighbours in the first that are none in the second: so many runs there are at least, and one more."""
-    neighbours = [Counter((one.key, other.key) for one, other in pairwise(text)) for text in (first, second)]
-    return (neighbours[0] - neighbours[1]).total()
-
-
-def _steps(found: Sequence[ComparableWord]) -> int:
-    """Pairs of equal words that a search for the longest run looks at."""
-    return sum(count * count for count in Counter(word.key for word in found).values())
-
-
-def _longest_run(
-    first: Sequence[ComparableWord], second: Sequence[ComparableWord], free_first: set[int], free_second: set[int]
-) -> tuple[int, int, int]:
-    """Return where the longest run of equal free words begins in each, and its length."""
-    best, runs = (0, 0, 0), dict[int, int]()
-    places: dict[str, list[int]] = {}
-    for at in sorted(free_second):
-        places.setdefault(second[at].key, []).append(at)
-    for at in range(len(first)):
-        run = {}
-        for other in places.get(first[at].key, ()) if at in free_first else ():
-            if _equal(first[at], second[other]):
-                run[other] = runs.get(other - 1, 0) + 1
-                if run[other] > best[2]:
-                    best = (at - run[other] + 1, other - run[other] + 1, run[other])
-        runs = run
-    return best
-
-
-def _equal(one: ComparableWord, other: ComparableWord) -> bool:
-    """The same word; beside code, in the same spelling."""
-    return one.key == other.key and (one.spelled == other.spelled or not (one.code or other.code))
-
-
-def _cliques(pairs: set[tuple[str, str]], *, order: Sequence[str]) -> list[list[str]]:
-    """Return groups in which everyone is a pair with everyone, filled in order."""
-    groups: list[list[str]] = []
-    of: dict[str, list[int]] = {}
-    partners: dict[str, set[str]] = {}
-    for one, other in pairs:
-        partners.setdefault(one, set()).add(other)
-    for identifier in order:
-        known = partners.get(identifier, set())
-        near = sorted({number for other in known for number in of.get(other, ())})
-        number = next((number for number in near if known.issuperset(groups[number])), len(groups))
-        if number == len(groups):
-            groups.append([])
-        groups[number].append(identifier)
-        of[identifier] = [number]
-    return groups
+def _forms(found: Sequence[ComparableWord]) -> set[_Form]:
+    """Return the words in order, and the clauses sorted unless one is a single word: moving that may swap names."""
+    clauses: list[list[tuple[str, str]]] = []
+    for word in found:
+        if word.clause or not clauses:
+            clauses.append([])
+        clauses[-1].append((word.key, word.spelled if word.code else ""))
+    in_order: _Form = (tuple(word for clause in clauses for word in clause),)
+    if len(clauses) < 2 or any(len(clause) < SHORTEST_CLAUSE for clause in clauses):
+        return {in_order}
+    return {in_order, tuple(sorted(map(tuple, clauses)))}

@@ -1,29 +1,16 @@
-"""What an embedder is: texts in, one dense vector each out; and the texts of memories as it is given them.
+"""Embedders and dense vectors: texts in, one vector each out, stored as float16 blobs in table `vec`, searched exactly.
 
-Vectors serve the order of judging, the lexical judge and clusters of likeness; they never decide what is judged.
-No dimension is fixed: a stored vector is as long as it is, and one of another length than the task's is left out.
-It loads no model. Trade-off: long memories are embedded by their beginning alone.
-
-Dense vectors of memories: kept as float16 blobs in table `vec`, searched exactly with numpy or, where many, FAISS.
-
-Beside what an embedder made, every memory has a dense vector for nothing: its sparse term vector folded onto
-`FOLDED_DIMS` signed places, worked out when wanted and never stored. Embedding is lazy: `embed_missing` brings up to
-date what a put has left without, and a memory's vectors die with it (or with its old text, in `memory.door`). Search
-is exact: an approximate index would save nothing at the sizes of a repository. numpy is imported at first use.
-Trade-off: a search loads all vectors of an embedder, some 40 MB for 50,000 of 384 dimensions.
-
-A sentence model of the user's own, run on this machine with onnxruntime (extra `local`), such as MiniLM.
-
-The user names a folder that holds the model as ONNX and its `tokenizer.json`; nothing is ever downloaded. Token
-vectors are averaged over the text, as sentence-transformers does for MiniLM, and brought to length 1. The model runs
-in a thread, so that the event loop goes on. Trade-off: a model that wants another pooling or a prefix before its texts
-gives poorer vectors here than at home.
+Vectors order the judging and serve the lexical judge; they never decide what is judged. Every memory also has a vector
+for free: its sparse term vector folded onto `FOLDED_DIMS` signed places. `LocalEmbedder` runs a sentence model from a
+folder (extra `local`); nothing is downloaded. Trade-offs: long memories are embedded by their beginning; a search loads
+all vectors of an embedder, about 40 MB for 50,000 of 384 dimensions; models that need a prefix or another pooling than
+the mean give poorer vectors.
 """
 
 import asyncio
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -85,31 +72,17 @@ class VectorSet:
     ids: tuple[str, ...]
     rows: "Matrix"
     """float32, len(ids) × dimensions."""
-    _indexes: list[Any] = field(default_factory=list, repr=False)
-    """FAISS's, once it was asked for."""
 
-    def nearest(self, query: "Matrix", k: int, *, faiss_rows: int = 0) -> list[tuple[str, float]]:
-        """Return the k nearest by cosine, best first, equals by id. faiss_rows: FAISS from so many; 0: never."""
+    def nearest(self, query: "Matrix", k: int) -> list[tuple[str, float]]:
+        """Return the k nearest by cosine, best first, equals by id."""
         if not self.ids or k < 1:
             return []
-        if faiss_rows and len(self.ids) >= faiss_rows and (index := self._faiss()) is not None:
-            scores, rows = (found[0].tolist() for found in index.search(unit_rows(query), min(k, len(self.ids))))
-        else:
-            rows, scores = _by_numpy(self.rows, query, k)
-        best = sorted(zip(rows, scores, strict=True), key=lambda pair: (-pair[1], self.ids[pair[0]]))
-        return [(self.ids[row], score) for row, score in best[:k]]
+        import numpy as np
 
-    def _faiss(self) -> Any:
-        """Return an exact flat index of the rows, made once; None where the extra is not installed."""
-        try:
-            import faiss
-        except ImportError:
-            return None
-        if not self._indexes:
-            index = faiss.IndexFlatIP(self.rows.shape[1])
-            index.add(self.rows)
-            self._indexes.append(index)
-        return self._indexes[0]
+        scores = self.rows @ unit_rows(query)[0]
+        least = np.partition(scores, -k)[-k] if k < len(scores) else scores.min()
+        best = sorted(np.flatnonzero(scores >= least).tolist(), key=lambda row: (-scores[row], self.ids[row]))
+        return [(self.ids[row], float(scores[row])) for row in best[:k]]
 
 
 def unit_rows(rows: "Matrix") -> "Matrix":
@@ -173,15 +146,6 @@ async def embed_missing(connection: sqlite3.Connection, embedder: Embedder, *, l
                 ],
             )
     return len(rows)
-
-
-def _by_numpy(rows: "Matrix", query: "Matrix", k: int) -> tuple[list[int], list[float]]:
-    import numpy as np
-
-    scores = rows @ unit_rows(query)[0]
-    least = np.partition(scores, -k)[-k] if k < len(scores) else scores.min()
-    best = np.flatnonzero(scores >= least)
-    return best.tolist(), scores[best].tolist()
 
 
 MODELS = ("model.onnx", "onnx/model.onnx")

@@ -1,9 +1,8 @@
-"""The embedder of the settings, and how like a turn's task each memory is by it.
+"""How similar each memory is to a turn's task, by the embedder of the settings.
 
-Without one (`terms`, the default) nothing is loaded, sent or waited for. With one, the task is embedded, then memories
-without a vector, both for at most `PATIENCE_S`, and the next turn goes on from there; `xscore index` embeds all. It
-serves the order of judging and the lexical judge; a host that fails, or says nothing, costs the turn its likeness and a
-remark, and nothing else. Trade-off: the first turns over a large store order by few vectors.
+With `terms`, the default, nothing is loaded or sent. Otherwise the task is embedded, then memories without a vector,
+both for at most `TIMEOUT_S`; the next turn continues, and `xscore index` embeds all. A host that fails costs the turn
+its similarities and adds a warning, nothing else. Trade-off: the first turns over a large store order by few vectors.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ from xscore.settings import Settings
 from xscore.store.store import Store
 
 TERMS_EMBEDDER, LOCAL_EMBEDDER, ENDPOINT_EMBEDDER = "terms", "minilm", "openai"
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 """Longest that a turn waits for vectors of its memories."""
 NEAREST = 1_000
 """Memories whose likeness counts; by rank, the others' would hardly."""
@@ -75,9 +74,9 @@ async def turn_likeness(turn: Turn, settings: Settings, *, store: Store, resourc
     if embedder is None:
         return Likeness()
     try:
-        return Likeness(await _cosines(turn, embedder, store, faiss_rows=settings.embedding.faiss_rows))
+        return Likeness(await _cosines(turn, embedder, store))
     except TimeoutError:
-        said = f"{embedder_label(settings)} gave no vector of the task within {PATIENCE_S:g} s"
+        said = f"{embedder_label(settings)} gave no vector of the task within {TIMEOUT_S:g} s"
         return Likeness(warnings=(f"the order of judging is by words alone: {said}",))
     except (ProviderError, BudgetExhausted) as error:
         return Likeness(warnings=(f"the order of judging is by words alone: {error.message}",))
@@ -108,18 +107,18 @@ async def _opened(settings: Settings, resources: TurnResources) -> Embedder | No
     return make_embedder(settings, resources.embedding_provider)
 
 
-async def _cosines(turn: Turn, embedder: Embedder, store: Store, *, faiss_rows: int) -> Mapping[str, float]:
+async def _cosines(turn: Turn, embedder: Embedder, store: Store) -> Mapping[str, float]:
     from xscore.extensions.vectors.embedders import embed_missing, read_vectors  # most turns have no embedder
 
-    patience = asyncio.get_running_loop().time() + PATIENCE_S
-    async with asyncio.timeout_at(patience):
+    deadline = asyncio.get_running_loop().time() + TIMEOUT_S
+    async with asyncio.timeout_at(deadline):
         query = (await embedder.embed([f"{turn.task}\n{turn.errors}"[:LONGEST_TEXT]]))[0]
     with suppress(TimeoutError):
-        async with asyncio.timeout_at(patience):
+        async with asyncio.timeout_at(deadline):
             for connection in store.connections_of_a_turn():
                 await embed_missing(connection, embedder)
     vectors = read_vectors(store.vectors(embedder.name), dims=len(query))
-    return dict(vectors.nearest(query.astype("float32"), NEAREST, faiss_rows=faiss_rows))
+    return dict(vectors.nearest(query.astype("float32"), NEAREST))
 
 
 def _parsed(settings: Settings) -> tuple[str, str]:
