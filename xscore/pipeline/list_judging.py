@@ -1,16 +1,9 @@
-"""One resources for a whole list of questions: one line to the host, one budget, one ledger.
+"""Judge the questions of a list by live calls, some at a time, through one line to the host, one budget and one ledger.
 
-Each question has a judge of its own, and what ends a question need not end the list: a model that will not judge one
-question may judge the next. A cap, the deadline, Ctrl-C, and a host that takes nothing more end all. It opens nothing.
-Trade-off: limits that a host states are learned by the one line, so what the seat remembers of them counts only for the
-first question.
-
-Questions judged by live calls through one resources, some at a time, so that the line to the host stays full.
-
-The cache is the checkpoint: every judgment is committed before its slot is freed, so whatever ends the list, the same
-again goes on from what was judged. Ctrl-C, a cap, the deadline and a host that fails end it with what there is. It
-ranks and writes nothing. Trade-off: several questions stand open at once, since a small one leaves most slots idle, so
-a list that is cut short has some questions in part.
+Every judgment is committed before its slot is freed, so the same list again goes on from what was judged. What ends one
+question need not end the list; a cap, the deadline, Ctrl-C and a host that takes nothing more end all of it. It ranks
+and writes nothing. Trade-off: several questions are open at once to keep the line full, so a list that is cut short
+leaves some of them half judged.
 """
 
 import asyncio

@@ -1,19 +1,8 @@
-"""Lists of questions, one JSON object a line: `{"id", "task", "file"?, "errors"?}`; `-` is standard input.
+"""Lists of questions, one JSON object a line (`{"id", "task", "file"?, "errors"?}`), read and made ready to be judged.
 
-A line is taken as strictly as a flag: no other field, no id twice. It does not look at the repository: whether a file
-is one of it is found when the questions are prepared. Trade-off: two lists that differ in blanks or the order of fields
-alone are the same list (`digest`).
-
-Questions of a list made ready, one by one: what each looks like to the judge, and what is known of it.
-
-The memories are fetched once for the whole list, and the moment (uncommitted change) looked at once; each question has
-a key, a pool and what the cache knows of it. Questions stand apart: they belong to no working session. Nothing is sent.
-The index is brought up to date by the caller. Trade-off: one question's pool is alive at a time, so whoever goes
-through a list twice prepares it twice, at a few milliseconds a question.
-
-One purchase: what is left of the caps that hold for a list, and asking once before it is a costly one.
-
-It estimates nothing and sends nothing. Trade-off: without a terminal nobody is asked, so only caps hold there.
+The memories are fetched once for a list, and the uncommitted change is looked at once; each question then has a turn, a
+key and a pool, and belongs to no working session. The caller brings the index up to date; nothing is sent. Trade-off:
+one question's pool is alive at a time, so going through a list twice prepares it twice (some milliseconds each).
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""What is judged offline: questions of a list, batches at a vendor, and what their requests came to.
+"""Records of lists and batches: questions, batches at a vendor, and what became of their requests.
 
-Imported by name where it is used: a turn needs none of it.
+Import it by name where it is used: a turn needs none of it.
 """
 
 from decimal import Decimal

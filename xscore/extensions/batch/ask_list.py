@@ -1,11 +1,8 @@
 """`ask --batch`: the questions of a list asked in one working session, sharing each pack where they can.
 
-First what questions can share is judged (`sharing_phase`), then each is an ordinary turn: it finds its judgments, has
-judged alone what is left, chooses, and is answered. Both are the same judge, that of the shared layout. The run is one
-purchase: `budget.max_usd` holds for the whole of it. Trade-off: questions are taken up some at a time, so that the
-first answers do not wait for the last question; those that are not taken up together share nothing.
-
-What a question within a run tells: all of it is passed on, but the user, who agreed to all, is not asked again.
+First what questions can share is judged, then each is an ordinary turn, which has judged alone what is left. Both are
+the same judge, that of the shared layout. The run is one purchase: `budget.max_usd` holds for all of it. Trade-off:
+questions are taken up some at a time, so that the first answers do not wait for the last question.
 """
 
 import asyncio
@@ -27,7 +24,6 @@ from xscore.extensions.batch.shared_packs import (
     add_usd,
     counterfactual_totals,
     judging_totals,
-    sum_stages,
 )
 from xscore.pipeline.answering import typical_answer_s
 from xscore.pipeline.judging import Deadline, take_back_cancellation
@@ -37,7 +33,18 @@ from xscore.pipeline.prepare import open_turn
 from xscore.pipeline.question_list import ListMemories, PreparedQuestion, confirm_list_cost, prepare_questions
 from xscore.pipeline.turn import TurnOptions, run_turn
 from xscore.platform.errors import NoUsableModel, ProviderError, StoreError, XscoreError
-from xscore.records import Answer, Estimate, JudgeEstimate, Observer, Progress, Scope, SessionInfo, Turn, UnjudgedCause
+from xscore.records import (
+    Answer,
+    Estimate,
+    JudgeEstimate,
+    Observer,
+    Progress,
+    Scope,
+    SessionInfo,
+    StageUsage,
+    Turn,
+    UnjudgedCause,
+)
 from xscore.records.batch import Question, QuestionList
 
 
@@ -256,7 +263,7 @@ class _AskListRun:
 
     def account(self) -> AskListReport:
         """Sum up."""
-        shared = sum_stages(phase.spent for phase in self.phases)
+        shared = sum((phase.spent for phase in self.phases), StageUsage())
         turns = judging_totals(stage for answer in self.answers for stage in [answer.judge_usage])
         whole = judging_totals([shared, *(answer.judge_usage for answer in self.answers)])
         alone = counterfactual_totals(self.alone, turns)

@@ -1,16 +1,8 @@
-"""A job's questions again, as it judged them: for ranking what came back, and for judging live what is left.
+"""A job's questions again, as it judged them: to rank what came back, and to judge live what is left.
 
-Settings may have changed since, so the judge's settings that shape its identity are taken from the job. Texts and keys
-are the job's own, redacted as they were judged, so that a file that was renamed since stops nothing; a question that
-was erased is left out. Trade-off: boosts follow the code and the uncommitted change of today.
-
-What a job came to, from the judgments in the cache: each question ranked, and its rows written to a file.
-
-What batches left of a job, judged by live calls: within the job's own cap, and settled in its rows afterwards.
-
-Only what the job asked and did not get is judged; what waits in another job is left to that. Nothing of the job may be
-at the vendor. Trade-off: a list that is ended early leaves what it did not reach as lost to the job; the same command
-again takes that up.
+Settings may have changed since, so those that shape the judge's identity are taken from the job, and texts and keys are
+the job's own. Only what the job asked and did not get is judged, within its cap; nothing of it may be at the vendor.
+Trade-off: boosts follow the code and the uncommitted change of today.
 """
 
 from collections import Counter

@@ -1,14 +1,8 @@
-"""A list of questions taken from its estimate to its results by live calls: `batch run --live` and `rescore --live`.
+"""A list of questions from its estimate to its results by live calls: `batch run` and `rescore`.
 
-One purchase: the list is estimated and agreed to once, and `budget.max_usd` holds for all of it.
-What ends it early is told with the command to go on, which is the same again. Trade-off: the index is brought up to
-date once, so files that change meanwhile are judged as they were found.
-
-What is brought up to date after edits, or under a new judge: which questions, against the memories of which files.
-
-Without a file of questions it is what was asked here lately: the tasks of working sessions that are open, and of the
-last `DAYS` days, each once, the newest `MOST`. Evaluations and lists are nobody's tasks. It judges nothing. Trade-off:
-a task is asked of all the files that are looked at, also where it was narrowed when it was asked first.
+A list is one purchase: it is confirmed once, and `budget.max_usd` holds for all of it. Without a file of questions,
+`rescore` takes the tasks asked here lately. Trade-off: the index is brought up to date once, so files that change
+meanwhile are judged as they were found.
 """
 
 import asyncio

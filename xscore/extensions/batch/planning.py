@@ -1,17 +1,9 @@
-"""What a list of questions takes: misses -> packs -> asks -> requests, asks shared between questions.
+"""What a list of questions takes by batch: misses -> packs -> asks -> requests, asks shared between questions.
 
-The packs are those of the live judge (`packs.to_send`, `Drafts.asks`), so what is judged by batch and what is judged
-live stand in the same prompts. Questions of which nothing is known yet need the same asks, which are made once. Two
-questions that show the judge the same are judged once, and what another job is having judged is left to it. Nothing is
-sent or written here. Trade-off: sizes are those that the store holds, so tokens and dollars are about right, and exact
-only when the input is made (`rendering`).
-
-Which asks of a batch plan go first where the caps may not let all of them go: the most promising, as live ones do.
-
-A job is sent in the order of its asks, so they are numbered anew by the lexical priors of their memories. That is done
-only where the most that all may cost passes a cap: priors take a look at every memory for every question. Trade-off:
-an ask has one place for all questions that share it, and of a long list `LOOKED_AT` questions, evenly spread, stand for
-all of them.
+The packs are those of the live judge, so batch and live prompts are the same. Two questions that show the judge the
+same are judged once, and what another job is having judged is left to it. Where the caps may not let all requests go,
+the asks whose memories look best by words alone go first. Nothing is sent or written. Trade-off: sizes are those in the
+store, so tokens and dollars are estimates; they are exact only once the input is rendered.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

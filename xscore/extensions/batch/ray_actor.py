@@ -1,10 +1,8 @@
 """What one judging actor does: packs of a question in, judgments out, through the shared server and without a store.
 
-It knows nothing of Ray: `ray_engine` makes actors of it. Each judgment is at the shared server before the slot of its
-call is freed, so an actor that is killed re-pays at most what it had in flight; whoever takes its packs over waits for
-`LEASE_S`. Limits a minute are those of the server, dollars those of a purse that all actors take from and of the
-tenant's day. Trade-off: near
-the cap a call is refused without waiting for those in flight, so a list may end some cents early.
+It knows nothing of Ray. Each judgment is at the shared server before the slot of its call is freed, so an actor that is
+killed pays again at most for what was in flight. Dollars come from a budget that all actors share and from the tenant's
+day. Trade-off: near the cap a call is refused without waiting for those in flight, so a list may end some cents early.
 """
 
 import asyncio

@@ -1,16 +1,9 @@
-"""All that is Ray's: a cluster, actors in Ray Data around our scorer, and a stream of what they bring.
+"""A list judged by actors of Ray Data, on this machine or a cluster; this process keeps what they bring.
 
-A row that an actor was at work on when it was killed goes to another one. What travels is pickled by us, so that Ray
-sees bytes alone. Nothing is judged or kept here. Trade-off: starting a Ray of one's own takes some seconds, and its
-files (`/tmp/ray`) may hold memories while it runs, which is why encrypted stores do not come here.
-
-A list judged by actors of Ray Data, on this machine or a cluster; this process keeps what they bring home.
-
-Rows are packs of one question by their numbers; memories, texts and questions lie in Ray's object store once. Actors
-share judgments, claims and limits through the server of `shared.url` (`ray_work`); here their judgments are written
-into the local store, calls into its ledger and dollars into its caps, as a live run does. Memories of the user's own
-stay here and are judged afterwards by this process. Trade-off: caps are looked at when the list is begun, and what
-others spend meanwhile is not seen.
+Rows are packs of one question by number; memories, texts and questions are in Ray's object store once. Judgments go to
+the local store, calls to its ledger and dollars to its caps. The user's own memories are judged here afterwards, and an
+encrypted store is refused: Ray's files may hold memories. Trade-off: starting Ray takes seconds, and caps are read when
+the list begins, so what others spend meanwhile is not seen.
 """
 
 import asyncio

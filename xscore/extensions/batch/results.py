@@ -1,15 +1,9 @@
-"""What a list came to: each question ranked from the judgments in the cache, with its account.
+"""What a list came to: each question ranked from the cache with its account, and the file of results.
 
-Rows are the ranked selection: the same rules, thresholds and boosts as a turn's. Every question has its account:
-candidates = judged + cached + unjudged by cause. It judges nothing and writes no file (`results_file`). Trade-off:
-questions are gone through once more after judging, at some milliseconds each, so that one process and many workers
-leave the same rows.
-
-The file of results: Parquet or lines of JSON, written aside and moved into place whole, in bounded memory.
-
-The place is tried before anything is spent. What stands there must be earlier results or nothing: no other file, no
-folder, no link, and not the store. Trade-off: Parquet is put together of parts on the disk, so it takes its size there
-twice for a moment.
+The rules, thresholds and boosts are a turn's. Candidates = judged + cached + unjudged by cause, for every question. The
+file is Parquet or JSON lines, written aside and moved into place whole; its path is checked before anything is spent,
+and may hold earlier results or nothing. Trade-off: questions are gone through once more after judging, and Parquet
+takes its size on disk twice for a moment.
 """
 
 import asyncio

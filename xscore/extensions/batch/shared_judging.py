@@ -1,29 +1,26 @@
-"""The part of `ask --batch` that questions share: one resources, one line to the host, and each pack sent once for several.
+"""The part of `ask --batch` that questions share, and what asking such a list would take.
 
-What it leaves unjudged is each question's own turn's to judge. Ctrl-C stops it as it stops a turn: what is in flight
-may end, what was judged is kept. Trade-off: the user's own memories are asked about after the repository's, not beside
-them, since their judgments are kept in another store.
-
-What asking a list of questions would take, those that can share packs sharing them. Sends nothing, drafts nothing.
-
-By sizes alone, as any forecast. Trade-off: that a host's prefix cache may serve a part of it is left out, as always.
+One line to the host, and each pack sent once for several questions; what is left is each question's own turn's to
+judge. Estimates go by sizes alone. Trade-off: the user's own memories are asked about after the repository's, not
+beside them, because their judgments are kept in another store.
 """
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
+from functools import reduce
 from math import ceil
-from time import monotonic
+from operator import add
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.costs.call_history import Workload
+from xscore.extensions.batch.list_plan import ListProgress
 from xscore.extensions.batch.shared_packs import SeparatePromptsCost, SharedPackJudge, SharedQuestion, SharedReply
 from xscore.extensions.batch.shared_prompts import SharedUnit, plan_shared_units, shared_expected_output
 from xscore.pipeline.estimating import ASKED_CHARS, chars_of, prompts_of_pack
 from xscore.pipeline.factories import answer_estimate
-from xscore.pipeline.judging import GRACE_S, REPORT_EVERY_S, Deadline, take_back_cancellation, work_until
+from xscore.pipeline.judging import GRACE_S, Deadline, take_back_cancellation, work_until
 from xscore.pipeline.model_factory import ModelJudgeFactory
 from xscore.pipeline.parts import PipelineParts, TurnResources
 from xscore.pipeline.question_list import PreparedQuestion, list_caps_left
@@ -37,8 +34,6 @@ from xscore.records import (
     Estimate,
     JudgeEstimate,
     Layer,
-    Observer,
-    Progress,
     Stage,
     StageUsage,
     UnjudgedCause,
@@ -137,42 +132,6 @@ def context_tokens(seat: ModelJudgeFactory) -> int:
     return known or model_settings(seat.spec.provider, seat.spec.model).context_tokens
 
 
-class _SharedProgress(Struct):
-    """Enters answered prompts in the account, and tells the observer now and then."""
-
-    observer: Observer
-    resources: TurnResources
-    candidates: int
-    """Over all questions."""
-    alone: SeparatePromptsCost
-    judged: int = 0
-    began: float = field(default_factory=monotonic)
-    told: float = 0.0
-
-    def answered(self, answered: SharedReply) -> None:
-        self.alone.add(answered)
-        self.judged += answered.request.candidates
-        now = monotonic()
-        if now - self.told < REPORT_EVERY_S:
-            return
-        self.told = now
-        spent, elapsed = self.resources.usage.spent(Stage.JUDGE), now - self.began
-        left = max(0, self.candidates - self.judged)
-        self.observer.progress(
-            Progress(
-                candidates=self.candidates,
-                cached=0,
-                judged=min(self.judged, self.candidates),
-                unjudged=0,
-                calls=spent.calls,
-                cost_usd=spent.cost_usd,
-                elapsed_s=elapsed,
-                seconds_left=elapsed / self.judged * left,
-                leaders=(),
-            )
-        )
-
-
 class _SharedPass(Struct):
     """One pass: over the repository's memories, or over the user's own."""
 
@@ -190,7 +149,15 @@ class _SharedPass(Struct):
         if sum(map(bool, lacking)) < 2:
             return None
         askings = [await self._asking(one, misses) for one, misses in zip(self.questions, lacking, strict=True)]
-        told = _SharedProgress(self.parts.observer, self.resources, sum(map(len, lacking)), self.alone)
+        progress = ListProgress(self.parts.observer, sum(map(len, lacking)), 0)
+        judged = 0
+
+        def count(answered: SharedReply) -> None:
+            nonlocal judged
+            self.alone.add(answered)
+            judged += answered.request.candidates
+            progress.report(judged, 0, self.resources.usage.spent(Stage.JUDGE))
+
         return SharedPackJudge(
             provider=self.provider,
             drafts=self.seat.drafts,
@@ -200,7 +167,7 @@ class _SharedPass(Struct):
             context_tokens=context_tokens(self.seat),
             concurrency=workers_for(self.seat.concurrency),
             stop=self.resources.new_stop(),
-            answered=told.answered,
+            answered=count,
         )
 
     async def _asking(self, prepared: PreparedQuestion, misses: Sequence[Candidate]) -> SharedQuestion:
@@ -225,19 +192,9 @@ def estimate_ask_list(
     parts: PipelineParts, runs: Iterable[Sequence[PreparedQuestion]], *, questions: int, answers: bool
 ) -> Estimate:
     """Say about what the judging takes, and what as many answers take at most. There is at least one question."""
-    each = [_of_run(parts, some) for some in runs]
-    costs = [one.cost_usd for one in each]
-    judging = replace(
-        max(each, key=lambda one: one.seconds),
-        candidates=sum(one.candidates for one in each),
-        cached=sum(one.cached for one in each),
-        to_judge=sum(one.to_judge for one in each),
-        calls=sum(one.calls for one in each) + (questions - 1 if answers else 0),  # who is asked counts one answer more
-        input_tokens=sum(one.input_tokens for one in each),
-        output_tokens=sum(one.output_tokens for one in each),
-        cost_usd=None if None in costs else sum((cost for cost in costs if cost is not None), Decimal(0)),
-        seconds=sum(one.seconds for one in each),
-    )
+    judging = reduce(add, (_of_run(parts, some) for some in runs))
+    if answers:
+        judging = replace(judging, calls=judging.calls + questions - 1)  # the confirmation counts one answer more
     primary = answer_estimate(parts.answerer, parts.settings) if answers and parts.answerer is not None else None
     if primary is not None:
         cost = primary.cost_usd

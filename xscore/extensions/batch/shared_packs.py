@@ -1,18 +1,9 @@
 """Judge for several questions at once: a pack goes out once with the questions that know nothing of it.
 
-It does what shared prompts can do and leaves the rest to each question's own judge, which finds in the cache what was
-judged here: a pack that another process is paying for, a memory without a valid score for a question, a prompt that
-the host would not take. So every reply is asked for once, and nothing is repaired here. A judgment is committed under
-its own question before the worker that got it takes more work. Trade-off: a pack is shared by questions that lack all
-of it alike; what one of them knows in part it asks alone.
-
-What it came to that questions shared prompts: what was sent, and what one question a call would have taken.
-
-Measured, not guessed: what was sent is the ledger's; what each question would have been sent alone is drafted, and
-counted in the ratio in which the host counted the prompt that was sent. Dollars are held against the cheaper way: a
-host that caches prefixes serves rubric and pack to every question but the first, and sharing saves no more. A question
-that a shared prompt did not answer in full is asked again alone, and counts there. Trade-off: the reply to a question
-alone is not known, so it is taken to be its share of the shared one, with a frame of its own.
+What shared prompts cannot do is left to each question's own judge: a pack that another process is paying for, a memory
+without a valid score, a prompt the host refuses. So every reply is paid for once, and nothing is repaired here. The
+report compares with one question a call: tokens are counted by the ratio the host showed, dollars against the cheaper
+way. Trade-off: only questions that lack all of a pack share it.
 """
 
 import asyncio
@@ -357,21 +348,9 @@ class SeparatePromptsCost(Struct):
             self.at_best_usd = add_usd(self.at_best_usd, self.price_of(self.provider, request.model, self.host, best))
 
 
-def sum_stages(stages: Iterable[StageUsage]) -> StageUsage:
-    """Add stages up to one."""
-    each = list(stages)
-    return StageUsage(
-        calls=sum(stage.calls for stage in each),
-        attempts=sum(stage.attempts for stage in each),
-        usage=sum((stage.usage for stage in each), Usage()),
-        cost_usd=_total(each),
-        estimated=any(stage.estimated for stage in each),
-    )
-
-
 def judging_totals(stages: Iterable[StageUsage]) -> JudgingTotals:
     """Add judging stages up."""
-    whole = sum_stages(stages)
+    whole = sum(stages, StageUsage())
     return JudgingTotals(
         calls=whole.calls,
         input_tokens=whole.usage.input_tokens,
@@ -388,13 +367,6 @@ def counterfactual_totals(shared: SeparatePromptsCost, turns: JudgingTotals) -> 
         output_tokens=shared.usage.output_tokens + turns.output_tokens,
         cost_usd=add_usd(shared.cost_usd, turns.cost_usd),
     )
-
-
-def _total(stages: Iterable[StageUsage]) -> Decimal | None:
-    total: Decimal | None = _NO_USD
-    for stage in stages:
-        total = add_usd(total, stage.cost_usd)
-    return total
 
 
 def add_usd(one: Decimal | None, other: Decimal | None) -> Decimal | None:

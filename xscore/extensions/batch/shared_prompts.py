@@ -1,24 +1,9 @@
-"""What questions that share a pack are sent as, and how many of them may share it. Pure.
+"""Prompts that several questions share: who shares which packs, how many fit, and how replies are read. Pure.
 
-How many is the user's to say (`batch.questions_a_call`); here it is brought down to what a host takes: properties of a
-strict schema, the model's output cap, its context. Trade-off: the output cap reserves a reason for every score, so that
-a model with a small cap shares less than its replies would need.
-
-The layout of questions that share a pack. With one question in it, it is that of whatever is asked again alone.
-
-Its pack stands first, always, so that all questions share a prefix.
-
-Which questions share which packs: a pack and the questions that lack all of it, cut to what a prompt may hold. Pure.
-
-A forecast and the judge both plan through here. Trade-off: packs that differ in one member are shared by nobody.
-
-A reply about several questions read without trust: a valid integer for an id under its question, or nothing. Pure.
-
-Strict and tolerant as `scores_read`, and by the same rules for each score. Beyond them, a score is never taken from one
-question for another: it counts under the code that it stands under, wherever that stands in the reply; a code that is
-given twice with different scores is void with all of them; and a score out of a mended reply counts only where the raw
-text states it in full right behind its question's code, before any other brace or code. Trade-off: a reply that leaves
-the questions out, as a reply to one turn would, says nothing, also where there was only one question to mean.
+`batch.questions_a_call` is lowered to what a host takes: a strict schema's properties, the model's output cap, its
+context. A score is never taken from one question for another: it counts under the code it stands under, and one of a
+mended reply only where the raw text states it right behind its question's code. Trade-off: packs that differ in one
+member are not shared, and a model with a small output cap shares less than its replies would need.
 """
 
 import re

@@ -1,14 +1,8 @@
-"""The seam to a vendor's Batch API: create, find, look at, cancel, and fetch what came back.
+"""The seam to a vendor's Batch API: create, find, look at, cancel and fetch; and which dialects have one.
 
-It knows nothing of questions, judgments or money; `offline` does. A batch is created at most once for each call here,
-and a create that fails without an answer may have succeeded all the same: `find` tells, by the mark that was sent.
-Only a failure among `NOT_CREATED` says for certain that there is none. `batches.batch_host` gives one.
-
-The Batch API behind a judge: which vendor's, at which host, with whose key.
-
-It holds the table of dialects that have one, and nothing of how they speak. A host is reached exactly as the live calls
-reach it: same key, route, certificates and bounds. The trade-off: whether a host that calls itself compatible has a
-Batch API at all is known only once it is asked: NoBatchApi.
+It knows nothing of questions, judgments or money. A create that fails without an answer may have succeeded: `find`
+tells, by the mark that was sent; only `CERTAINLY_NOT_CREATED` says for sure. A host is reached with the key, route and
+bounds of the live calls. Trade-off: whether a compatible host has a Batch API is known only once it is asked.
 """
 
 from collections.abc import AsyncGenerator, Sequence

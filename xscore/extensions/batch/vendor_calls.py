@@ -1,14 +1,8 @@
-"""Calls to a vendor's Batch API, whichever it is: each within its deadline, and read within bounds.
+"""Calls to any vendor's Batch API, each within its deadline and bounds, and what became of each request.
 
-What only reads is tried again a few times; what creates is sent once, because it may have succeeded though no answer
-came. Results are streamed line by line, and a stream that breaks is opened again without giving a line twice. It knows
-no paths and no fields; `openai_batches` and `anthropic_batches` do. The trade-off: of each line given a hash is kept
-while a stream is read, some 4 MB for the largest batch.
-
-What became of a request of a batch, whichever vendor's: an answer read as the live one is, or which failure. Pure.
-
-Nothing that a host says in sentences is passed on: what was sent is not at hand here, so an echo of it could not be
-told. Names of causes that we know are. The trade-off: a cause without a known name is shown by its status alone.
+Reads are tried again a few times; a create is sent once, because it may have succeeded without an answer. Results are
+streamed, and a stream that breaks is opened again without giving a line twice. No sentence of a host is passed on: it
+may repeat the prompt. Trade-off: a hash of each line is kept while a stream is read, 4 MB for the largest batch.
 """
 
 import asyncio
