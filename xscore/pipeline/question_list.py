@@ -1,4 +1,4 @@
-"""Lists of questions, one JSON object a line (`{"id", "task", "file"?, "errors"?}`), read and made ready to be judged.
+"""Lists of questions, one JSON object a line (`{"id", "task", "file"?, "errors"?}`; `query` for `task` as well), read and made ready to be judged.
 
 The memories are fetched once for a list, and the uncommitted change is looked at once; each question then has a turn, a
 key and a pool, and belongs to no working session. The caller brings the index up to date; nothing is sent. Trade-off:
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from xscore.cache.keys import judge_key, turn_key
 from xscore.costs.caps import Caps, cap_status
@@ -35,29 +35,19 @@ class _QuestionLine(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True)
 
     id: str = Field(min_length=1, max_length=200)
-    task: str = Field(min_length=1)
+    task: str = Field(min_length=1, validation_alias=AliasChoices("task", "query"))
     file: str = Field("", max_length=4_096)
     errors: str = ""
 
-    @field_validator("id", "task")
+    @field_validator("id", "task", "file")
     @classmethod
-    def _not_blank(cls, given: str) -> str:
-        if not given.strip():
+    def _usable(cls, given: str, info: ValidationInfo) -> str:
+        if info.field_name != "file" and not given.strip():
             raise ValueError("it is blank")
-        return given
-
-    @field_validator("file")
-    @classmethod
-    def _names_a_file(cls, given: str) -> str:
-        if "\0" in given:
-            raise ValueError("it has a character that no file's name can have")
-        return given
-
-    @field_validator("id")
-    @classmethod
-    def _on_one_line(cls, given: str) -> str:
-        if not given.isprintable():
+        if info.field_name == "id" and not given.isprintable():
             raise ValueError("it has characters that cannot be shown")
+        if info.field_name == "file" and "\0" in given:
+            raise ValueError("it has a character that no file's name can have")
         return given
 
 

@@ -19,11 +19,11 @@ def listed(tmp_path: Path, text: str | bytes) -> Path:
 
 
 def test_lines_become_questions(tmp_path: Path) -> None:
-    """Blank lines and a byte order mark are skipped; file and errors are taken as they stand."""
+    """Blank lines and a byte order mark are skipped; `query` means `task`; file and errors are kept as they are."""
     file = listed(
         tmp_path,
         '\ufeff{"id": "a", "task": "why?"}\n\n'
-        '{"id": "b", "task": "how?", "file": "src/a.py", "errors": "KeyError: 3\\n"}\r\n',
+        '{"id": "b", "query": "how?", "file": "src/a.py", "errors": "KeyError: 3\\n"}\r\n',
     )
     assert read_question_file(file).all == (
         Question(id="a", task="why?"),
