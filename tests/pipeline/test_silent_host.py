@@ -3,9 +3,13 @@
 import socket
 from pathlib import Path
 
+import pytest
+
 from xscore.pipeline.build import Pipeline
 from xscore.records import SilentObserver, Turn
 from xscore.settings import JudgeSettings, OpenAISettings, Settings
+
+pytestmark = pytest.mark.verify
 
 
 class Hears(SilentObserver):

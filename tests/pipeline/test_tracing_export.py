@@ -22,6 +22,8 @@ from xscore.records import Answer, Turn
 from xscore.settings import Settings
 from xscore.settings.model import TelemetrySettings
 
+pytestmark = pytest.mark.verify
+
 TASK = Turn(task="The platypus discount of total is taken twice; take it once.")
 
 

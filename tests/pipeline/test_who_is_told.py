@@ -106,7 +106,7 @@ def test_a_turn_that_nobody_is_told_of_loads_nothing_for_it(shop: Path) -> None:
         "import sys\nfrom xscore.cli.main import run_command_line\n"
         "sys.argv = ['xscore', 'context', 'the discount', '--judge', 'lexical', '--json']\n"
         "try:\n    run_command_line()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
-        "unused = {'xscore.costs.budget_messages', 'xscore.costs.ledger', 'xscore.extensions.telemetry.notify'}\n"
+        "unused = {'xscore.costs.budget_messages', 'xscore.pipeline.doctor', 'xscore.extensions.telemetry.notify'}\n"
         "print(sorted(unused & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=shop)

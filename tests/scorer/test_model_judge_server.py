@@ -14,6 +14,8 @@ from xscore.records import Judgment, Turn
 from xscore.scorer.drafts import JudgeModel
 from xscore.settings import OpenAISettings, Secret, Settings
 
+pytestmark = pytest.mark.verify
+
 MODEL = "gpt-4.1-mini"
 SPOILT = (*IN_THE_TEXT, Fault.REFUSAL, Fault.TRUNCATION)
 

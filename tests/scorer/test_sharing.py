@@ -19,6 +19,8 @@ from xscore.scorer.claiming import NoClaims, PackQueue
 from xscore.scorer.model_judge import ModelJudge
 from xscore.scorer.packs import Pack, choose_profile
 
+pytestmark = pytest.mark.verify
+
 JUDGE = JudgeIdentity("scripted", "-", "m", "", "1", "memory_first", True)
 Opened = list[GroupCommit]
 

@@ -1,16 +1,8 @@
-"""Lift raw scores by what links and the moment tell: calls, tests, recency, the file at hand.
+"""Lift raw scores by links and recency: calls, tests, recent changes, the file at hand.
 
-`final = min(1, raw + Σ)` with Σ at most the cap, only where the raw score reaches the floor, in one pass from raw
-scores: a boosted candidate boosts nobody. Raw scores stay untouched beside the final ones, and each boost says why.
-A booster is a bare callable, found by name in `boosters`. It does not fetch edges (`memory.store` does), nor select.
-Its trade-off: only the best of a candidate's neighbours counts, so ten callers are worth no more than the closest one.
-
-The boosters of a turn, by name: our own, and those of packages that the user installed and named.
-
-Names stand in `boosts.boosters`, which a repository's file may not set, so no clone can have code loaded. A booster is
-a function `(Candidate, Surroundings) -> Boost | None`; the rules that bind all of them (floor, cap, no chaining) are
-`boosts`'. Trade-off: installed packages are searched only for names that are not ours, because the search costs a
-tenth of a second.
+final = min(1, raw + sum of boosts), the sum capped, only from a raw score at the floor, in one pass: a boosted
+candidate boosts nobody. A booster is a function `(Candidate, BoostContext) -> Boost | None`, found by its name in
+`boosts.boosters`, which a repository's file may not set. Trade-off: only the best neighbour counts.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

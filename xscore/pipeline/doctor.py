@@ -1,12 +1,7 @@
-"""Look at the store, the settings and the models, one finding a line; `--probe` sends one pack of two memories.
+"""Check store, settings, models and extensions: one finding a line. It repairs nothing.
 
-It repairs nothing. Without the probe nothing is sent; with it, the judge is probed afresh and the host of the
-answering model is asked for the names it serves. What is said of a model is `model_checks`.
-
-What the doctor says of one model, judging or answering: host, key, price, reasoning, capability; one line each.
-
-It looks at settings, tables and what is remembered, and sends nothing. A line says what is so and, where it is to be
-mended, what to do. Trade-off: prices are those of a short call; a long prompt may be in a dearer tier.
+Nothing is sent unless `--probe` asks: then the judge scores two memories of our own text, and the answering host lists
+its models. Trade-off: prices are those of a short call; a long prompt may cost more.
 """
 
 from collections.abc import Iterator
@@ -64,6 +59,21 @@ class CheckedModel(Struct, frozen=True):
         return DoctorFinding(f"{self.role} {what}".strip(), ok, detail, hint)
 
 
+def _model_findings(model: CheckedModel, settings: Settings) -> Iterator[DoctorFinding]:
+    """Say where the model is, which key goes there, and what it costs."""
+    yield location_finding(model, settings)
+    account = account_of(model.provider, settings)
+    if account is not None:  # the keys of other providers are their own business
+        secret = account.api_key.reveal()
+        if secret:
+            end = f"…{secret[-KEY_END:]}" if len(secret) >= SHORTEST_KEY_SHOWN else "set (too short to display)"
+            said = f"{end} from {account.api_key_env}, sent to {model.host}"
+        else:
+            said = f"none needed: {model.host} is this machine ({account.api_key_env} is not set)"
+        yield model.line("key", said)
+    yield price_finding(model)
+
+
 def location_finding(model: CheckedModel, settings: Settings) -> DoctorFinding:
     """Say which model it is, at which host, and through which proxy."""
     here = " (this machine)" if is_loopback(model.host) and model.host != "-" else ""
@@ -74,18 +84,6 @@ def location_finding(model: CheckedModel, settings: Settings) -> DoctorFinding:
     except UsageError as error:
         return model.line("", f"{said}: {error.message}", ok=False, hint=error.hint)
     return model.line("", f"{said}, through the proxy {proxy}" if proxy else said)
-
-
-def key_finding(model: CheckedModel, settings: Settings) -> DoctorFinding | None:
-    """Say which key goes to the host, by its last characters; None for a provider whose keys are its own business."""
-    account = account_of(model.provider, settings)
-    if account is None:
-        return None
-    secret = account.api_key.reveal()
-    if secret:
-        end = f"…{secret[-KEY_END:]}" if len(secret) >= SHORTEST_KEY_SHOWN else "one too short to show the end of,"
-        return model.line("key", f"{end} from {account.api_key_env}, sent to {model.host}")
-    return model.line("key", f"none needed: {model.host} is this machine ({account.api_key_env} is not set)")
 
 
 def price_finding(model: CheckedModel) -> DoctorFinding:
@@ -229,22 +227,14 @@ def _judge(parts: PipelineParts, calls: JudgeCalls | None) -> Iterator[DoctorFin
     if calls is None:
         yield DoctorFinding("judge", True, "lexical: scores words, not meaning; no model judges", _key_hint(parts))
         return
-    model = _judging_model(calls)
+    model = CheckedModel("judge", calls.provider.name, calls.model.name, calls.provider.host)
     known = known_capability(parts.store.connection, calls, now=parts.clock())
-    yield location_finding(model, parts.settings)
-    key = key_finding(model, parts.settings)
-    if key is not None:
-        yield key
-    yield price_finding(model)
+    yield from _model_findings(model, parts.settings)
     yield _limits(parts, calls, model, known)
     yield reasoning_finding(model, calls.model.reasoning, known)
     packs = f"{calls.packs.tokens:,} tokens, at most {calls.packs.size} memories"
     yield model.line("packs", f"{packs}; {calls.model.order.replace('_', ' ')}")
     yield _capability(parts, calls, model, known)
-
-
-def _judging_model(calls: JudgeCalls) -> CheckedModel:
-    return CheckedModel("judge", calls.provider.name, calls.model.name, calls.provider.host)
 
 
 def _limits(parts: PipelineParts, calls: JudgeCalls, model: CheckedModel, known: Capability | None) -> DoctorFinding:
@@ -277,11 +267,7 @@ def _answerer(parts: PipelineParts) -> Iterator[DoctorFinding]:
         yield DoctorFinding("answerer", True, "none: `ask` prints the bundle", _key_hint(parts))
         return
     model, primary = CheckedModel("answerer", seat.provider, seat.model, seat.host), parts.settings.primary
-    yield location_finding(model, parts.settings)
-    key = key_finding(model, parts.settings)
-    if key is not None:
-        yield key
-    yield price_finding(model)
+    yield from _model_findings(model, parts.settings)
     known = capabilities.read_capability(
         parts.store.connection, provider=seat.provider, host=seat.host, model=seat.model
     )

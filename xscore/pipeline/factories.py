@@ -1,14 +1,7 @@
-"""Who judges and who answers: from settings to seats, before anything is opened or sent.
+"""Choose who judges and who answers, from settings alone: nothing is opened or sent.
 
-Without a word about models, the vendor whose key is there takes both seats, OpenAI first; without any key the lexical
-judge takes its seat and the answerer's stays empty. A model that was asked for by name and cannot be had is an error
-(`NoUsableModel`), never a silent other judge.
-
-In a replay nothing is sent, so no key is needed: whoever would judge keeps their seat, that their judgments are found.
-
-The seat of the judge without a model: costs nothing, sends nothing, keeps no scores.
-
-Where the user has set an embedder, likeness of meaning adds to the words; if a host makes the vectors, it is sent text.
+If no model is named, the vendor whose key is set does both, OpenAI first; without a key the lexical judge judges and
+nobody answers. A named model that cannot be used is an error, never silently another judge. A replay needs no key.
 """
 
 import time

@@ -1,20 +1,8 @@
-"""From a selection to the bundle: what the kept memories say together, within the budget.
+"""From a selection to the bundle: whole memories, conflicts resolved, near duplicates shown once, within the budget.
 
-Whole memories are fetched, conflicts settled to one sentence, near duplicates shown once, and details put behind kept
-summaries; then `prompts.bundle` renders them. Nothing that was chosen vanishes: what another memory says for it is
-named there, and what does not fit is named too. Trade-off: only what is shown is compared, so two stored memories may
-go on saying the same until `consolidate` merges them.
-
-What the chosen memories say together: conflicts settled to one sentence, near duplicates shown once. Pure.
-
-Places are never merged: two functions or two blocks of configuration that read alike may both need the edit, so only
-what was said, and prose, is compared. Whoever gives way stays named beside the one that is shown, and can be cited.
-Trade-off: what repeats a docstring is shown beside the code, because a statement and a place are not the same thing.
-
-What the `memory` form of the bundle says beside the memories: branch, commit, what was decided lately.
-
-Read only for that form, since it asks git. Trade-off: the history is of the store, not of the task, so it may name a
-decision that the judge found irrelevant; that is what a history is for.
+Nothing that was chosen vanishes: what another memory stands for, or what does not fit, is named. Places in code are
+never merged: two functions that read alike may both need the edit. Trade-off: only what is shown is compared, so stored
+memories may repeat each other until `memory consolidate` merges them.
 """
 
 import json
@@ -61,8 +49,6 @@ def build_context(
     form: `xml`, `markdown`, `json` or `memory`. ceilings: the plan's, layer -> share; None: those of the settings.
     scope: the user's narrowing, which the details of summaries keep to as well.
     """
-    # MERGED  # a turn that ends with its selection renders nothing
-    # MERGED
     from xscore.prompts.bundle import render_bundle
 
     settings, now = parts.settings.bundle, parts.clock()
@@ -107,8 +93,6 @@ def _changed(store: Store, memories: Mapping[str, Memory]) -> dict[str, tuple[Ci
 
 
 def _without_near_duplicates(entries: Sequence[BundleEntry], authority: Mapping[str, float]) -> list[BundleEntry]:
-    # MERGED
-
     texts = comparable_texts(entries)
     if len(texts) < 2:
         return list(entries)

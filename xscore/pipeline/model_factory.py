@@ -1,11 +1,7 @@
-"""The seat of a model that judges in packs: its prompts, its place in the cache, its pace. Opened through a resources.
+"""Builds the judge that is a model: its prompts, its identity in the cache, its pace and its estimates.
 
-What its host can do is found out at the first opening and remembered (`probe`), because the length of its context
-shapes the packs. Nothing is sent before a resources is there.
-
-How a model is drafted for as a judge: what is declared of it, what its host tells, what the user has set.
-
-It sends nothing and finds nothing out. Trade-off: a script is read whole to be named, which a model is not.
+The host is probed at the first opening and remembered, because its context length shapes the packs. Nothing is sent
+before the turn's resources are open. Trade-off: a script is read whole to name it, which a model is not.
 """
 
 import time

@@ -1,6 +1,6 @@
-"""What a pipeline is made of, as the rest of this room sees it: seams only. `build` fills them with concretes.
+"""The seams of the pipeline: protocols and records that `build` fills with concrete parts.
 
-Seconds by stage of a turn, for the receipt, and when each began and ended. Only measures; it times out nothing.
+It also holds the stopwatch of a turn and what a listener is told when a turn has ended. It does no work of its own.
 """
 
 import sqlite3

@@ -1,8 +1,6 @@
-"""Who takes part in a turn: every memory of the store, narrowed only as the user asked, with what the cache knows.
+"""The candidates of a turn: every memory, narrowed only as the user asked, with the judgments that exist already.
 
-It judges nothing and drops nobody: what a narrowing leaves out is counted.
-
-Judgments of a turn from wherever they are kept: in the repository's store, or in the user's about their own.
+It judges nothing. What a narrowing leaves out is counted.
 """
 
 import re

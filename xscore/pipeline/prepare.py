@@ -1,16 +1,8 @@
-"""Make a turn ready: index up to date, the moment looked at, the pool and what is known of it. Sends nothing.
+"""Make a turn ready: index, context, task type, session, pool, and what the cache knows. Sends nothing.
 
-It also asks before a costly turn, because that is the last moment at which nothing has been spent.
-
-Complete a turn: what the user said, and what the moment shows (current file, uncommitted change, recent work).
-
-Everything that may leave the machine is redacted here, before it becomes part of a key or a prompt. It judges nothing.
-
-The plan of a turn: what kind of task it is, and what share of the bundle each layer may take. Pure.
-
-It sets budgets for the bundle and never what is judged: every active memory of every layer is a candidate. A task is
-classified by the words it begins with or holds, or as the user says. Trade-off: rules of words are wrong at times, so
-what they decide is only how much room notes may take beside code, and they say by which word they decided.
+Everything that may leave the machine is redacted here, before it becomes part of a key or a prompt. The task type
+sets shares of the bundle, never what is judged. It also asks before a costly turn: the last moment at which nothing
+has been spent. Trade-off: task types are found by words, which are wrong at times; the receipt says which word it was.
 """
 
 import re

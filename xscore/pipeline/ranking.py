@@ -1,12 +1,7 @@
-"""From outcomes to a selection: boosts on raw scores, then the threshold, the quota and K.
+"""From outcomes to a selection: boosts on raw scores, then threshold, tests' share and top K.
 
-The rules are `boosts` and `selection`, both pure; this file fetches the links they look at.
-
-Keep the best candidates at or above the threshold, and account for all the others.
-
-Everything that passes is kept up to K. When more than K pass, tests take at most their share of K, even if that leaves
-a place empty: tests crowd out the code they test. Nobody is lost: kept + below + over quota + beyond K + unjudged are
-the candidates. It does not change scores and does not order the bundle (`prompts.bundle` does).
+Everything that passes is kept up to K; if more pass, tests take at most their share of K, because tests crowd out the
+code they test. kept + below + over quota + beyond K + unjudged are all candidates. It does not order the bundle.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 The formula is Robertson's BM25 with one addition: a term that is part of a memory's name, of what it stands in or of
 its path adds a fixed share of its idf, outside the saturation of the text. The weights were found on commits of 13
-repositories and on docstring questions (`docs/internals/decisions/0003-lexical-judge.md`). Nothing here says what is relevant:
+repositories and on docstring questions (decision 0003). Nothing here says what is relevant:
 `scorer.lexical` puts evidence on a scale. It holds the whole pool in numpy arrays, 6 bytes for each distinct term.
 """
 

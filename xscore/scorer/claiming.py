@@ -1,17 +1,8 @@
-"""Sharing a turn with other processes on the same store: packs are claimed before they are sent.
+"""Share a turn with other processes on the same store: claim packs before they are sent.
 
-Packs are claimed some at a time, a moment before there is a worker for them, and fewer the fewer are left, so that
-processes that ask the same at once share the work to its end; where others were before, more are looked at. A pack
-that holds a content which another process is paying for stays whole and is put aside. When nothing else is left, what
-was put aside is looked at again and again: judged by the other, it is taken; given up or left by a dead process, it is
-ours. It does not know how claims are kept (`cache.claims`). Trade-off: the last packs end up to `PAUSE_S` later than
-they could.
-
-Two judges of one turn side by side: one for the repository's memories, one for the user's own.
-
-Both are the same model; they differ in where judgments are kept, since what is judged of the user's memories stays
-in the user's store. Results are handed out as they settle, whichever judge they come from. Trade-off: what settles
-while nobody takes it waits in memory, some hundred bytes a result.
+Packs are claimed a few at a time, fewer towards the end, so that processes split the work. A pack that another process
+is paying for is put aside and looked at again when nothing else is left. `TwoStoreJudge` runs two judges side by side,
+because judgments of the user's own memories stay in the user's store. Trade-off: the last packs end `PAUSE_S` later.
 """
 
 import asyncio

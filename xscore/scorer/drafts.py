@@ -1,21 +1,8 @@
-"""From packs to requests: what is sent, to the byte, and what it takes at most. Pure but for the texts it is handed.
+"""From packs to requests: what is sent, to the byte, and what it takes at most. Pure.
 
-`estimate` and the judge itself draft through here, so that what was estimated is what is then sent. It does not send,
-and does not know what is cached. Trade-off: an estimate renders every prompt once, some 0.03 ms a memory.
-
-A layout of the judging prompt: how it is rendered, and how its reply is read. Here that of one turn.
-
-A layout may change scores, so its version is part of the judge's identity. That of questions which share a pack stands
-apart (`shared_layout`), since few commands need it. Trade-off: whoever drafts hands all options to a layout, also one
-that it has no use for.
-
-The short ids that memories bear inside one prompt. Pure.
-
-A pack of n uses the first n codes, so its set of ids, and with it the reply schema, is the same for every pack of that
-size. Which memory gets which is a shuffle keyed with the store's secret and the pack: text inside a memory cannot know
-its neighbour's id, while the same pack is rendered to the same bytes turn after turn.
-Each code is a consonant and a vowel: one token in the vocabularies that could be checked, no two neighbours in the
-book alike in their vowel, and none a common word of yes, no or motion (`ja`, `no`, `go`, `to` are left out).
+Estimates and the judge draft through here, so what was estimated is what is sent. Each memory of a prompt gets a short
+id, shuffled by the store's secret and the pack: text inside a memory cannot know its neighbour's id, and the same pack
+renders to the same bytes in every turn. Ids are one token each and never a common word.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

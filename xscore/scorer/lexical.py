@@ -1,17 +1,8 @@
 """The judge without a model: scores every memory by the words it shares with the task, in milliseconds.
 
-A score is covered evidence on a scale of its own: `e³ / (e³ + h³)`, where e is the evidence of `scorer.evidence` and h,
-half of the way to certainty, grows slowly with how much the task asks and with the share of its words that the pool has
-never seen. It is not divided by the best score of the turn, so a question about something else keeps nothing. What the
-task names outright (`scorer.mentions`) counts as well, independently. Scores depend on the whole pool and are never
-stored. Trade-off: it knows words, not meaning: a right function that shares no word with the task scores 0.
-
-What likeness of meaning adds to shared words: a fused order for judging, and a lift for the lexical judge. Pure.
-
-Likeness is the cosine of a memory's vector with the task's, from an embedder that the user has set; without one nothing
-here is called. The order is fused by rank (reciprocal rank fusion, Cormack et al. 2009), because a cosine and a lexical
-score have no common scale. It decides nothing: a memory without a vector is ranked by its words alone. Trade-off: a
-fused prior says where a memory stands in this turn and not how good it is.
+score = e³ / (e³ + h³): e is the evidence of `bm25`, h grows with how much the task asks and with the share of its words
+that the pool has never seen. Names in the task (`mentions`) and an embedder's cosines count too. Scores depend
+on the whole pool and are never stored. Trade-off: it knows words, not meaning.
 """
 
 import math

@@ -1,14 +1,8 @@
-"""The judge that is a model: candidates in, calls out, one result for each back. Nobody is lost, nothing paid is lost.
+"""The judge that is a model: one result for each candidate, nothing paid is lost.
 
-A judgment is committed (`write`) before the worker that got it takes more work, so a kill re-pays at most what was in
-flight, and claimed before it is sent (`sharing`), so that processes at work on one store do not pay for it twice. Texts
-are loaded some packs at a time. Retries, limits, prices and the ledger are wrapped around the provider, out of sight.
-Trade-off: a reply's valid scores are kept and only the rest is asked again, so one memory may be judged among other
-neighbours than another of its pack.
-
-One pass over the candidates: what pieces came to, what was wrong with replies.
-
-It sends nothing and decides nothing; `model_judge` does. Trade-off: a memory in parts is known only with its last part.
+Packs are claimed before they are sent, and judgments committed before their worker takes more work, so a kill pays
+again for at most what was in flight. Retries, limits, prices and the ledger are wrapped around the provider.
+Trade-off: valid scores of a reply are kept and only the rest is asked again, among other neighbours.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence

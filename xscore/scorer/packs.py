@@ -1,20 +1,9 @@
 """Which memories are judged together. Pure.
 
-The assignment of memories to packs is kept from turn to turn, because a pack whose bytes stay the same is served from
-the provider's prefix cache. So nothing is ever packed anew as a whole: a newcomer joins a neighbour, a full pack splits
-in two, two packs that fit into one merge, and all others stay as they are (`docs/internals/decisions/0002-packs.md`).
-It does not load texts, render, or store the assignment.
-Trade-off: packs are begun a little below their limit and merge only when touched, which costs up to a quarter more
-packs than the tightest filling, for about one changed pack an edit.
-
-The words of packing: limits, slots, the order and cost of memories. Pure.
-
-It does not decide which memory goes where; `shelf` keeps the lasting assignment and `packs` groups what is sent.
-
-All packs of a pool while newcomers are housed: join, split and merge, each as local as can be. Pure.
-
-A pack is a run of neighbours in natural order. It does not know what is judged or sent.
-Trade-off: a merge is looked for only beside a pack that changed, so that an unchanged pool is left exactly as it is.
+The assignment is kept from turn to turn, because a pack whose bytes stay the same is served from the provider's prefix
+cache. So an edit changes as few packs as possible: a newcomer joins a neighbour, a full pack splits, a pack that
+changed dissolves into its neighbours if they have room (`docs/internals/decisions/0002-packs.md`).
+Trade-off: up to a quarter more packs than the tightest filling, for about one changed pack an edit.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

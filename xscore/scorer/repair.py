@@ -1,18 +1,8 @@
-"""What is judged at once: a whole memory, or a part of one that is larger than a pack. Pure.
+"""What gets a score of its own, and what to do about memories that a reply did not score. Pure.
 
-An oversized memory is split at inner boundaries and never cut off: its parts, joined, are its text. Its score is the
-best of its parts, and it has one only when every part has. Parts are judged and cached under hashes of their own, so a
-resumed run asks for the missing parts alone.
-Trade-off: cuts are found greedily from the front, so an edit re-judges its own part and those after it, not before.
-
-The repair ladder: what to do about memories that a reply did not score. Pure.
-
-    pack  ->  half a pack of what is missing  ->  one by one  ->  Unjudged(cause)
-
-A refusal goes to one by one at once, because one memory may have caused it; a reply cut short and a prompt too long
-need fewer memories, and halving gives that. Nothing is clamped and nothing becomes 0 by default.
-It does not send; `model_judge` does. Trade-off: at most three asks a memory, so a model that is wrong more often than
-that leaves memories unjudged, visibly.
+A memory larger than a pack is split at inner boundaries; its score is the best of its parts, and only if all have one.
+Missing scores are asked for again: pack -> half a pack -> one by one -> Unjudged(cause). A refusal goes to one by one
+at once. Nothing is clamped or becomes 0. Trade-off: three asks a memory, then it stays visibly unjudged.
 """
 
 from collections.abc import Sequence

@@ -1,20 +1,8 @@
-"""What every reply of scores is read through, without trust: its object, its valid scores, its reasons. Pure.
+"""Read a model's reply without trust: a valid integer for an id of this pack, or nothing. Pure.
 
-Strict JSON first; a reply that is not JSON is mended by json-repair and then believed only where the raw text says the
-same thing plainly (`stated`), because a mender also invents: it turns a score cut off in the middle into a lower one.
-It never clamps, rounds or defaults. What stands where in a reply is the layouts' to know (`parse`, `parse_questions`).
-Trade-off: a score with a fraction or exponent (`92.0`) is void although JSON Schema calls it an integer, because a
-model that answers on a scale of 0..1 would otherwise pass its `1.0` off as the lowest score.
-
-A model's reply about one turn: a valid integer for an id of this pack, or nothing. Pure.
-
-Read without trust through `scores_read`, by whose rules each score counts. It does not decide what happens to ids
-without a score; `repair` does. Trade-off: reasons are taken as a list or as an object, since models give both.
-
-What one completion says of the pieces it was asked about: a judgment or none for each, and why not. Pure.
-
-The live judge and the collector of batches both hear through here, so that a reply means the same whichever way it
-came. What becomes of the pieces without a score is `repair`'s. Trade-off: a prior is looked up for each piece anew.
+Strict JSON first. A reply that is not JSON is mended by json-repair and believed only where the raw text plainly states
+the same score, because a mender invents: it turns a score that was cut off into a lower one. Nothing is clamped or
+rounded. Trade-off: `92.0` is void, because a model that scores 0..1 would pass its `1.0` off as the lowest score.
 """
 
 import json
