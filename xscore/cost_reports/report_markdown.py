@@ -1,54 +1,25 @@
-"""`xscore report --check` and `--update-baseline`: compare, tell, and say what the command ends with.
-
-What failed stands on stderr, one line each, also under `--quiet` and `--json`: it is why the command ends with 5. What
-is compared, and how, is decided in `cost_reports.gate`.
-
-The report as Markdown for the step summary of a CI: short tables, whatever a name holds.
+"""A report and its gate in words for a CI: Markdown for the step summary, and one line of stderr for what failed.
 
 GitHub shows at most 1 MiB of it; groups past the limit are counted, not shown. Everything that is not a figure of ours
 is escaped: no name ends a cell, becomes HTML, a link or an image, mentions anyone or refers to an issue. Trade-off: a
-backslash does not stop a mention, which is looked for in the finished page, so a space of no width stands after what
-begins one, and comes along where such a name is copied.
+backslash does not stop a mention, so a space of no width stands after what begins one, and is copied with the name.
 """
 
 import re
-from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 
 from xscore.cli.terminal import Terminal, write_stderr
 from xscore.cost_reports import baseline as baselines
 from xscore.cost_reports.gate import check_gates, measure_report
-from xscore.cost_reports.report_text import (
-    EVALUATED,
-    TIMED,
-    calls_in_words,
-    candidates_in_words,
-    counterfactual_costs,
-    estimate_in_words,
-    evaluation_rows,
-    first_task_line,
-    format_spent,
-    group_cells,
-    group_heads,
-    kept_in_words,
-    offline_in_words,
-    stretch,
-    timing_rows,
-    tokens_in_words,
-    turns_by_id,
-    turns_in_words,
-)
+from xscore.cost_reports.report_text import ReportTable, describe_period, format_spent, report_tables, summary_rows
 from xscore.platform.errors import GateFailed, UsageError
 from xscore.platform.sqlite_drivers import REBUILD_HINT
 from xscore.platform.text import counted, one_line
-from xscore.records.cost_report import CostReport, Figure, GateFigures, GateLine, GateReport, GateVerdict, Group
+from xscore.records.cost_report import CostReport, Figure, GateFigures, GateLine, GateReport, GateVerdict
 from xscore.settings import GateSettings
 
 MARKDOWN_GROUPS_SHOWN = 200
-MARKDOWN_EVALUATIONS_SHOWN = 10
-FIRST_WORDS = 60
-"""Characters of a turn's task."""
 _LONGEST = 480
 """Characters of one text that are shown."""
 _ACTIVE = re.compile(r"[\\`*_\[\]|~<>&@#$!]")
@@ -59,56 +30,20 @@ _NO_WIDTH = "\u200b"
 
 def render_markdown(report: CostReport) -> str:
     """Return the report; tables only of what there is."""
-    parts = [
-        f"## xscore report: {escape_markdown(stretch(report))}",
-        _summary(report),
-        _group_table(report, report.by_model, "model"),
-    ]
-    if report.by and report.by != "model":
-        parts.append(_group_table(report, report.groups, report.by))
-    parts.append(_markdown_table(TIMED, timing_rows(report.timings), words=3))
-    parts.append(_markdown_table(EVALUATED, evaluation_rows(report.evaluations[:MARKDOWN_EVALUATIONS_SHOWN]), words=2))
+    facts: list[tuple[str, ...]] = [row for row in summary_rows(report) if row[1]]
+    parts = [f"## xscore report: {escape_markdown(describe_period(report))}"]
+    parts.append(_markdown_table(ReportTable(("", ""), facts, words=2)))
+    parts += map(_markdown_table, report_tables(report, paid=format_spent, groups=MARKDOWN_GROUPS_SHOWN))
     if report.warnings:
         parts.append("\n".join(f"> {escape_markdown(warning)}" for warning in report.warnings))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
-def _summary(report: CostReport) -> str:
-    rows = [
-        ("turns", turns_in_words(report)),
-        ("candidates", candidates_in_words(report)),
-        ("kept", kept_in_words(report)),
-        ("calls", calls_in_words(report.spent)),
-        ("tokens", tokens_in_words(report)),
-        ("dollars", format_spent(report.spent)),
-        *((way.name, way.words) for way in counterfactual_costs(report.comparison)),
-    ]
-    if report.accuracy:
-        rows.append(("estimate", estimate_in_words(report)))
-    if report.offline.jobs:
-        rows.append(("offline", offline_in_words(report)))
-    return _markdown_table(("", ""), rows, words=2)
-
-
-def _group_table(report: CostReport, found: Sequence[Group], by: str) -> str:
-    began, is_of_turns = turns_by_id(report), by == "turn"
-    rows = []
-    for group in found[:MARKDOWN_GROUPS_SHOWN]:
-        task = (first_task_line(group, began)[:FIRST_WORDS],) if is_of_turns else ()
-        rows.append((*group_cells(group, by, began, paid=format_spent), *task))
-    more = f"\n\nand {len(found) - MARKDOWN_GROUPS_SHOWN:,} more" if len(found) > MARKDOWN_GROUPS_SHOWN else ""
-    return (
-        _markdown_table((*group_heads(by), *(("task",) if is_of_turns else ())), rows, words=2 if is_of_turns else 1)
-        + more
-    )
-
-
-def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, words: int) -> str:
-    if not rows:
-        return ""
-    lines = [head, ["---" if at < words else "---:" for at in range(len(head))]]
-    written = [" | ".join(line) for line in lines] + [" | ".join(map(escape_markdown, row)) for row in rows]
-    return "\n".join(f"| {line} |" for line in written)
+def _markdown_table(table: ReportTable) -> str:
+    rules = ["---" if at < table.words or head == "task" else "---:" for at, head in enumerate(table.heads)]
+    written = [table.heads, rules, *(tuple(map(escape_markdown, row)) for row in table.rows)]
+    lines = "\n".join(f"| {' | '.join(line)} |" for line in written)
+    return lines + (f"\n\nand {table.more:,} more" if table.more else "")
 
 
 def escape_markdown(text: str) -> str:

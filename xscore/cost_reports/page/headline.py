@@ -42,7 +42,7 @@ def headline_figures(report: CostReport) -> list[Box]:
 def _of_dollars(report: CostReport) -> Iterator[str]:
     if rest := report_text.format_unpriced(report.spent):
         yield rest
-    without_cache = report_text.counterfactual_costs(report.comparison)[0]
+    without_cache = report_text.cost_alternatives(report.comparison)[1]
     if without_cache.usd:
         yield f"{without_cache.words} {without_cache.name}"
     if report.spent.estimated:

@@ -315,7 +315,7 @@ def score_plot(counts: Sequence[int], threshold: float | None) -> Figure:
 def counterfactual_plot(comparison: Comparison) -> Figure:
     """Draw a bar for each way to pay for the same judgments and answers; an unknown one has none."""
     title, pitch, room = "What it would have cost otherwise", 38, 290.0
-    ways = (report_text.actual_cost(comparison), *report_text.counterfactual_costs(comparison))
+    ways = report_text.cost_alternatives(comparison)
     most = max(way.usd for way in ways if way.usd is not None)
     if most == 0:
         return Figure(title=title, why_empty="Nothing was paid, or no call has a price.")
