@@ -43,7 +43,7 @@ def test_a_list_is_shown_and_sent(run: Run, server: OpenAIBatchServer) -> None:
     """The plan stands on stdout with hit rate, calls, tokens and dollars; then where the job is, and how to go on."""
     done = run(*SUBMIT)
     assert done.returncode == 0, done.stderr
-    assert "2 questions" in done.stdout and "replayed hit rate 0 %" in done.stdout
+    assert "2 questions" in done.stdout and "hit rate 0 %" in done.stdout
     assert "by batch" in done.stdout and "live" in done.stdout and "b_" in done.stdout
     assert "xscore batch" in done.stderr
     assert server.batches.created == 1
@@ -84,11 +84,11 @@ def test_live_calls_for_what_a_batch_judges_are_warned_of(run: Run, server: Open
 
 
 def test_nothing_left_to_judge_makes_no_job(run: Run, server: OpenAIBatchServer, shop: Path) -> None:
-    """What the cache has is not sent again: exit code 0, no job, and a replayed hit rate of all."""
+    """What the cache has is not sent again: exit code 0, no job, and a hit rate of all."""
     job = json.loads(run(*SUBMIT, "--json").stdout)["job"]
     assert run("batch", "wait", job, "--json").returncode == 0
     done = run(*SUBMIT)
-    assert done.returncode == 0 and "replayed hit rate 100 %" in done.stdout and "no job was made" in done.stderr
+    assert done.returncode == 0 and "hit rate 100 %" in done.stdout and "no job was made" in done.stderr
     assert rows(shop, "SELECT id FROM job") == [(job,)] and server.batches.created == 1
 
 

@@ -24,6 +24,8 @@ run_command_line()
 LOADED = """
 import sys
 from xscore.cli.main import run_command_line
+
+pytestmark = pytest.mark.verify
 sys.argv = ["xscore", *sys.argv[1:]]
 try:
     run_command_line()

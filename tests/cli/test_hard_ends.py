@@ -13,6 +13,8 @@ import pytest
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
 
+pytestmark = pytest.mark.verify
+
 FILES = {"a.py": "def f() -> int:\n    return 1\n"}
 
 

@@ -15,6 +15,8 @@ SLOW = """
 import asyncio, sys, time
 from xscore.cli.interrupt import run_interruptible
 
+pytestmark = pytest.mark.verify
+
 async def work():
     print("begun", flush=True)
     try:
@@ -27,7 +29,7 @@ def say(words):
     print(words, file=sys.stderr, flush=True)
 
 try:
-    print(run_interruptible(work(), say=say, leave=lambda: say("left")))
+    print(run_interruptible(work(), notify=say, cleanup=lambda: say("left")))
 except KeyboardInterrupt:
     print("interrupted")
 """

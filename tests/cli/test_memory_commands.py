@@ -62,7 +62,7 @@ def test_the_key_supersedes_and_says_so(xscore: Run, repo: Path) -> None:
     first = said(xscore, repo, "memory", "add", "--kind", "decision", "use A", "--key", "k")["id"]
     done = xscore("memory", "add", "--kind", "decision", "use B", "--key", "k", cwd=repo)
     assert done.returncode == 0
-    assert f"takes the place of {first}" in done.stderr and first not in done.stdout
+    assert f"replaces {first}" in done.stderr and first not in done.stdout
     again = xscore("memory", "add", "--kind", "decision", "use B", cwd=repo)
     assert "known already" in again.stdout
     assert len(said(xscore, repo, "memory", "list", "--kind", "decision", "--all")["memories"]) == 2

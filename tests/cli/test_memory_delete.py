@@ -43,7 +43,7 @@ def test_delete_erases_and_proves(xscore: Run, tmp_path: Path, own_home: Path, k
     assert "found none" in done.stdout.splitlines()[-1]
     assert b"ochre ledger" not in raw(tmp_path, own_home)
     again = xscore("memory", "delete", kept[0].id, cwd=tmp_path)
-    assert again.returncode == 1 and "no memory is called" in again.stderr
+    assert again.returncode == 1 and "there is no memory" in again.stderr
 
 
 def test_a_dry_run_changes_no_byte(xscore: Run, tmp_path: Path, kept: list[Memory]) -> None:

@@ -10,7 +10,7 @@ from tests.conftest import MakeRepo
 
 READING = (
     (("report",), 0),
-    (("report", "--markdown"), 0),
+    (("report", "--format", "markdown"), 0),
     (("history", "list"), 0),
     (("status",), 0),
     (("history", "show", "latest"), 1),

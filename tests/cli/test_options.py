@@ -11,7 +11,7 @@ from xscore.cli.options import OVERRIDES, SELECTION, Flags, PeriodType
 from xscore.platform.errors import UsageError
 from xscore.settings import load_settings, setting_names
 
-BARE: dict[str, object] = {"file": None, "errors": None, "recent": (), "path": (), "kind": (), "layer": ()}
+BARE: dict[str, object] = {"file": None, "errors": None, "recent": (), "glob": (), "type": (), "layer": ()}
 
 
 def flags(**given: object) -> Flags:
@@ -83,7 +83,7 @@ def test_file_and_line(
 
 def test_bytes_of_the_command_line_are_written_as_in_listings() -> None:
     """A glob with a byte that is not UTF-8 meets the paths as the store writes them; other text stays as typed."""
-    assert flags(path=("b\udcff/*.py", "ü%FF")).turn("x").scope.paths == ("b%FF/*.py", "ü%FF")
+    assert flags(glob=("b\udcff/*.py", "ü%FF")).turn("x").scope.paths == ("b%FF/*.py", "ü%FF")
 
 
 def test_task_from_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_two_readers_of_stdin() -> None:
 
 def test_scope_and_recent() -> None:
     """Narrowing and recent files reach the turn in order."""
-    turn = flags(path=("src/**",), kind=("test",), layer=("graph",), recent=("b.py", "a.py")).turn("x")
+    turn = flags(glob=("src/**",), type=("test",), layer=("graph",), recent=("b.py", "a.py")).turn("x")
     assert (turn.scope.paths, turn.scope.kinds, turn.scope.layers) == (("src/**",), ("test",), ("graph",))
     assert turn.recent == ("b.py", "a.py")
 

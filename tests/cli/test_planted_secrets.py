@@ -21,6 +21,8 @@ from xscore.store.remembering import remember
 from xscore.store.store import Store
 from xscore.store.working_session import resume_session
 
+pytestmark = pytest.mark.verify
+
 PREFIXES = ("AccountKey=", "sk_live_", "rk_live_", "dop_v1_")
 """Parts of a key that say whose it is, and stay."""
 

@@ -172,7 +172,7 @@ from xscore.records import Estimate, JudgeEstimate
 judge = JudgeEstimate(candidates=9, cached=0, to_judge=9, calls=3, input_tokens=1, output_tokens=1,
                       cost_usd=Decimal("0.5"), seconds=200.0, binding_limit="latency", host="api.example.com")
 estimate = Estimate(judge=judge, primary=None, by_kind={{}}, by_folder={{}})
-print("agreed:", TurnObserver(Terminal(), agreed={agreed}).confirm(estimate))
+print("agreed:", TurnObserver(Terminal(), assume_yes={agreed}).confirm(estimate))
 """
 
 
@@ -181,7 +181,7 @@ def test_confirmation_on_a_terminal(typed: bytes, outcome: str) -> None:
     """On a terminal the price is put before the user: calls, dollars, minutes, host; only a yes is a yes."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", CONFIRM.format(agreed=False)], stdin=theirs, stdout=theirs, stderr=theirs
+        [sys.executable, "-c", CONFIRM.format(assume_yes=False)], stdin=theirs, stdout=theirs, stderr=theirs
     )
     os.close(theirs)
     os.write(ours, typed)
@@ -193,6 +193,6 @@ def test_confirmation_on_a_terminal(typed: bytes, outcome: str) -> None:
 
 def test_no_confirmation_elsewhere() -> None:
     """A script is not asked, nor is a user who said --yes: --max-usd is their cap."""
-    code = CONFIRM.format(agreed=False)
+    code = CONFIRM.format(assume_yes=False)
     done = subprocess.run([sys.executable, "-c", code], input="", capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("agreed: True\n", "")

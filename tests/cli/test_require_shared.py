@@ -17,11 +17,11 @@ COMMANDS = {
     "ask": ("ask", "why?", "--no-answer", *JUDGE),
     "context": ("context", "why?", *JUDGE),
     "run": ("batch", "run", "q.jsonl", *JUDGE),
-    "rescore": ("rescore", "--all", "--queries", "q.jsonl", *JUDGE),
+    "rescore": ("batch", "rescore", "--all", "--queries", "q.jsonl", *JUDGE),
 }
 SENDING_NOTHING = {
     "estimate": ("estimate", "why?", *JUDGE),
-    "dry": ("rescore", "--all", "--queries", "q.jsonl", "--dry-run", *JUDGE),
+    "dry": ("batch", "rescore", "--all", "--queries", "q.jsonl", "--dry-run", *JUDGE),
     "eval": ("eval", "gold.jsonl", *JUDGE),
     "continue": ("continue", *JUDGE),
 }
@@ -66,4 +66,4 @@ def test_with_a_server_that_is_away_nothing_is_sent(run: Run, server: OpenAIServ
 def test_a_batch_asks_no_shared_server(run: Run) -> None:
     """So with `rescore --batch` it is refused rather than passed over."""
     done = run("batch", "rescore", "--all", "--batch", *JUDGE)
-    assert done.returncode == 2 and "--live" in done.stderr
+    assert done.returncode == 2 and "--require-shared" in done.stderr

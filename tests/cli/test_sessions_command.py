@@ -41,7 +41,7 @@ def test_import_says_what_was_taken_and_left(xscore: Run, make_repo: MakeRepo, o
     root = imported(xscore, make_repo, own_home)
     again = xscore("memory", "import-sessions", cwd=root)
     assert again.returncode == 0
-    assert "taken      0 exchanges" in again.stdout
+    assert "taken     0 exchanges" in again.stdout
     ClaudeLog(root, "bad").user("x").raw(type="user", cwd=str(root)).write(own_home)
     broken = xscore("memory", "import-sessions", "--from", "claude-code", cwd=root)
     assert broken.returncode == 1
@@ -52,7 +52,7 @@ def test_a_dry_run_and_since_take_nothing(xscore: Run, make_repo: MakeRepo, own_
     """--dry-run counts, --since leaves out what is older, a word that is no day is a usage error."""
     root = make_repo(FILES)
     ClaudeLog(root).user("q").says("a").write(own_home)
-    assert "would take 1 exchange" in xscore("memory", "import-sessions", "--dry-run", cwd=root).stdout
+    assert "would take  1 exchange" in xscore("memory", "import-sessions", "--dry-run", cwd=root).stdout
     late = json.loads(xscore("memory", "import-sessions", "--since", "2026-11-21", "--json", cwd=root).stdout)
     assert (late["added"], late["elsewhere"]) == (0, 1)
     assert json.loads(xscore("memory", "import-sessions", "--json", cwd=root).stdout)["added"] == 1
@@ -96,7 +96,7 @@ def test_the_list_tells_origin_session_and_confidence(xscore: Run, make_repo: Ma
     ClaudeLog(root, "s-long").user("why " * 40).says("a").write(own_home)
     xscore("memory", "import-sessions", cwd=root)
     (line,) = xscore("memory", "imported", cwd=root).stdout.splitlines()
-    assert "claude-code s-long  1 exchange, confidence 0.60: why why" in line
+    assert "claude-code  s-long  1 exchange  confidence 0.60  why why" in line
     assert line.endswith("why…")
     (one,) = json.loads(xscore("memory", "imported", "--json", cwd=root).stdout)["sessions"]
     assert (one["origin"], one["session"], one["confidence"]) == ("claude-code", "s-long", 0.6)

@@ -15,6 +15,8 @@ KEY = "sk-0123456789-abcdefghij"
 SLOW_IMPORT = """
 import sys, time
 
+pytestmark = pytest.mark.verify
+
 class Slow:
     def find_spec(self, name, path=None, target=None):
         if name == "{dialect}":

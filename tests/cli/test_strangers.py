@@ -38,7 +38,7 @@ def test_planted_scores_are_neither_used_nor_salvaged(xscore: Run, make_repo: Ma
         assert json.loads(refused.stdout)["error"]["kind"] == "store_untrusted"
         rebuilt = xscore("store", "rebuild", cwd=clone, environ=environ)
         assert rebuilt.returncode == 0, rebuilt.stderr
-        assert "salvaged nothing: it could not be shown that you made it here" in rebuilt.stdout
+        assert "salvaged nothing: nothing shows that you made it here" in rebuilt.stdout
         paid = json.loads(xscore("ask", TASK, *flags, cwd=clone, environ=environ).stdout)["coverage"]
     assert paid["cached"] == 0 and paid["judged"] == paid["candidates"] > 0
     assert (clone / ".xscore" / "aside-1" / "memory.db").is_file()
@@ -85,6 +85,8 @@ def test_a_repositorys_settings_cannot_redirect_or_spend(xscore: Run, make_repo:
 ASK_AS_NOBODY = """
 import os, sys
 from xscore.cli.main import xscore_command
+
+pytestmark = pytest.mark.verify
 
 writable, read_only, home, *arguments = sys.argv[1:]
 
