@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.cli.conftest import Run
 from xscore.cli.catalogue import COMMANDS
 
-NOT_FOR_
+NOT_FOR_HELP = {"pydantic", "rich", "sqlite3", "asyncio", "openai", "numpy", "tree_sitter", "aiohttp", "xscore.records"}
 
 
 def test_help_imports_nothing_heavy() -> None:

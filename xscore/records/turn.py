@@ -6,7 +6,6 @@ How a turn was routed: what kind of task it is, what each layer gave, and what t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 import msgspec
@@ -137,8 +136,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
     """All of it in words, latest task last."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True, kw_only=True):
     """A named snapshot of a working session, to be taken up in any later turn."""
 
     name: str
@@ -154,7 +152,7 @@ class Checkpoint:
     """Exchanges and memories it rests on; their texts stay where they are."""
     notes: tuple[str, ...] = ()
     persona: str = ""
-    entries: tuple[SessionEntry, ...] = field(default=(), repr=False)
+    entries: tuple[SessionEntry, ...] = ()
     """The tasks that all of this was gathered from."""
 
 
