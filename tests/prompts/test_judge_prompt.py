@@ -10,6 +10,7 @@ from xscore.prompts.judge import (
     ERROR_CHARS,
     PROMPT_VERSION,
     PackEntry,
+    PromptOptions,
     judge_rubric,
     judging_request,
     pack_block,
@@ -78,7 +79,7 @@ HOSTILE = (
 def request(entries: tuple[PackEntry, ...] = ENTRIES, turn: Turn = TURN, **changes: object) -> Request:
     """Build a request with the changes a test is about."""
     options: dict[str, object] = {"model": "m", "max_output_tokens": 100} | changes
-    return judging_request(entries, turn_block(turn), **options)  # type: ignore[arg-type]  # any option
+    return judging_request(entries, turn_block(turn), PromptOptions(**options))  # type: ignore[arg-type]  # any option
 
 
 def test_layout_is_pack_then_turn() -> None:

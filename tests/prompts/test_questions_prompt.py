@@ -18,7 +18,7 @@ from xscore.extensions.batch.shared_prompts import (
     read_questions,
 )
 from xscore.platform.hashing import digest
-from xscore.prompts.judge import PackEntry, judge_rubric, pack_block, turn_block
+from xscore.prompts.judge import PackEntry, PromptOptions, judge_rubric, pack_block, turn_block
 from xscore.prompts.questions import MAX_QUESTIONS, QUESTIONS_VERSION, questions_request, questions_rubric
 from xscore.providers.reply_schema import reply_schema
 from xscore.providers.scripted import shown_memories, shown_questions
@@ -56,7 +56,9 @@ BREAKOUTS = (
 
 def request(entries: tuple[PackEntry, ...] = ENTRIES, turns: tuple[Turn, ...] = TURNS) -> Request:
     """Build a request."""
-    return questions_request(entries, [turn_block(turn) for turn in turns], model="m", max_output_tokens=100)
+    return questions_request(
+        entries, [turn_block(turn) for turn in turns], PromptOptions(model="m", max_output_tokens=100)
+    )
 
 
 def test_the_pack_stands_once_and_the_questions_after_it() -> None:
@@ -124,7 +126,9 @@ def test_the_document_shows_what_is_sent_and_read() -> None:
     section = page.split("## Questions that share a pack")[1].split("\n## ")[0]
     system, asked, reply = re.findall(r"^```\w+\n(.*?)\n```$", section, re.DOTALL | re.MULTILINE)
     turns = (EXAMPLE, Turn(task="Where are rows kept?"))
-    made = questions_request(PAGE_ENTRIES, [turn_block(turn) for turn in turns], model="m", max_output_tokens=1)
+    made = questions_request(
+        PAGE_ENTRIES, [turn_block(turn) for turn in turns], PromptOptions(model="m", max_output_tokens=1)
+    )
     assert (system, asked) == (made.system, made.content[1])
     found = read_questions(reply, made.reply_questions, made.reply_ids)
     assert not found.whole.mended and {len(one.scores) for one in found.by_question.values()} == {4}

@@ -27,7 +27,7 @@ from tests.pipeline.conftest import FILES
 from xscore.pipeline.build import Pipeline
 from xscore.pipeline.probe import known_capability
 from xscore.platform.errors import PromptTooLong
-from xscore.prompts.judge import PackEntry, judging_request, turn_block
+from xscore.prompts.judge import PackEntry, PromptOptions, judging_request, turn_block
 from xscore.providers.hosts import host_deadline_s, host_of
 from xscore.providers.openai import connect
 from xscore.records import Answer, Capability, Completion, ReplyForm, Request, SilentObserver, Turn
@@ -129,7 +129,9 @@ def prompt(text: str) -> Request:
     """A judging prompt of three memories that hold this text."""
     entries = [PackEntry(id_, "function", "shop/prices.py", f"total_{id_}", text) for id_ in IDS]
     made = judging_request(
-        entries, turn_block(TASK), model="smollm2", max_output_tokens=96, temperature=0.0, timeout_s=PATIENCE_S
+        entries,
+        turn_block(TASK),
+        PromptOptions(model="smollm2", max_output_tokens=96, temperature=0.0, timeout_s=PATIENCE_S),
     )
     return replace(made, reply_ids=IDS)
 

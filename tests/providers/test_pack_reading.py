@@ -1,7 +1,7 @@
 """Reading a judging prompt back: what our own prompts show is what is read."""
 
 from xscore.platform.hashing import content_hash
-from xscore.prompts.judge import PackEntry, judging_request, turn_block
+from xscore.prompts.judge import PackEntry, PromptOptions, judging_request, turn_block
 from xscore.providers.scripted import shown_memories, text_around_memories
 from xscore.records import Turn
 
@@ -16,7 +16,7 @@ def test_what_a_prompt_shows_is_read_back() -> None:
     """Ids, kinds, paths, entities and texts survive the way through a prompt, in both orders."""
     turn = turn_block(Turn(task="where is <memory> written?"))
     for order in ("memory_first", "turn_first"):
-        request = judging_request(ENTRIES, turn, model="m", max_output_tokens=9, order=order)
+        request = judging_request(ENTRIES, turn, PromptOptions(model="m", max_output_tokens=9, order=order))
         shown = {memory.id: memory for memory in shown_memories("\n\n".join(request.content))}
         assert set(shown) == {"ka", "qe", "mu"} == set(request.reply_ids)
         for entry in ENTRIES:
@@ -34,7 +34,9 @@ def test_what_a_prompt_shows_is_read_back() -> None:
 
 def test_the_turn_is_what_stands_around() -> None:
     """The turn is found without any word of the memories."""
-    request = judging_request(ENTRIES, turn_block(Turn(task="fix the cache")), model="m", max_output_tokens=9)
+    request = judging_request(
+        ENTRIES, turn_block(Turn(task="fix the cache")), PromptOptions(model="m", max_output_tokens=9)
+    )
     around = text_around_memories("\n\n".join(request.content))
     assert "fix the cache" in around
     assert "never spaces" not in around

@@ -4,10 +4,10 @@ import pytest
 
 from tests.providers.conftest import Connected, MakeRequest, PassingTime
 from tests.servers import Fault, OpenAIServer
-from xscore.platform.errors import ConnectionFailed, Overloaded, ProviderError, QuotaExhausted, RateLimited
+from xscore.platform.errors import ConnectionFailed, Overloaded, ProviderError, QuotaExhausted, RateLimited, error_kinds
 from xscore.providers.attempts import MAX_REFUSALS, Metered, Retrying, may_retry
 from xscore.providers.limits import Limited
-from xscore.providers.scripted import PlannedError, Script, ScriptedProvider, error_kinds
+from xscore.providers.scripted import PlannedError, Script, ScriptedProvider
 from xscore.records import CallRecord
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from xscore.prompts.judge import PROMPT_VERSION, PackEntry, judge_rubric, judging_request, turn_block
+from xscore.prompts.judge import PROMPT_VERSION, PackEntry, PromptOptions, judge_rubric, judging_request, turn_block
 from xscore.providers.reply_schema import SCHEMA_NAME, reply_schema
 from xscore.providers.scripted import shown_memories
 from xscore.records import Kind, Turn
@@ -33,7 +33,7 @@ def blocks() -> list[str]:
 
 def test_the_example_is_what_is_sent() -> None:
     """Rubric, pack and turn of the page are the prompt, to the byte."""
-    request = judging_request(ENTRIES, turn_block(TURN), model="m", max_output_tokens=1)
+    request = judging_request(ENTRIES, turn_block(TURN), PromptOptions(model="m", max_output_tokens=1))
     assert blocks()[0] == request.system == judge_rubric()
     assert tuple(blocks()[1:3]) == request.content
     assert tuple(memory.id for memory in shown_memories(blocks()[1])) == ("co", "qe", "ka", "bi")

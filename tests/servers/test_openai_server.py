@@ -8,7 +8,7 @@ import pytest
 
 from tests.servers import Fault, OpenAIServer, by_words, table
 from tests.servers.prefix_cache import PrefixCache
-from xscore.prompts.judge import PackEntry, judging_request
+from xscore.prompts.judge import PackEntry, PromptOptions, judging_request
 from xscore.providers.openai import OpenAIDialect
 from xscore.providers.scripted import ShownMemory
 from xscore.records import Capability
@@ -20,7 +20,9 @@ ENTRIES = [PackEntry(f"k{n}", "function", "a.py", f"f{n}", f"def f{n}(): {'x' * 
 
 def _body(task: str, *, model: str = "judge-2", key: str = "p1") -> dict[str, object]:
     turn = f"<turn>\n{task}\n</turn>"
-    request = judging_request(ENTRIES, turn, model=model, max_output_tokens=900, cache_key=key, prefix_ttl_s=1_800)
+    request = judging_request(
+        ENTRIES, turn, PromptOptions(model=model, max_output_tokens=900, cache_key=key, prefix_ttl_s=1_800)
+    )
     return OFFICIAL.body(request, UNPROBED, stream=False)
 
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from xscore.cache import capabilities
 from xscore.pipeline.parts import JudgeCalls
 from xscore.platform.errors import NoUsableModel, RequestRejected, XscoreError
-from xscore.prompts.judge import PackEntry, judging_request, turn_block
+from xscore.prompts.judge import PackEntry, PromptOptions, judging_request, turn_block
 from xscore.providers.hosts import is_loopback
 from xscore.providers.provider import Adaptable, Provider
 from xscore.records import Capability, Completion, Finish, RateLimits, Request, Stage, Turn, Usage
@@ -135,13 +135,15 @@ def probe_request(calls: JudgeCalls) -> Request:
     judging = judging_request(
         PROBE_PACK,
         turn_block(PROBE_TASK),
-        model=model.name,
-        max_output_tokens=PROBE_OUTPUT_TOKENS + model.reasoning_reserve,
-        order=model.order,
-        cache_key=PROBE_CACHE_KEY,
-        reasoning=model.reasoning,
-        temperature=model.temperature,
-        timeout_s=model.timeout_s,
+        PromptOptions(
+            model=model.name,
+            max_output_tokens=PROBE_OUTPUT_TOKENS + model.reasoning_reserve,
+            order=model.order,
+            cache_key=PROBE_CACHE_KEY,
+            reasoning=model.reasoning,
+            temperature=model.temperature,
+            timeout_s=model.timeout_s,
+        ),
     )
     return replace(judging, stage=Stage.PROBE)
 

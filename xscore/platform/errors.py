@@ -224,3 +224,14 @@ class PromptCut(PromptTooLong):
 
     kind = "prompt_cut"
     may_be_charged = True
+
+
+def error_kinds() -> dict[str, type[ProviderError]]:
+    """Return ProviderError and its leaves by their kind."""
+    kinds: dict[str, type[ProviderError]] = {}
+    waiting: list[type[ProviderError]] = [ProviderError]
+    while waiting:
+        found = waiting.pop()
+        kinds[found.kind] = found
+        waiting += found.__subclasses__()
+    return kinds

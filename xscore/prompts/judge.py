@@ -1,9 +1,8 @@
 """The judging prompt: a frozen rubric, then the pack, then the turn last, so that the costly prefix never changes.
 
-Public contract: `docs/internals/protocol.md`. The rubric (`judge_rubric.md`) is the system text and all of it; memories and
-the turn stand in the user message, fenced. It does not decide what goes into a pack, nor deal ids.
-Trade-off: a long file is shown by characters around the cursor, so that the size of a prompt is known to the byte,
-although the window may begin and end within a line.
+Public contract: `docs/protocol.md`. The rubric (`judge_rubric.md`) is the whole system text; memories and the turn stand
+in the user message, fenced. It does not decide what goes into a pack, nor assign ids. Trade-off: a long file is shown by
+characters around the cursor, so that the size of a prompt is known to the byte.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,6 +10,8 @@ from functools import cache
 from importlib.resources import files
 from math import ceil
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from xscore.platform import tokens
 from xscore.prompts.fences import escape_attribute, escape_tags, shorten_middle
@@ -66,7 +67,7 @@ def turn_block(turn: Turn, *, context: str = "task") -> str:
     if turn.errors:
         parts.append(_fenced("errors", shorten_middle(turn.errors, ERROR_CHARS)))
     if context == "full":
-        parts.extend(_moment(turn))
+        parts.extend(_editor_blocks(turn))
     return "\n".join(["<turn>", *parts, "</turn>"])
 
 
@@ -83,53 +84,73 @@ def shown_turn_parts(turn: Turn, *, context: str = "task") -> tuple[str, ...]:
     return tuple(name for name, is_shown in shown.items() if is_shown)
 
 
-def judging_request(
-    entries: Sequence[PackEntry],
-    turn_text: str,
-    *,
-    model: str,
-    max_output_tokens: int,
-    order: str = "memory_first",
-    reasons_from: float = 0.3,
-    cache_key: str = "",
-    is_kept: bool = True,
-    prefix_ttl_s: int = 0,
-    reasoning: str = "",
-    temperature: float | None = None,
-    timeout_s: float = 60.0,
-    chars_per_token: float = tokens.MIXED,
-) -> Request:
-    """Build the request that judges these entries against a rendered turn.
+class PromptOptions(Struct, frozen=True, kw_only=True):
+    """How a judging prompt is sent."""
 
-    order: `memory_first` keeps rubric and pack as a prefix that is byte-identical over turns; `turn_first` swaps them.
-    reasons_from: lowest score, 0..1, that asks for a reason; 0 asks for all. It stands after the turn, so it may vary
-    without touching the prefix.
-    is_kept: these entries will stand in the same prompt in later turns. prefix_ttl_s: how long a host that charges for
-    keeping a prefix is then to keep it; 0: not at all.
-    """
-    memory_first = order == "memory_first"
+    model: str
+    max_output_tokens: int
+    order: str = "memory_first"
+    """`memory_first` keeps rubric and pack as a prefix that is byte-identical over turns; `turn_first` swaps them."""
+    reasons_from: float = 0.3
+    """Lowest score, 0..1, that asks for a reason; 0 asks for all. It stands after the turn, so it may vary without
+    touching the prefix."""
+    cache_key: str = ""
+    is_kept: bool = True
+    """These entries will stand in the same prompt in later turns."""
+    prefix_ttl_s: int = 0
+    """How long a host that charges for keeping a prefix then keeps it; 0: not at all."""
+    reasoning: str = ""
+    temperature: float | None = None
+    timeout_s: float = 60.0
+    chars_per_token: float = tokens.MIXED
+
+
+def judging_request(entries: Sequence[PackEntry], turn_text: str, options: PromptOptions) -> Request:
+    """Build the request that judges these entries against a rendered turn."""
+    memory_first = options.order == "memory_first"
     first, last = (pack_block(entries), turn_text) if memory_first else (turn_text, pack_block(entries))
-    content = (first, f"{last}\n\n{_asked(len(entries), reasons_from)}")
-    is_stable = memory_first and is_kept
-    chars = tokens.size(judge_rubric(), *content)
+    content = (first, f"{last}\n\n{_asked(len(entries), options.reasons_from)}")
     frame = tokens.size(judge_rubric(), turn_text)
+    return make_judging_request(
+        entries, judge_rubric(), content, options, is_stable=memory_first and options.is_kept, frame_chars=frame
+    )
+
+
+def make_judging_request(
+    entries: Sequence[PackEntry],
+    system: str,
+    content: tuple[str, str],
+    options: PromptOptions,
+    *,
+    is_stable: bool,
+    frame_chars: int,
+    questions: tuple[str, ...] = (),
+) -> Request:
+    """Build a judging request from its rendered parts.
+
+    is_stable: the first part is the same in later turns. frame_chars: what a prompt of its own would repeat for each
+    judgment. questions: codes of the questions that share the prompt; none: it has one turn.
+    """
+    chars = tokens.size(system, *content)
+    ratio = options.chars_per_token
     return Request(
         stage=Stage.JUDGE,
-        model=model,
-        system=judge_rubric(),
+        model=options.model,
+        system=system,
         content=content,
         stable_parts=1 if is_stable else 0,
-        prefix_ttl_s=prefix_ttl_s if is_stable else 0,
+        prefix_ttl_s=options.prefix_ttl_s if is_stable else 0,
         reply_ids=tuple(sorted(entry.code_id for entry in entries)),
-        max_output_tokens=max_output_tokens,
-        input_tokens=ceil(chars / chars_per_token),
-        reserved_input_tokens=ceil(chars / min(tokens.UPPER_BOUND_CHARS_PER_TOKEN, chars_per_token)),
-        cache_key=cache_key,
-        reasoning=reasoning,
-        temperature=temperature,
-        candidates=len(entries),
-        frame_tokens=ceil(frame / chars_per_token),
-        timeout_s=timeout_s,
+        reply_questions=questions,
+        max_output_tokens=options.max_output_tokens,
+        input_tokens=ceil(chars / ratio),
+        reserved_input_tokens=ceil(chars / min(tokens.UPPER_BOUND_CHARS_PER_TOKEN, ratio)),
+        cache_key=options.cache_key,
+        reasoning=options.reasoning,
+        temperature=options.temperature,
+        candidates=len(entries) * max(1, len(questions)),
+        frame_tokens=ceil(frame_chars / ratio),
+        timeout_s=options.timeout_s,
     )
 
 
@@ -145,7 +166,7 @@ def _memory(entry: PackEntry) -> str:
     return f"{head}\n{escape_tags(entry.text, tags=_TAGS)}\n</memory>"
 
 
-def _moment(turn: Turn) -> Iterable[str]:
+def _editor_blocks(turn: Turn) -> Iterable[str]:
     if turn.file:
         line = f' line="{turn.line}"' if turn.line else ""
         head = f'<current_file path="{escape_attribute(turn.file)}"{line}>'

@@ -1,9 +1,8 @@
 """The judging prompt that several questions share: rubric, the pack once, then the questions, and what is asked for.
 
-Public contract: `docs/internals/protocol.md`. Its prefix, rubric and pack, is byte-identical whatever is asked, as in the prompt
-of one turn (`judge`), from which it differs in all else: so it has a version of its own, and with one question in it
-that same version. It does not decide which questions share a prompt. Trade-off: questions are seen by the model beside
-one another, which may colour its scores; that is why they are another judge's.
+Public contract: `docs/protocol.md`. Its prefix, rubric and pack, is byte-identical whatever is asked, but not that of
+`judge`, so it has a version of its own, also with one question in it. It does not decide which questions share a prompt.
+Trade-off: the model sees the questions beside one another, which may colour its scores; so they are another judge's.
 """
 
 from collections.abc import Sequence
@@ -13,8 +12,8 @@ from math import ceil
 
 from xscore.platform import tokens
 from xscore.prompts.fences import escape_tags
-from xscore.prompts.judge import PackEntry, pack_block
-from xscore.records import Request, Stage
+from xscore.prompts.judge import PackEntry, PromptOptions, make_judging_request, pack_block
+from xscore.records import Request
 
 QUESTIONS_VERSION = "questions-1"
 """Part of every judgment's key. Change it with the rubric or the layout; a test pins both to this name."""
@@ -34,7 +33,7 @@ def questions_rubric() -> str:
 
 
 def question_codes(count: int) -> tuple[str, ...]:
-    """Return the codes of so many questions, in their order: `q1`, `q2`, …"""
+    """Return the codes of this many questions, in their order: `q1`, `q2`, …"""
     return tuple(f"q{number}" for number in range(1, count + 1))
 
 
@@ -52,44 +51,19 @@ def questions_block(turn_texts: Sequence[str]) -> str:
     return "\n".join(["<questions>", *asked, "</questions>"])
 
 
-def questions_request(
-    entries: Sequence[PackEntry],
-    turn_texts: Sequence[str],
-    *,
-    model: str,
-    max_output_tokens: int,
-    reasons_from: float = 0.3,
-    cache_key: str = "",
-    is_kept: bool = True,
-    prefix_ttl_s: int = 0,
-    reasoning: str = "",
-    temperature: float | None = None,
-    timeout_s: float = 60.0,
-    chars_per_token: float = tokens.MIXED,
-) -> Request:
-    """Build the request that judges these entries for each of these rendered turns. Options as of `judging_request`."""
+def questions_request(entries: Sequence[PackEntry], turn_texts: Sequence[str], options: PromptOptions) -> Request:
+    """Build the request that judges these entries for each of these rendered turns."""
     system, pack = questions_rubric(), shared_pack_block(entries)
-    asked = f"{questions_block(turn_texts)}\n\n{_asked(len(entries), len(turn_texts), reasons_from)}"
-    chars = tokens.size(system, pack, asked)
-    judgments = len(entries) * len(turn_texts)
-    return Request(
-        stage=Stage.JUDGE,
-        model=model,
-        system=system,
-        content=(pack, asked),
-        stable_parts=1 if is_kept else 0,
-        prefix_ttl_s=prefix_ttl_s if is_kept else 0,
-        reply_ids=tuple(sorted(entry.code_id for entry in entries)),
-        reply_questions=question_codes(len(turn_texts)),
-        max_output_tokens=max_output_tokens,
-        input_tokens=ceil(chars / chars_per_token),
-        reserved_input_tokens=ceil(chars / min(tokens.UPPER_BOUND_CHARS_PER_TOKEN, chars_per_token)),
-        cache_key=cache_key,
-        reasoning=reasoning,
-        temperature=temperature,
-        candidates=judgments,
-        frame_tokens=ceil(_repeated(judgments, len(turn_texts), tokens.size(system, asked), chars) / chars_per_token),
-        timeout_s=timeout_s,
+    asked = f"{questions_block(turn_texts)}\n\n{_asked(len(entries), len(turn_texts), options.reasons_from)}"
+    frame, whole = tokens.size(system, asked), tokens.size(system, pack, asked)
+    return make_judging_request(
+        entries,
+        system,
+        (pack, asked),
+        options,
+        is_stable=options.is_kept,
+        frame_chars=_repeated_chars(len(entries) * len(turn_texts), len(turn_texts), frame, whole),
+        questions=question_codes(len(turn_texts)),
     )
 
 
@@ -98,8 +72,8 @@ def asked_alone_chars(turn_text: str, memories: int, *, reasons_from: float) -> 
     return tokens.size(questions_block((turn_text,)), "\n\n", _asked(memories, 1, reasons_from))
 
 
-def _repeated(judgments: int, questions: int, frame: int, whole: int) -> int:
-    """Characters that each further judgment would add, were each alone in a prompt with its memory and its question."""
+def _repeated_chars(judgments: int, questions: int, frame: int, whole: int) -> int:
+    """Return what each further judgment would add if each stood in a prompt with only its memory and its question."""
     if judgments == 1:
         return frame
     one = tokens.size(questions_rubric()) + (frame - tokens.size(questions_rubric())) / questions

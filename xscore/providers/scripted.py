@@ -1,25 +1,15 @@
 """A model that follows a script: for tests, demonstrations and dry runs, without a network.
 
-It reads the prompt as a model would and answers through the same seam, so everything above it runs as in earnest. The
-script is a file (`scripted:FILE`, format in docs/providers.md and in `script`) or, in Python, a function. It imitates
-no model's judgment; its token counts are characters / 4 and its calls cost $0.
-
-The script file of `ScriptedProvider`: JSON, or JSON Lines with one rule or one set of options a line.
+It reads the prompt as a model would and answers through the same seam, so everything above it runs for real. The
+script is a JSON file (`scripted:FILE`, format in docs/providers.md) or, in Python, a function:
 
     {"default": 0.03,
      "rules": [{"path": "*/cache/*", "text": "INSERT INTO judgment", "score": 0.92, "reason": "writes it"}],
      "answer": "Judgments are written in …", "latency_s": 0.1, "noise": 0.02, "seed": 7,
      "errors": [{"at": 3, "kind": "rate_limited", "retry_after_s": 0.5}]}
 
-In JSON Lines a line with `score` or `refuse` is a rule and any other line sets options. The first rule whose every
-given pattern fits decides; a pattern with `*` or `?` is a glob over the whole, any other a part. Unknown names are
-refused. It runs no code.
-
-Read a judging prompt the way a judge does: which memories are shown, and what stands around them.
-
-For providers that judge without a model (`scripted`, test servers). It is tolerant: it needs `<memory id="…" …>` blocks
-only (and, of a prompt that questions share, `<question id="…">`), takes the path from an enclosing `<file path="…">`,
-and does not check the prompt against the protocol.
+The first rule whose every given pattern fits decides; a pattern with `*` or `?` is a glob over the whole text, any other
+a part of it. Trade-off: it imitates no model's judgment; its tokens are characters / 4 and its calls cost $0.
 """
 
 import asyncio
@@ -29,12 +19,12 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from html import unescape
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+import msgspec
+from msgspec import Meta, Struct
 
-from xscore.platform.errors import ProviderError, UsageError
+from xscore.platform.errors import ProviderError, UsageError, error_kinds
 from xscore.platform.hashing import digest
 from xscore.providers.hosts import NO_HOST
 from xscore.providers.provider import OnText
@@ -42,15 +32,15 @@ from xscore.providers.reply_schema import SCORE_MAX
 from xscore.records import Completion, Finish, Request, Usage
 from xscore.settings import Settings
 
-UnitShare = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+CHARS_PER_TOKEN = 4
+REASONS_FROM = 30
+STREAM_CHARS = 16
+
+UnitShare = Annotated[float, Meta(ge=0, le=1)]
+Seconds = Annotated[float, Meta(ge=0)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
-class ScriptRule(_Part):
+class ScriptRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to say of memories that fit; an empty pattern fits all."""
 
     path: str = ""
@@ -63,29 +53,34 @@ class ScriptRule(_Part):
     refuse: bool = False
     """Decline every prompt that shows such a memory."""
 
+    def fits(self, memory: "ShownMemory", turn: str) -> bool:
+        """Whether every pattern fits."""
+        pairs = ((self.path, memory.path), (self.entity, memory.entity), (self.text, memory.text), (self.task, turn))
+        return all(
+            fnmatchcase(text, pattern) if "*" in pattern or "?" in pattern else pattern in text
+            for pattern, text in pairs
+        )
 
-class PlannedError(_Part):
+
+class PlannedError(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An error that one call meets."""
 
-    at: int = Field(ge=1)
+    at: Annotated[int, Meta(ge=1)]
     """Which call, counted from 1."""
     kind: str
     """`kind` of a provider error: `rate_limited`, `overloaded`, `timeout`, `quota`, …"""
     retry_after_s: Seconds | None = None
 
-    @field_validator("kind")
-    @classmethod
-    def _known(cls, kind: str) -> str:
-        if kind not in error_kinds():
-            raise ValueError(f"there is no provider error of kind {kind!r}")
-        return kind
+    def __post_init__(self) -> None:
+        if self.kind not in error_kinds():
+            raise ValueError(f"there is no provider error of kind {self.kind!r}")
 
     def error(self) -> ProviderError:
         """Return the error to raise."""
         return error_kinds()[self.kind](f"scripted: call {self.at} fails so", retry_after_s=self.retry_after_s)
 
 
-class Script(_Part):
+class Script(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A whole script."""
 
     default: UnitShare = 0.03
@@ -95,20 +90,9 @@ class Script(_Part):
     """Reply to what is not a judging request."""
     latency_s: Seconds = 0.0
     noise: UnitShare = 0.0
-    """Added to rules' and default scores, at most so much up or down, fixed for each memory and seed."""
+    """Added to or taken from rule and default scores, at most; fixed for each memory and seed."""
     seed: int = 0
     errors: tuple[PlannedError, ...] = ()
-
-
-def error_kinds() -> dict[str, type[ProviderError]]:
-    """Return the leaves of ProviderError by their kind."""
-    kinds: dict[str, type[ProviderError]] = {}
-    waiting: list[type[ProviderError]] = [ProviderError]
-    while waiting:
-        found = waiting.pop()
-        kinds[found.kind] = found
-        waiting += found.__subclasses__()
-    return kinds
 
 
 def read_script(path: Path) -> Script:
@@ -117,40 +101,13 @@ def read_script(path: Path) -> Script:
     try:
         if path.exists() and not path.is_file():  # a pipe would be waited for
             raise UsageError(f"the script {path} is no plain file", hint=hint)
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return msgspec.json.decode(path.read_bytes(), type=Script)
+    except OSError as error:
         raise UsageError(f"the script {path} cannot be read: {error}", hint=hint) from error
-    try:
-        return Script.model_validate(_load(text))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise UsageError(f"the script {path}: {place}: {first['msg']}", hint=hint) from error
+    except msgspec.ValidationError as error:
+        raise UsageError(f"the script {path}: {error}", hint=hint) from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the script {path} is not JSON: {error}", hint=hint) from error
-
-
-def _load(text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:
-        lines = [line for line in text.splitlines() if line.strip()]
-        if len(lines) < 2:
-            raise
-        return _merge([json.loads(line) for line in lines])
-
-
-def _merge(lines: list[Any]) -> dict[str, Any]:
-    merged: dict[str, Any] = {"rules": []}
-    for line in lines:
-        if not isinstance(line, dict):
-            raise ValueError("a line that is no object")
-        if "score" in line or "refuse" in line:
-            merged["rules"].append(line)
-        else:
-            merged |= {name: value for name, value in line.items() if name != "rules"}
-            merged["rules"] += line.get("rules", [])
-    return merged
 
 
 _TAG = re.compile(r"<file\b([^>]*)>|</file>|<memory\b([^>]*)>(.*?)</memory>", re.DOTALL)
@@ -199,10 +156,6 @@ def text_around_memories(prompt: str) -> str:
 def _attributes(text: str) -> dict[str, str]:
     return {name: unescape(value) for name, value in _ATTRIBUTE.findall(text)}
 
-
-CHARS_PER_TOKEN = 4
-REASONS_FROM = 30
-STREAM_CHARS = 16
 
 ScoreFunction = Callable[[ShownMemory, str], float | tuple[float, str]]
 """A memory, and what stands around the memories -> score 0..1, with a reason or without."""
@@ -263,7 +216,7 @@ class ScriptedProvider:
             return json.dumps({"scores": scores, "reasons": reasons})
         asked = shown_questions(prompt)
         each = {code: self._scored(request, shown, asked[code]) for code in request.reply_questions}
-        explained = [{"q": code, **reason} for code, (_, said) in each.items() for reason in said]
+        explained = [{"q": code, **reason} for code, (_, reasons) in each.items() for reason in reasons]
         return json.dumps({"scores": {code: found for code, (found, _) in each.items()}, "reasons": explained})
 
     def _scored(
@@ -288,7 +241,7 @@ class ScriptedProvider:
         return min(1.0, max(0.0, score + self._noise(memory))), reason
 
     def _rule(self, memory: ShownMemory, turn: str) -> ScriptRule | None:
-        return next((rule for rule in self.script.rules if _fits(rule, memory, turn)), None)
+        return next((rule for rule in self.script.rules if rule.fits(memory, turn)), None)
 
     def _refuses(self, request: Request) -> bool:
         if not any(rule.refuse for rule in self.script.rules):
@@ -304,22 +257,6 @@ class ScriptedProvider:
             return 0.0
         drawn = int(digest(str(self.script.seed), memory.path, memory.entity, memory.text)[:8], 16) / 0xFFFFFFFF
         return (2 * drawn - 1) * self.script.noise
-
-
-def _fits(rule: ScriptRule, memory: ShownMemory, turn: str) -> bool:
-    return (
-        _matches(rule.path, memory.path)
-        and _matches(rule.entity, memory.entity)
-        and _matches(rule.text, memory.text)
-        and _matches(rule.task, turn)
-    )
-
-
-def _matches(pattern: str, text: str) -> bool:
-    """Whether a text holds the pattern, or, where the pattern has `*` or `?`, is matched by it as a whole."""
-    if "*" in pattern or "?" in pattern:
-        return fnmatchcase(text, pattern)
-    return pattern in text
 
 
 def _completion(request: Request, text: str, finish: Finish, on_text: OnText | None) -> Completion:

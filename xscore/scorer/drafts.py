@@ -11,28 +11,12 @@ from hashlib import blake2b
 from msgspec import Struct
 
 from xscore.platform import tokens
-from xscore.prompts.judge import PROMPT_VERSION, PackEntry, judging_request
+from xscore.prompts.judge import PROMPT_VERSION, PackEntry, PromptOptions, judging_request
 from xscore.records import JudgeIdentity, Request
 from xscore.scorer import replies
 from xscore.scorer.packs import Pack, PackProfile
 from xscore.scorer.repair import MemoryPart, PackPrompt, RepairRung, memory_parts
 from xscore.scorer.replies import ParsedReply
-
-
-class PromptOptions(Struct, frozen=True, kw_only=True):
-    """All that shapes a request but its texts. Each as `prompts.judge.judging_request` says of its own."""
-
-    model: str
-    max_output_tokens: int
-    order: str
-    reasons_from: float
-    cache_key: str
-    is_kept: bool
-    prefix_ttl_s: int
-    reasoning: str
-    temperature: float | None
-    timeout_s: float
-    chars_per_token: float
 
 
 class PromptLayout(Struct, frozen=True):
@@ -47,25 +31,7 @@ class PromptLayout(Struct, frozen=True):
     """The one order it has; empty: the model's."""
 
 
-def _render_one_turn(entries: Sequence[PackEntry], turn_text: str, options: PromptOptions) -> Request:
-    return judging_request(
-        entries,
-        turn_text,
-        model=options.model,
-        max_output_tokens=options.max_output_tokens,
-        order=options.order,
-        reasons_from=options.reasons_from,
-        cache_key=options.cache_key,
-        is_kept=options.is_kept,
-        prefix_ttl_s=options.prefix_ttl_s,
-        reasoning=options.reasoning,
-        temperature=options.temperature,
-        timeout_s=options.timeout_s,
-        chars_per_token=options.chars_per_token,
-    )
-
-
-ONE_TURN_LAYOUT = PromptLayout(PROMPT_VERSION, _render_one_turn, replies.parse_reply)
+ONE_TURN_LAYOUT = PromptLayout(PROMPT_VERSION, judging_request, replies.parse_reply)
 
 
 # fmt: off

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.platform import tokens
-from xscore.prompts.judge import PackEntry
+from xscore.prompts.judge import PackEntry, PromptOptions
 from xscore.prompts.questions import (
     QUESTIONS_VERSION,
     asked_alone_chars,
@@ -29,7 +29,6 @@ from xscore.scorer.drafts import (
     SCORE_TOKENS,
     PromptDrafts,
     PromptLayout,
-    PromptOptions,
 )
 from xscore.scorer.packs import ENTRY_TOKENS, Pack
 from xscore.scorer.repair import PackPrompt
@@ -126,20 +125,7 @@ def _reasons_by_question(data: object) -> dict[str, dict[str, str]]:
 def render_shared(entries: Sequence[PackEntry], turn_texts: Sequence[str], options: PromptOptions) -> Request:
     """Build the request that judges these entries for each of these rendered turns."""
     assert options.order == QUESTIONS_LAYOUT.only_order
-    return questions_request(
-        entries,
-        turn_texts,
-        model=options.model,
-        max_output_tokens=options.max_output_tokens,
-        reasons_from=options.reasons_from,
-        cache_key=options.cache_key,
-        is_kept=options.is_kept,
-        prefix_ttl_s=options.prefix_ttl_s,
-        reasoning=options.reasoning,
-        temperature=options.temperature,
-        timeout_s=options.timeout_s,
-        chars_per_token=options.chars_per_token,
-    )
+    return questions_request(entries, turn_texts, options)
 
 
 def _one_question(entries: Sequence[PackEntry], turn_text: str, options: PromptOptions) -> Request:
