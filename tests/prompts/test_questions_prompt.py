@@ -121,7 +121,7 @@ def test_the_reply_schema_scores_every_id_for_every_question() -> None:
 
 
 def test_the_document_shows_what_is_sent_and_read() -> None:
-    """`docs/internals/protocol.md`: system text and questions to the byte, a reply that is read in full, the limits of a call."""
+    """`docs/internals/protocol.md`: system text and questions to the byte, a full reply, the limits of a call."""
     page = (Path(__file__).parents[2] / "docs" / "internals" / "protocol.md").read_text("utf-8")
     section = page.split("## Questions that share a pack")[1].split("\n## ")[0]
     system, asked, reply = re.findall(r"^```\w+\n(.*?)\n```$", section, re.DOTALL | re.MULTILINE)

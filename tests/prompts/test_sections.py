@@ -64,7 +64,7 @@ AROUND = RepositoryContext(
 def bundle(entries: list[BundleEntry], form: str = "xml", max_tokens: int = 8_000) -> Bundle:
     """Render with the default settings."""
     settings = BundleSettings()
-    return render_bundle(entries, form=form, max_tokens=max_tokens, settings=settings, now=NOW, surroundings=AROUND)
+    return render_bundle(entries, form=form, max_tokens=max_tokens, settings=settings, now=NOW, repository=AROUND)
 
 
 @pytest.mark.parametrize("form", ["xml", "markdown", "memory"])

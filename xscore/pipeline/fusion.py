@@ -63,7 +63,7 @@ def build_context(
         settings=settings,
         now=now,
         ceilings=ceilings,
-        surroundings=repository_context(parts) if form == "memory" else None,
+        repository=repository_context(parts) if form == "memory" else None,
     )
     return RenderedContext(bundle, _warnings(bundle, len(kept), budget))
 

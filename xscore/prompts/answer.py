@@ -1,15 +1,9 @@
 """The answering prompt: what was said before, the bundle, a checkpoint, the current file, then the task; one call.
 
-The system text (`answer_system.md`, and a sentence for the tone) is our own and all of it; whatever comes from the
-repository, from memory or from earlier exchanges stands in the user message, fenced, as data. It chooses nothing: the
-bundle and the conversation are given. Trade-off: what changes least stands first and the task last, where models weigh
-it most, so the bundle stands between two other blocks.
-
-What the answering model is shown of the working session: its summary, latest exchanges, checkpoint, and its tone.
-
-Quoted text stands in fences of the user message; the tone is a sentence of ours and alone goes to the system text. It
-chooses none of them. Trade-off: of the exchanges only the latest may be shortened to fit, so that what was said last is
-always there.
+The system text (`answer_system.md` and a sentence for the tone) is ours alone; whatever comes from the repository, from
+memory or from earlier exchanges stands in the user message, fenced, as data. It chooses nothing: bundle and session are
+given. Trade-off: what changes least stands first and the task last, where models weigh it most; and only the latest
+exchange may be shortened to fit.
 """
 
 import re
@@ -36,25 +30,20 @@ PERSONAS = {
 
 
 class SessionContext(Struct, frozen=True, kw_only=True):
-    """The working session as far as the answering model is shown it; empty parts show nothing."""
+    """The part of the working session that the answering model is shown; empty parts show nothing."""
 
     exchanges: Sequence[Memory] = ()
     """Earlier exchanges of this thread, in any order; the latest that fit are shown."""
     summary: str = ""
-    """What the exchanges before those came to."""
+    """A summary of the exchanges before those."""
     checkpoint: str = ""
-    """A saved state to go on from, as text."""
+    """A saved state to continue from, as text."""
     persona: str = ""
     """A name of `PERSONAS`; any other: plain."""
     max_tokens: int = SESSION_TOKENS
 
 
 EMPTY_SESSION_CONTEXT = SessionContext()
-
-
-def with_persona(system: str, persona: str) -> str:
-    """Return the system text with the sentence of this tone at its end."""
-    return f"{system}\n- {PERSONAS[persona]}" if persona in PERSONAS else system
 
 
 def session_block(conversation: SessionContext) -> str:
@@ -87,7 +76,7 @@ def render_checkpoint(checkpoint: Checkpoint) -> str:
 
 
 def checkpoint_block(conversation: SessionContext) -> str:
-    """The saved state in its own fence; empty: none is to be gone on from."""
+    """The saved state in its own fence; empty: there is none."""
     text = shorten_middle(conversation.checkpoint.strip(), CHECKPOINT_CHARS)
     return f"Saved state to go on from:\n<checkpoint>\n{escape_tags(text)}\n</checkpoint>" if text else ""
 
@@ -118,8 +107,9 @@ def answer_request(
     timeout_s: float = 300.0,
 ) -> Request:
     """Build the one request of the primary model."""
-    parts = [session_block(conversation), _context(bundle), checkpoint_block(conversation), _moment(turn)]
-    system = with_persona(answer_system_text(), conversation.persona)
+    parts = [session_block(conversation), _context(bundle), checkpoint_block(conversation), _editor_blocks(turn)]
+    tone = PERSONAS.get(conversation.persona)
+    system = f"{answer_system_text()}\n- {tone}" if tone else answer_system_text()
     asked = f"Task:\n{well_formed(turn.task)}\n\nGenerate solution with full context."
     content = (*(part for part in parts if part), asked)
     chars = tokens.size(system, *content) + 2 * len(content)
@@ -153,18 +143,17 @@ def _context(bundle: Bundle) -> str:
     return f"Relevant code context:\n{bundle.text}"
 
 
-def _moment(turn: Turn) -> str:
+def _editor_blocks(turn: Turn) -> str:
     parts = []
     if turn.file:
         line = f' line="{turn.line}"' if turn.line else ""
         text = escape_tags(lines_around(turn.file_text, turn.line, FILE_CHARS)).strip("\n")
-        parts.append(
-            f'Current file:\n<current_file path="{escape_attribute(turn.file)}"{line}>\n{text}\n</current_file>'
-        )
-    if turn.diff:
-        parts.append(
-            f"Uncommitted change:\n<diff>\n{escape_tags(shorten_middle(turn.diff, DIFF_CHARS).strip())}\n</diff>"
-        )
-    if turn.errors:
-        parts.append(f"Errors:\n<errors>\n{escape_tags(shorten_middle(turn.errors, ERROR_CHARS).strip())}\n</errors>")
+        head = f'<current_file path="{escape_attribute(turn.file)}"{line}>'
+        parts.append(f"Current file:\n{head}\n{text}\n</current_file>")
+    for title, tag, text, limit in (
+        ("Uncommitted change", "diff", turn.diff, DIFF_CHARS),
+        ("Errors", "errors", turn.errors, ERROR_CHARS),
+    ):
+        if text:
+            parts.append(f"{title}:\n<{tag}>\n{escape_tags(shorten_middle(text, limit).strip())}\n</{tag}>")
     return "\n\n".join(parts)

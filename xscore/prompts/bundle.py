@@ -1,20 +1,9 @@
 """The bundle: the chosen memories as one text in two sections, in order, within a token budget.
 
 *System context* is what is known of the work, the project and the user; *evidence* is places in the repository, and
-decisions. Both are quoted data for the user message. Each file's header stands once. What does not fit is named in a
-note and never cut in silence. A class leaves out the signatures of those methods that the bundle also carries. How each
-form looks is `prompts.bundle_forms`; which memories are in it, and which of them say the same, was decided before. Its
-trade-off: a memory larger than the whole budget is only named, with its lines, instead of being shown in part.
-
-Who gets room in the bundle: each layer up to its ceiling, code with all that the others leave.
-
-It fills best first and never exceeds the budget; the order is given. Trade-off: what is larger than the room that is
-left is passed over for something smaller behind it, so that a single giant does not leave the rest of its share empty.
-
-A class beside its methods: the stubs of those that the bundle also shows are taken out of it.
-
-It reads no syntax, only lines. Trade-off: a stub that was written in another form than its signature stays, which costs
-a line and loses nothing.
+decisions. Each layer fills up to its ceiling, best first, and code gets what the others leave. A class leaves out the
+stubs of those methods that the bundle also shows. What does not fit is named, never cut silently. Trade-off: a memory
+larger than the room left is passed over for a smaller one behind it.
 """
 
 import re
@@ -82,9 +71,6 @@ def _fill(entries: Sequence[BundleEntry], budget: int, chosen: set[str]) -> int:
     return spent
 
 
-_OWNER = re.compile(r"(?:\.| > )(?:(?!\.| > ).)+\Z")
-"""The last part of a qualified name."""
-
 Signatures = Mapping[tuple[str, str], Sequence[str]]
 """(path, entity) of an owner -> signatures of its members that are shown."""
 
@@ -93,7 +79,7 @@ def member_signatures(memories: Sequence[Memory]) -> Signatures:
     """Collect the signatures of shown members by their owner."""
     found: dict[tuple[str, str], list[str]] = {}
     for memory in memories:
-        owner = _OWNER.sub("", memory.entity)
+        owner = re.sub(r"(?:\.| > )(?:(?!\.| > ).)+\Z", "", memory.entity)  # without its last part
         if owner != memory.entity and memory.facts.signature:
             found.setdefault((memory.path, owner), []).append(memory.facts.signature)
     return found
@@ -139,12 +125,12 @@ def render_bundle(
     settings: BundleSettings,
     now: float,
     ceilings: Mapping[Layer, float] | None = None,
-    surroundings: RepositoryContext | None = None,
+    repository: RepositoryContext | None = None,
 ) -> Bundle:
     """Render the memories best first, grouped by file, summaries before their details.
 
     form: `xml`, `markdown`, `json` or `memory`. now: unix seconds. ceilings: layer -> share of the budget; None: those
-    of the settings. surroundings: what the form `memory` says beside the memories.
+    of the settings. repository: what the form `memory` says beside the memories.
     """
     affordable = [_with_affordable_header(entry, max_tokens) for entry in entries]
     ordered = sorted(affordable, key=lambda entry: _worth(entry, settings, now))
@@ -154,7 +140,7 @@ def render_bundle(
     while True:
         included = _in_place([entry for entry in ordered if entry.memory.id in chosen])
         omitted = [entry for entry in ordered if entry.memory.id not in chosen and entry.ranked is not None]
-        layout = BundleLayout(_pieces(included, now), tuple(_piece(entry, now) for entry in omitted), surroundings)
+        layout = BundleLayout(_pieces(included, now), tuple(_piece(entry, now) for entry in omitted), repository)
         text = FORMS[form](layout)
         size = _size(text, included)
         if size <= max_tokens or not included:
@@ -218,30 +204,19 @@ def _pieces(included: Sequence[BundleEntry], now: float) -> tuple[BundlePiece, .
 
 
 def _piece(entry: BundleEntry, now: float) -> BundlePiece:
-    memory = entry.memory
-    return BundlePiece(
-        memory=memory,
-        score=entry.ranked.score if entry.ranked else None,
-        below_threshold=entry.below_threshold,
-        text=_shown(entry),
-        header="",
-        tokens=memory_tokens(memory, len(memory.text)),
-        told=provenance_text(entry, now=now),
-        alike=entry.alike,
-        settles=entry.settles,
-        summary=entry.summary,
-    )
+    tokens_ = memory_tokens(entry.memory, len(entry.memory.text))
+    return BundlePiece(entry, _shown(entry), tokens_, note=provenance_text(entry, now=now))
 
 
 def _shown(entry: BundleEntry) -> str:
     """The text, with what was said beside it and does not stand in it; of a settled conflict the sentence alone."""
     if entry.resolved:
         return entry.resolved
-    text, said = entry.memory.text, entry.memory.particulars
+    text, details = entry.memory.text, entry.memory.particulars
     beside = {
-        "Because": said.rationale,
-        "Alternatives": "; ".join(other for other in said.alternatives if other not in text),
-        "Resolved by": said.resolution,
+        "Because": details.rationale,
+        "Alternatives": "; ".join(other for other in details.alternatives if other not in text),
+        "Resolved by": details.resolution,
     }
     lines = [f"{name}: {words}" for name, words in beside.items() if words and words not in text]
     return "\n".join([text, *lines]) if lines else text

@@ -1,19 +1,9 @@
-"""How a bundle looks: XML fences for models, Markdown for people and chat windows, JSON for programs.
+"""How a bundle looks: XML fences for models, Markdown for people, JSON for programs, numbered memories for agents.
 
-Every form shows each memory's id, so that an answer can cite it, and names what was left out. Purely layout: the order,
-the sections, the headers and what fits are given. What we say of a memory stands outside its fence, right after its
-kind and in parentheses, where no quoted text can come before it.
-
-Short facts as one TOON table, when that is shorter than a fence for each; see docs/internals/decisions/0014-toon.md.
-
-Preferences, conventions, the tech stack and todos come as many rows of a line; nothing else does, and code never.
-Trade-off: a table is read a little less easily than a fence for each fact, so it has to be shorter to be chosen, and
-fewer than three facts are not made one. TOON itself is the `toon-format` package's, loaded when a table may pay.
-
-The `memory` form: `## Semantic Memory Context` with numbered memories, then the repository, then its decisions.
-
-For agents that take a block of Markdown into a prompt of their own. It quotes in fences as the other forms do.
-Trade-off: numbers are easier to follow than ids, so both stand there, and a line more for each memory is the price.
+Every form shows each memory's id, so that an answer can cite it, and names what was left out. Order, sections, headers
+and what fits are given. Three or more short facts in a row become one TOON table where that is shorter than a fence for
+each (docs/internals/decisions/0014-toon.md); `toon-format` is loaded only then. Trade-off: a table is read a little
+less easily than fences.
 """
 
 import json
@@ -56,27 +46,19 @@ def toon_table(rows: Sequence[FactRow]) -> str:
     return toon_format.dumps({"facts": list(rows)})
 
 
-def is_shorter(tabled: str, fenced: str) -> bool:
-    """Whether the table is likely to take fewer tokens than the fences."""
-    return tokens.estimate(tokens.size(tabled)) < tokens.estimate(tokens.size(fenced))
-
-
-MEMORY_CONTEXT_HEADING = "## Semantic Memory Context"
-
-
 def render_memory_context(layout: BundleLayout) -> str:
     """Return `[1] (decision, 0.95) …` for each memory, branch and files, and the decision history; empty: nothing."""
     if not (layout.pieces or layout.omitted):
         return ""
-    parts = [MEMORY_CONTEXT_HEADING]
+    parts = ["## Semantic Memory Context"]
     parts += [_memory(number, piece) for number, piece in enumerate(layout.pieces, start=1)]
     if layout.omitted:
         parts.append("\n".join(f"- {line}" for line in omission_lines(layout.omitted)))
     repository = _repository(layout)
     if repository:
         parts.append("\n".join(["## Repository Context", "", *repository]))
-    if layout.surroundings and layout.surroundings.history:
-        lines = [f"- {collapse_blanks(line)}" for line in layout.surroundings.history]
+    if layout.repository and layout.repository.history:
+        lines = [f"- {collapse_blanks(line)}" for line in layout.repository.history]
         parts.append("\n".join(["## Decision History", "", *lines]))
     return "\n\n".join(parts)
 
@@ -85,9 +67,8 @@ def _memory(number: int, piece: BundlePiece) -> str:
     memory = piece.memory
     score = "detail" if piece.score is None else f"{piece.score:.2f}"
     lines = f" lines {memory.start_line}-{memory.end_line}" if memory.start_line else ""
-    below = " (below the threshold)" if piece.below_threshold else ""
-    said = piece_remarks(piece)
-    beside = f"[{memory.id}]" + (f" {said}" if said else "")
+    below = " (below the threshold)" if piece.entry.below_threshold else ""
+    beside = f"[{memory.id}] {piece_remarks(piece)}"
     first = f"[{number}] ({memory.kind.value}, {score}) {piece_heading(piece)}{lines}{below}"
     parts = [collapse_blanks(first), collapse_blanks(beside)]
     if piece.header:
@@ -98,7 +79,7 @@ def _memory(number: int, piece: BundlePiece) -> str:
 
 def _repository(layout: BundleLayout) -> Sequence[str]:
     """The branch with its commit, and the files of what is shown."""
-    around = layout.surroundings
+    around = layout.repository
     lines = []
     if around and around.branch:
         lines.append(f"Branch: {collapse_blanks(around.branch)}" + (f" ({around.commit})" if around.commit else ""))
@@ -151,10 +132,10 @@ def render_json(layout: BundleLayout) -> str:
         "headers": {piece.memory.path: well_formed(piece.header) for piece in layout.pieces if piece.header},
         "memories": [
             _named(piece) | {"score": None if piece.score is None else round(piece.score, 6)}
-            | {"below_threshold": piece.below_threshold, "text": well_formed(piece.text)}
+            | {"below_threshold": piece.entry.below_threshold, "text": well_formed(piece.text)}
             | {"section": "system_context" if piece.memory.layer in SYSTEM_CONTEXT_LAYERS else "evidence"}
-            | {"told": well_formed(piece.told), "source": piece.memory.source.value}
-            | {"alike": piece.alike, "settles": piece.settles, "detail_of": piece.summary}
+            | {"told": well_formed(piece.note), "source": piece.memory.source.value}
+            | {"alike": piece.entry.alike, "settles": piece.entry.settles, "detail_of": piece.entry.summary}
             for piece in layout.pieces
         ],
         "omitted": [_named(piece) | {"tokens": piece.tokens} for piece in layout.omitted],
@@ -190,17 +171,18 @@ def _tabled(run: Sequence[BundlePiece], fenced: str, frame: Callable[[str], str]
     if len(run) < MIN_TABLE_ROWS:
         return fenced
     framed = frame(toon_table([_row(piece) for piece in run]))
-    return framed if is_shorter(framed, fenced) else fenced
+    is_shorter = tokens.estimate(tokens.size(framed)) < tokens.estimate(tokens.size(fenced))
+    return framed if is_shorter else fenced
 
 
 def _row(piece: BundlePiece) -> FactRow:
     memory = piece.memory
-    told = piece_remarks(piece) + ("; below the threshold" if piece.below_threshold else "")
+    remarks = piece_remarks(piece) + ("; below the threshold" if piece.entry.below_threshold else "")
     return {
         "id": memory.id,
         "kind": memory.kind.value,
         "score": "" if piece.score is None else round(piece.score, 2),
-        "told": collapse_blanks(told),
+        "told": collapse_blanks(remarks),
         "text": well_formed(piece.text).strip(),
     }
 

@@ -1,19 +1,8 @@
-"""What goes into a bundle and what comes out of it: the records at the door of `prompts.bundle`. No code of its own.
+"""What goes into a bundle and comes out of it, and what every form says about one memory: value, caption, provenance.
 
-One memory as every form of the bundle shows it: its parts, its caption, and the note of what was left out.
-
-Nothing here knows a form. What a stranger may have written (names, headings, texts) comes after what we say.
-
-What a memory is worth in the bundle: the five-term score, from which alone its place in the order comes.
-
-It decides neither what is kept nor what fits. Trade-off: the terms are added, not multiplied, so that a memory of
-little authority can still stand first when the judge was sure of it.
-
-Who said a memory, and how long ago: words of ours that stand outside its fence.
-
-Only in the answering prompt: ages in the judging prompt would make every memory another one each day. What comes from
-the index has no such line but a decision's age. Trade-off: ages are coarse, hours, days, months, because a model does
-nothing with more, and the same question asked twice in an hour reads the same.
+A memory's place comes from one five-term score. What we say of it (who wrote it, how long ago) is ours and comes before
+anything quoted. Ages stand only in the answering prompt: in the judging prompt they would make every memory a new one
+each day. Trade-off: ages are coarse, so that the same question asked twice in an hour reads the same.
 """
 
 import re
@@ -22,6 +11,7 @@ from math import exp
 
 from msgspec import Struct
 
+from xscore.platform.clock import DAY_S
 from xscore.prompts.fences import escape_tags, well_formed
 from xscore.records import Citation, Kind, Layer, Memory, MemorySource, MemoryStatus, Ranked
 from xscore.settings import BundleSettings
@@ -94,25 +84,29 @@ class Bundle(Struct, frozen=True):
 
 CODE_KINDS = frozenset({Kind.FUNCTION, Kind.METHOD, Kind.CLASS, Kind.TEST, Kind.BLOCK})
 MAX_NAMED_OMISSIONS = 30
-"""At most so many omitted memories are named; the rest is counted."""
+"""Name at most this many omitted memories; count the rest."""
 
 
 class BundlePiece(Struct, frozen=True):
     """One memory with what is shown of it."""
 
-    memory: Memory
-    score: float | None
-    """None: a detail of a summary, which has no score of its own."""
-    below_threshold: bool
+    entry: BundleEntry
     text: str
-    header: str
-    """Head of its file; empty where it was shown already."""
     tokens: int
-    told: str = ""
+    header: str = ""
+    """Head of its file; empty where it was shown already."""
+    note: str = ""
     """Who said it and when, in our words."""
-    alike: tuple[str, ...] = ()
-    settles: tuple[str, ...] = ()
-    summary: str = ""
+
+    @property
+    def memory(self) -> Memory:
+        """The memory."""
+        return self.entry.memory
+
+    @property
+    def score(self) -> float | None:
+        """None: a detail of a summary, which has no score of its own."""
+        return self.entry.ranked.score if self.entry.ranked else None
 
 
 class BundleLayout(Struct, frozen=True):
@@ -120,35 +114,35 @@ class BundleLayout(Struct, frozen=True):
 
     pieces: tuple[BundlePiece, ...]
     omitted: tuple[BundlePiece, ...]
-    surroundings: RepositoryContext | None = None
+    repository: RepositoryContext | None = None
 
 
 def piece_caption(piece: BundlePiece) -> str:
     """`[m_…] decision (said by the user 3 days ago) docs/adr.md lines 3-9`, on one line."""
     memory = piece.memory
     words = [f"[{memory.id}]", memory.kind.value]
-    told = piece_remarks(piece)
-    if told:
-        words.append(f"({escape_tags(told)})")
+    remarks = piece_remarks(piece)
+    if remarks:
+        words.append(f"({escape_tags(remarks)})")
     if memory.kind not in CODE_KINDS:
         words.append(piece_heading(piece))
     if memory.start_line:
         words.append(f"lines {memory.start_line}-{memory.end_line}")
-    if piece.below_threshold:
+    if piece.entry.below_threshold:
         words.append("(below the threshold)")
     return collapse_blanks(" ".join(word for word in words if word))
 
 
 def piece_remarks(piece: BundlePiece) -> str:
     """Who said it and when, and for which other memories it stands; empty: there is nothing to say."""
-    said = [piece.told] if piece.told else []
-    if piece.summary:
-        said.append(f"a detail of [{piece.summary}]")
-    if piece.settles:
-        said.append(f"settled with {_ids(piece.settles)}")
-    if piece.alike:
-        said.append(f"said alike by {_ids(piece.alike)}")
-    return "; ".join(said)
+    remarks = [piece.note] if piece.note else []
+    if piece.entry.summary:
+        remarks.append(f"a detail of [{piece.entry.summary}]")
+    if piece.entry.settles:
+        remarks.append(f"settled with {_ids(piece.entry.settles)}")
+    if piece.entry.alike:
+        remarks.append(f"said alike by {_ids(piece.entry.alike)}")
+    return "; ".join(remarks)
 
 
 def omission_lines(omitted: Sequence[BundlePiece]) -> list[str]:
@@ -157,7 +151,7 @@ def omission_lines(omitted: Sequence[BundlePiece]) -> list[str]:
     for piece in omitted[:MAX_NAMED_OMISSIONS]:
         memory = piece.memory
         where = f", lines {memory.start_line}-{memory.end_line}" if memory.start_line else ""
-        ids = _ids((memory.id, *piece.alike, *piece.settles))
+        ids = _ids((memory.id, *piece.entry.alike, *piece.entry.settles))
         lines.append(collapse_blanks(f"{ids} {memory_place(memory)}{where}, about {piece.tokens:,} tokens"))
     if len(omitted) > MAX_NAMED_OMISSIONS:
         lines.append(f"and {len(omitted) - MAX_NAMED_OMISSIONS} more")
@@ -174,7 +168,7 @@ def piece_heading(piece: BundlePiece) -> str:
     """Return the place, unless that is a title which says no more than the text."""
     memory = piece.memory
     title = collapse_blanks(memory.title).rstrip("…")
-    repeats = piece.settles or collapse_blanks(memory.text[: 4 * len(title) + 80]).startswith(title)
+    repeats = piece.entry.settles or collapse_blanks(memory.text[: 4 * len(title) + 80]).startswith(title)
     return "" if repeats and not memory.path else memory_place(memory)
 
 
@@ -187,15 +181,12 @@ def _ids(ids: Sequence[str]) -> str:
     return " ".join(f"[{id_}]" for id_ in ids)
 
 
-SECONDS_PER_DAY = 86_400.0
-
-
 def memory_value(memory: Memory, rel: float, *, settings: BundleSettings, now: float) -> float:
     """Return `w_rel·rel + w_rec·exp(-λ·days) + w_auth·layer + w_conf·confidence + w_imp·importance`.
 
     rel: the final score in 0..1. now: unix seconds; what is dated later counts as of today.
     """
-    days = max(0.0, now - memory.updated_at) / SECONDS_PER_DAY
+    days = max(0.0, now - memory.updated_at) / DAY_S
     return (
         settings.w_rel * rel
         + settings.w_rec * exp(-settings.decay_per_day * days)
@@ -208,9 +199,7 @@ def memory_value(memory: Memory, rel: float, *, settings: BundleSettings, now: f
 PRIOR_CONTEXT_NOTE = "prior context, not immutable law"
 """What is said of every decision."""
 MAX_NAMED_SPANS = 3
-"""At most so many changed spans are named; the rest is counted."""
-
-_NOT_A_NAME = re.compile(r"[^A-Za-z0-9._+-]+")
+"""Name at most this many changed spans; count the rest."""
 
 
 def provenance_text(entry: BundleEntry, *, now: float) -> str:
@@ -220,7 +209,8 @@ def provenance_text(entry: BundleEntry, *, now: float) -> str:
     if memory.kind is Kind.DECISION:
         said.append(PRIOR_CONTEXT_NOTE)
     if memory.particulars.occurrences:
-        said.append(f"met {_times(memory.particulars.occurrences)}")
+        count = memory.particulars.occurrences
+        said.append("met once" if count == 1 else f"met {count} times")
     if memory.particulars.polarity == "antipattern":
         said.append("not to be repeated")
     if memory.particulars.exception_of:
@@ -232,7 +222,7 @@ def provenance_text(entry: BundleEntry, *, now: float) -> str:
 
 def age_text(seconds: float) -> str:
     """Say how long ago: `within the hour`, `5 hours ago`, `3 days ago`, `4 months ago`, `2 years ago`."""
-    days = max(0.0, seconds) / SECONDS_PER_DAY
+    days = max(0.0, seconds) / DAY_S
     if days < 1 / 24:
         return "within the hour"
     for unit, length in (("year", 365.25), ("month", 30.44), ("day", 1.0), ("hour", 1 / 24)):
@@ -246,7 +236,8 @@ def _who(entry: BundleEntry, age: str) -> str:
     memory = entry.memory
     match memory.source:
         case MemorySource.IMPORT:
-            return f"imported from {_NOT_A_NAME.sub('-', memory.particulars.origin)[:40] or 'elsewhere'}, {age}"
+            origin = re.sub(r"[^A-Za-z0-9._+-]+", "-", memory.particulars.origin)
+            return f"imported from {origin[:40] or 'elsewhere'}, {age}"
         case MemorySource.INFERRED:
             return f"inferred, confidence {memory.confidence:.2f}, {age}"
         case MemorySource.EXPLICIT if memory.kind in {Kind.EXCHANGE, Kind.SUMMARY}:
@@ -255,10 +246,6 @@ def _who(entry: BundleEntry, age: str) -> str:
             return f"said by the user {age}"
         case _:
             return f"written {age}" if memory.kind is Kind.DECISION else ""
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
 
 
 def _spans(changed: tuple[Citation, ...]) -> str:

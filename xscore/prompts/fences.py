@@ -15,7 +15,6 @@ ANSWER_TAGS = (
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CONTROLS = {code: "\ufffd" for code in (*range(0x20), 0x7F) if chr(code) not in "\t\n\r"}
 """The same for text of ASCII alone, which is translated, twice as fast."""
-_BACKTICKS = re.compile(r"`{3,}")
 _IN_ATTRIBUTE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": " ", "\r": " ", "\t": " "})
 
 
@@ -39,15 +38,10 @@ def escape_attribute(text: str) -> str:
     return well_formed(text).translate(_IN_ATTRIBUTE)
 
 
-def backticks(text: str) -> str:
-    """Return a Markdown fence longer than any run of backticks in the text."""
-    return "`" * max(3, 1 + max((len(run) for run in _BACKTICKS.findall(text)), default=0))
-
-
 def markdown_block(text: str, language: str) -> str:
-    """Return text as a fenced block of Markdown."""
+    """Return text as a fenced block of Markdown, with a fence longer than any run of backticks in it."""
     clean = well_formed(text)
-    fence = backticks(clean)
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`{3,}", clean)), default=0))
     return f"{fence}{language}\n{clean}\n{fence}"
 
 

@@ -1,8 +1,8 @@
 """The judging prompt: a frozen rubric, then the pack, then the turn last, so that the costly prefix never changes.
 
-Public contract: `docs/protocol.md`. The rubric (`judge_rubric.md`) is the whole system text; memories and the turn stand
-in the user message, fenced. It does not decide what goes into a pack, nor assign ids. Trade-off: a long file is shown by
-characters around the cursor, so that the size of a prompt is known to the byte.
+Public contract: `docs/protocol.md`. The rubric (`judge_rubric.md`) is the whole system text; memories and the turn
+stand in the user message, fenced. It does not decide what goes into a pack, nor assign ids. Trade-off: a long file is
+shown by characters around the cursor, so that the size of a prompt is known to the byte.
 """
 
 from collections.abc import Iterable, Sequence

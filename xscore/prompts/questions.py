@@ -1,7 +1,7 @@
 """The judging prompt that several questions share: rubric, the pack once, then the questions, and what is asked for.
 
 Public contract: `docs/protocol.md`. Its prefix, rubric and pack, is byte-identical whatever is asked, but not that of
-`judge`, so it has a version of its own, also with one question in it. It does not decide which questions share a prompt.
+`judge`, so it has a version of its own, also with one question. It does not decide which questions share a prompt.
 Trade-off: the model sees the questions beside one another, which may colour its scores; so they are another judge's.
 """
 

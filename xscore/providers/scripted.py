@@ -8,8 +8,8 @@ script is a JSON file (`scripted:FILE`, format in docs/providers.md) or, in Pyth
      "answer": "Judgments are written in …", "latency_s": 0.1, "noise": 0.02, "seed": 7,
      "errors": [{"at": 3, "kind": "rate_limited", "retry_after_s": 0.5}]}
 
-The first rule whose every given pattern fits decides; a pattern with `*` or `?` is a glob over the whole text, any other
-a part of it. Trade-off: it imitates no model's judgment; its tokens are characters / 4 and its calls cost $0.
+The first rule whose every given pattern fits decides; a pattern with `*` or `?` is a glob over the whole text, any
+other a part of it. Trade-off: it imitates no model's judgment; its tokens are characters / 4 and its calls cost $0.
 """
 
 import asyncio
