@@ -156,6 +156,7 @@ def test_an_exchange_is_tied_to_what_it_names(store: Store) -> None:
     assert ends == {f"m_{1:020x}", "f_a.py"}
 
 
+@pytest.mark.verify
 def test_an_import_of_lines_reads_the_index_once(store: Store) -> None:
     """P06: 200 lines that name code come into a store of 20,000 entities with the CPU of 20 plain loops, each tied."""
     many_entities(store, 20_000)
@@ -174,6 +175,7 @@ def test_an_import_of_lines_reads_the_index_once(store: Store) -> None:
     assert tied == (400,)
 
 
+@pytest.mark.verify
 def test_saying_one_thing_reads_names_alone(store: Store) -> None:
     """H15: 20 things said among 20,000 entities take the CPU of a few plain loops, and are tied."""
     many_entities(store, 20_000)
@@ -187,6 +189,7 @@ def test_saying_one_thing_reads_names_alone(store: Store) -> None:
     assert store.connection.execute("SELECT count(*) FROM edge").fetchone() == (40,)
 
 
+@pytest.mark.verify
 def test_saying_much_is_linear(store: Store) -> None:
     """H15: among a thousand things said, one more is found or found new by an index."""
     with database.transaction(store.connection):

@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -117,5 +118,5 @@ class StoreMachine(RuleBasedStateMachine):
         assert counts == expected
 
 
-TestStoreMachine = StoreMachine.TestCase
+TestStoreMachine = pytest.mark.verify(StoreMachine.TestCase)
 TestStoreMachine.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)

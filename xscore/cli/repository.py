@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from xscore.cli.opening import in_store, run_turn
+from xscore.cli.opening import in_store, read_settings, run_turn
 from xscore.cli.options import COUNT, MODELS, WORKING_FILE, Flags, command, decode_path_argument, options
 from xscore.cli.terminal import bold, faint, render_counts, render_facts, render_table, write_stderr
 from xscore.pipeline.json_form import record_json
@@ -18,7 +18,6 @@ from xscore.platform.text import counted, format_bytes, format_dollars, format_s
 from xscore.records import Diagnosis, IndexReport, StoreStatus
 
 if TYPE_CHECKING:
-    from xscore.pipeline.build import Pipeline
     from xscore.store.graph import ReachedNode
     from xscore.store.store import Store
 
@@ -144,12 +143,14 @@ def render_index(report: IndexReport, *, verbose: bool) -> str:
 @options()
 def status(flags: Flags) -> None:
     """Show what the store of this repository holds: files, memories, judgments, turns, dollars spent."""
-    found, _ = run_turn(flags, _read_status, make=False)
+    from xscore.pipeline.store_status import read_store_status
+
+    loaded = read_settings(flags)
+    for warning in loaded.warnings:
+        flags.terminal.note(warning)
+    settings = loaded.settings
+    found = in_store(lambda store: read_store_status(store, settings), flags, make=False, settings=settings)
     flags.terminal.print_result(found, render_status)
-
-
-async def _read_status(pipeline: "Pipeline") -> StoreStatus:
-    return pipeline.status()
 
 
 def render_status(found: StoreStatus) -> str:

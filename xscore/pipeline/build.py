@@ -14,12 +14,12 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 
-from xscore.costs import ledger
 from xscore.extension import implementations
 from xscore.indexer.index import index_repository
 from xscore.pipeline import factories
 from xscore.pipeline.boosts import load_boosters
 from xscore.pipeline.parts import PipelineParts, TurnListener, TurnResources
+from xscore.pipeline.store_status import read_store_status
 from xscore.pipeline.turn import TurnOptions, run_turn
 from xscore.platform.paths import find_root, user_config_file, user_data_dir
 from xscore.records import (
@@ -35,7 +35,7 @@ from xscore.records import (
 )
 from xscore.settings import LoadedSettings, Settings, load_settings
 from xscore.settings.model import SettingsGroup
-from xscore.store import evidence, opening
+from xscore.store import evidence
 from xscore.store.events import EventName, emit_event
 from xscore.store.store import Store
 from xscore.store.term_vectors import TERM_EMBEDDER
@@ -166,10 +166,7 @@ class Pipeline:
 
     def status(self) -> StoreStatus:
         """Count what the store holds."""
-        store, settings = self.parts.store, self.parts.settings
-        trusted = opening.is_trusted(store.root.store_dir, user_data_dir=user_data_dir(settings.store.user_data_dir))
-        usd, estimated = ledger.total_spent(store.connection), ledger.is_estimated(store.connection)
-        return store.status(trusted=trusted, spent_usd=usd, spent_estimated=estimated)
+        return read_store_status(self.parts.store, self.parts.settings)
 
     async def doctor(self, *, probe: bool = False) -> Diagnosis:
         """Look at store, settings and models; `probe` sends one pack of two memories to the judge."""

@@ -1,8 +1,8 @@
-"""SQLite, opened one way everywhere: private files, WAL, numbered migrations, one kind of transaction, our own errors.
+"""SQLite, opened the same way everywhere: private files, WAL, one schema, one kind of transaction, our own errors.
 
-Every connection of the house comes from here. Where a note beside the database says so it is opened with the user's key
-(`sealing`, `sqlite_drivers`); whoever opens it hands the source of keys down, and a plain one never asks it. Trade-off:
-`synchronous=NORMAL` keeps every commit when the process is killed, but may lose the last ones in a power cut.
+Every connection of the package comes from here. A database with a note beside it is opened with the user's key
+(`sqlite_drivers`); the source of keys is never asked for a plain one. Trade-off: `synchronous=NORMAL` keeps every
+commit when the process is killed, but may lose the last ones in a power cut.
 """
 
 import os

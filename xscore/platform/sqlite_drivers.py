@@ -1,17 +1,9 @@
-"""The two SQLites a store is opened with, Python's own and SQLCipher's, whose failures are leaves of `StoreError`.
+"""The two SQLites that open a store, Python's own and SQLCipher's, and the note beside an encrypted database.
 
-What SQLite says of damage or refusal leaves a connection as our error, also from a cursor halfway through its rows. A
-constraint that our statement breaks is damage too: the statements are tried, so a row or an index that should not be
-there stands in their way. The errors of SQLCipher's driver are no `sqlite3.Error`; here they become such. It knows no
-key and opens nothing by itself. Trade-offs: a bug of ours in a statement would be called damage; and the two libraries
-do not see each other's locks within one process, so that a file must be opened with the same one by all of a process.
-
-Whether a database is encrypted, and with which key: a note of one line in the file `<database>-key` beside it.
-
-The note holds the id of a key and never where a key is, so that a planted one can at worst make a store refuse to open:
-keys come from whoever opens the database. It stands where opening can see it without reading the database, since
-closing a file that SQLite has open elsewhere in the process drops its locks. Trade-off: a note that was lost must be
-written anew (`xscore store encrypt`) before the store opens.
+Damage and refusals leave a connection as leaves of `StoreError`. The note, one line in `<database>-key`, holds the id of
+the key and never where the key is; keys come from whoever opens the database. Trade-offs: a bug in a statement of ours
+would be called damage; the two libraries do not see each other's locks within a process, so a process must open a file
+with one of them; and a lost note must be written again (`xscore store encrypt`) before the store opens.
 """
 
 import os
@@ -27,7 +19,7 @@ from typing import Any, NoReturn
 from xscore.platform.errors import StoreDamaged, StoreError
 
 BUSY_TIMEOUT_S = 30.0
-REBUILD_HINT = "Build it anew with `xscore store rebuild`: what can still be read and believed of it is salvaged."
+REBUILD_HINT = "Rebuild it with `xscore store rebuild`: its readable, valid rows are kept."
 """What to do about a store that is damaged."""
 USER_STORE_FILE = "user.db"
 """The file of the user's own store, which is mended by itself."""

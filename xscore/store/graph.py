@@ -109,8 +109,9 @@ class GraphNames:
         self._connection = connection
 
     def has_index(self) -> bool:
-        """Whether any file was ever indexed here."""
-        return self._connection.execute("SELECT 1 FROM file LIMIT 1").fetchone() is not None
+        """Whether the repository was ever indexed here; it may be empty."""
+        asked = "SELECT EXISTS (SELECT 1 FROM meta WHERE key = 'index_profile') OR EXISTS (SELECT 1 FROM file)"
+        return bool(self._connection.execute(asked).fetchone()[0])
 
     def start(self, name: str) -> WalkStart | None:
         """Return the ends that a name stands for; None where it stands for nothing."""
