@@ -50,10 +50,10 @@ nightly: .venv/.installed-verify
 wheel: .venv/.installed-verify
 	rm -rf build/wheel
 	$(BIN)/python -m build --wheel --outdir build/wheel .
-	.ci/try-wheel build/wheel/*.whl
+	ci/try-wheel build/wheel/*.whl
 
 measure: .venv/.installed-verify
-	.ci/measure $(MEASURE_ARGS)
+	PYTHONPATH="$(CURDIR)" $(BIN)/python benchmarks/workload.py $(MEASURE_ARGS)
 
 bench: .venv/.installed-verify
 	$(BIN)/python -m benchmarks

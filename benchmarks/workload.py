@@ -1,6 +1,6 @@
 """The turns whose cost this project holds itself to: a fixed tree, fixed tasks, a judge on loopback that never errs.
 
-    .ci/measure [--update-baseline] [--pack-size N] [--forget] [--latency-s S]
+    PYTHONPATH=. python benchmarks/workload.py [--update-baseline] [--pack-size N] [--forget] [--latency-s S]
 
 Flask's sources, by name and checksum, are copied into a new repository, and the real command line works there: a cold
 turn, the same again, one after an edit, one that its budget cuts short and its continuation, an evaluation. The

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from action import comment
-from action.comment import body, mark
+from ci import comment
+from ci.comment import body, mark
 from tests.action.fake_runner import REPOSITORY, annotations
 from tests.action.github_api import BOT, PERSON, GitHubApi
 from tests.action.jobs import FORK, OURS
@@ -85,15 +85,6 @@ def test_it_is_found_on_a_later_page(step: Step, api: GitHubApi) -> None:
     step.run(api.url, markdown="second")
     assert len(api.comments) == 205
     assert "second" in api.comments[203]["body"]
-
-
-def test_a_full_last_page_ends_the_search(step: Step, api: GitHubApi) -> None:
-    """Exactly one full page without our comment is no endless search."""
-    for number in range(100):
-        api.say(PERSON, f"comment {number}")
-    step.run(api.url)
-    assert len(api.comments) == 101
-    assert api.asked.count("GET /repos/someone/shop/issues/5/comments") == 2
 
 
 def test_a_person_who_writes_our_mark_keeps_their_comment(step: Step, api: GitHubApi) -> None:

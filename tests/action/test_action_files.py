@@ -59,7 +59,7 @@ def test_the_schema_refuses() -> None:
 
 def test_the_shell_is_clean() -> None:
     """shellcheck has nothing to say of the scripts, nor of the lines in the action."""
-    for script in sorted((ROOT / "action").glob("*.sh")):
+    for script in sorted((ROOT / "ci").glob("*.sh")):
         done = tool("shellcheck", str(script))
         assert done.returncode == 0, done.stdout
     for step in (one for one in STEPS if "run" in one):
@@ -178,7 +178,7 @@ def test_an_old_python_is_refused_clearly(tmp_path: Path) -> None:
     old.write_text("#!/bin/sh\nexit 1\n")
     old.chmod(0o755)
     environ = {"PATH": str(binaries), "RUNNER_TEMP": str(tmp_path), "GITHUB_ACTION_PATH": str(ROOT)}
-    words = [str(shutil.which("bash")), str(ROOT / "action/install.sh")]
+    words = [str(shutil.which("bash")), str(ROOT / "ci/install.sh")]
     done = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stdout.startswith("::error title=xscore::There is no Python 3.11")

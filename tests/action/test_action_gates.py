@@ -8,6 +8,7 @@ from tests.cost_reports.gate_reports import MEASURED
 from xscore.cost_reports import baseline
 
 
+@pytest.mark.verify
 def test_a_failed_gate_is_annotated_and_fails_the_job(runner: Runner) -> None:
     """Each failed gate is an error, the job ends with 5, and summary, page and store are kept all the same."""
     path = runner.temp / "baseline.json"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from action import prepare
-from action.event import Event, own_pull_request
-from action.prepare import may_save
+from ci import prepare
+from ci.event import Event, own_pull_request
+from ci.prepare import may_save
 from tests.action.fake_runner import REPOSITORY, annotations, outputs_of
 from tests.action.jobs import FORK, OURS
 from tests.conftest import MakeRepo, git

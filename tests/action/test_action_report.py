@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from action.write_report import ACTIVE, CODE, COMMENT_BYTES, NOTHING, as_it_was, bounded, passive, together
+from ci.write_report import ACTIVE, CODE, COMMENT_BYTES, NOTHING, as_it_was, bounded, passive, together
 
 NO_SURROGATES = st.text(st.characters(exclude_categories=["Cs"]))
 
@@ -34,11 +34,6 @@ def test_what_was_printed_stays_code_however_long(line: str, tmp_path: Path) -> 
     assert rest == ""
     lines = code.removesuffix("\n\n… cut here: the page has the rest.").split("\n")
     assert [one for one in lines if not one.startswith(CODE)] == []
-
-
-def test_a_long_line_is_cut_and_not_dropped() -> None:
-    """Of a text without line ends the beginning is kept."""
-    assert bounded("x" * 500, 200).startswith("x" * 100)
 
 
 def test_what_is_printed_reads_as_it_was(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from action import run_command
-from action.conclude import conclude
-from action.program import environment
-from action.run_command import NotACommand, command_line
-from action.runner import annotate, fenced, note, own_file, set_output
+from ci import run_command
+from ci.conclude import conclude
+from ci.program import environment
+from ci.run_command import NotACommand, command_line
+from ci.runner import annotate, fenced, note, own_file, set_output
 from tests.action.fake_runner import ROOT, Annotation, annotations, outputs_of
 
 LINES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"))
@@ -163,12 +163,12 @@ def test_how_it_ends(ran: int, gate: int, lacks_key: bool, ends: int, capsys: py
 
 
 def test_no_module_of_the_checkout_stands_in_for_ours(tmp_path: Path) -> None:
-    """A `json.py` or an `action` folder in the checkout is never run."""
+    """A `json.py` or a `ci` folder in the checkout is never run."""
     (tmp_path / "json.py").write_text("open('made', 'w')")
-    (tmp_path / "action").mkdir()
-    (tmp_path / "action/__init__.py").write_text("open('made', 'w')")
+    (tmp_path / "ci").mkdir()
+    (tmp_path / "ci/__init__.py").write_text("open('made', 'w')")
     environ = {"PYTHONPATH": str(ROOT), "EXIT_CODE": "0", "GITHUB_OUTPUT": str(tmp_path / "out")}
-    words = [sys.executable, "-P", "-m", "action.conclude"]
+    words = [sys.executable, "-P", "-m", "ci.conclude"]
     done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "made").exists()

@@ -50,6 +50,7 @@ def test_what_is_unjudged_is_a_warning(runner: Runner, host: OpenAIServer) -> No
     assert ran.titles("warning") == ["xscore: not everything was judged"]
 
 
+@pytest.mark.verify
 def test_text_of_others_is_never_run(runner: Runner, host: OpenAIServer) -> None:
     """A hostile task, branch and answer do nothing, wherever they are shown; the answer is an output as it was."""
     host.answer = HOSTILE + "\n```\n</details>"
@@ -92,6 +93,7 @@ def test_the_cap_holds_at_the_provider(runner: Runner) -> None:
         assert "the budget came first" in ran.annotations[-1].message
 
 
+@pytest.mark.verify
 def test_a_cancelled_run_keeps_what_it_paid_for(runner: Runner, host: OpenAIServer) -> None:
     """The runner's interruption reaches the command, which ends in order; what was judged is saved for the next run."""
     host.latency_s = 0.2

@@ -27,6 +27,7 @@ def test_the_next_run_pays_for_what_changed(runner: Runner, host: OpenAIServer) 
     assert len(runner.caches) == 2
 
 
+@pytest.mark.verify
 def test_without_a_key_it_replays(runner: Runner, host: OpenAIServer) -> None:
     """A fork takes what the base branch judged, sends nothing, saves nothing, and is told so."""
     judged_on_main(runner)
@@ -54,6 +55,7 @@ def test_without_a_key_and_a_store_nothing_is_judged(runner: Runner, host: OpenA
     assert ran.titles("notice") == ["xscore: no key"]
 
 
+@pytest.mark.verify
 def test_a_store_that_came_with_the_code_ends_the_job(runner: Runner, host: OpenAIServer) -> None:
     """A committed store ends the job before anything is restored or sent."""
     (runner.workspace / ".xscore").mkdir()

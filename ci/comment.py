@@ -16,8 +16,8 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
-from action.event import event
-from action.runner import annotate, given, note
+from ci.event import event
+from ci.runner import annotate, given, note
 
 A_PAGE = 100
 MOST_PAGES = 50

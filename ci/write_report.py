@@ -15,9 +15,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from action.conclude import GATE, lets_pass
-from action.program import environment, xscore
-from action.runner import annotate, fenced, given, is_true, own_file, set_output
+from ci.conclude import GATE, lets_pass
+from ci.program import environment, xscore
+from ci.runner import annotate, fenced, given, is_true, own_file, set_output
 
 SUMMARY_BYTES = 1_000_000
 """A step summary may have 1 MiB; more of it and the runner drops it all."""

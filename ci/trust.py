@@ -7,9 +7,9 @@ import shutil
 import subprocess
 import sys
 
-from action.prepare import STORE
-from action.program import environment, xscore
-from action.runner import annotate, fenced
+from ci.prepare import STORE
+from ci.program import environment, xscore
+from ci.runner import annotate, fenced
 
 
 def main() -> int:

@@ -14,8 +14,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from action.program import KEYS, environment, xscore
-from action.runner import annotate, fenced, given, note, own_file, set_output
+from ci.program import KEYS, environment, xscore
+from ci.runner import annotate, fenced, given, note, own_file, set_output
 
 COMMANDS = ("eval", "ask", "context")
 REPLAY = ("auto", "always", "never")

@@ -6,7 +6,7 @@ and let pass. Trade-off: a stranger's pull request is held to the baseline only 
 
 import sys
 
-from action.runner import annotate, given, is_true, set_output
+from ci.runner import annotate, given, is_true, set_output
 
 PARTIAL = 1
 NOTHING_JUDGED = 3

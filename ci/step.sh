@@ -5,4 +5,4 @@ set -euo pipefail
 
 export PYTHONPATH="$GITHUB_ACTION_PATH"
 export XSCORE_STORE_USER_DATA_DIR="$RUNNER_TEMP/xscore/user"
-exec "$XSCORE_PYTHON" -P -m "action.$1"
+exec "$XSCORE_PYTHON" -P -m "ci.$1"

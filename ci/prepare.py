@@ -14,8 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from action.event import Event, event
-from action.runner import annotate, note, own_folder, set_output
+from ci.event import Event, event
+from ci.runner import annotate, note, own_folder, set_output
 
 STORE = Path(".xscore")
 OWN_EVENTS = ("push", "schedule", "workflow_dispatch")
