@@ -129,8 +129,8 @@ def test_task_and_errors_from_elsewhere(xscore: Run, shop: Path, scripted: tuple
 
 
 def test_narrowing_is_in_the_receipt(xscore: Run, shop: Path, scripted: tuple[str, ...]) -> None:
-    """--path and --kind narrow the pool, and the receipt names them."""
-    done = xscore("ask", TASK, "--glob", "shop/**", "--kind", "function", *scripted, "--json", cwd=shop)
+    """--glob and --type narrow the pool, and the receipt names them."""
+    done = xscore("ask", TASK, "--glob", "shop/**", "--type", "function", *scripted, "--json", cwd=shop)
     answer = json.loads(done.stdout)
     assert answer["scope"] == {"paths": ["shop/**"], "kinds": ["function"], "layers": []}
     assert answer["coverage"]["candidates"] == 2

@@ -172,7 +172,7 @@ from xscore.records import Estimate, JudgeEstimate
 judge = JudgeEstimate(candidates=9, cached=0, to_judge=9, calls=3, input_tokens=1, output_tokens=1,
                       cost_usd=Decimal("0.5"), seconds=200.0, binding_limit="latency", host="api.example.com")
 estimate = Estimate(judge=judge, primary=None, by_kind={{}}, by_folder={{}})
-print("agreed:", TurnObserver(Terminal(), assume_yes={agreed}).confirm(estimate))
+print("agreed:", TurnObserver(Terminal(), assume_yes={assume_yes}).confirm(estimate))
 """
 
 
