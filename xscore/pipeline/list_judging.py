@@ -12,14 +12,12 @@ from weakref import WeakSet
 
 from msgspec import Struct, field
 
-from xscore.cache.judgment_store import Claims, WriteJudgments
 from xscore.pipeline.judging import Deadline, JudgedPool, JudgingWatch, NoJudge, judge_pool, take_back_cancellation
 from xscore.pipeline.parts import PipelineParts, TurnResources
 from xscore.pipeline.question_list import PreparedQuestion
 from xscore.platform.errors import NoUsableModel, ProviderError, XscoreError
 from xscore.providers.provider import Provider
 from xscore.records import (
-    JudgeIdentity,
     Observer,
     Origin,
     Outcome,
@@ -27,7 +25,6 @@ from xscore.records import (
     RateLimits,
     SilentObserver,
     Stage,
-    Traffic,
     Unjudged,
     UnjudgedCause,
 )
@@ -38,7 +35,7 @@ ENDS_ALL = frozenset({UnjudgedCause.BUDGET, UnjudgedCause.DEADLINE, UnjudgedCaus
 
 
 class ListResources:
-    """See `pipeline.parts.Desk`."""
+    """The resources of a turn, shared by all questions of a list: one line to each provider, and one end for all."""
 
     def __init__(self, resources: TurnResources) -> None:
         self.usage = resources.usage
@@ -46,6 +43,14 @@ class ListResources:
         """Why nothing more is begun; None: it goes on."""
         self.detail = ""
         self._resources = resources
+        self.writer = resources.writer
+        self.claims = resources.claims
+        self.user_store_writer = resources.user_store_writer
+        self.answering_provider = resources.answering_provider
+        self.embedding_provider = resources.embedding_provider
+        self.hold_back = resources.hold_back
+        self.traffic = resources.traffic
+        self.warnings = resources.warnings
         self._lines: list[tuple[Provider, Provider]] = []
         """Providers as connected, each with the line that leads to it."""
         self._stops: WeakSet[StopSignal] = WeakSet()
@@ -90,38 +95,6 @@ class ListResources:
         )
         self._lines.append((provider, line))
         return line
-
-    def writer(self, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
-        """Return what keeps the judgments of a question."""
-        return self._resources.writer(turn_key, judge)
-
-    def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
-        """Return what keeps other processes from paying for the same."""
-        return self._resources.claims(turn_key, judge)
-
-    async def user_store_writer(self, turn_key: str, judge: JudgeIdentity) -> tuple[WriteJudgments, Claims]:
-        """Return both for the user's own store."""
-        return await self._resources.user_store_writer(turn_key, judge)
-
-    def answering_provider(self) -> Provider:
-        """Return the answering model; nobody asks for it offline."""
-        return self._resources.answering_provider()
-
-    def embedding_provider(self, provider: Provider) -> Provider:
-        """Return a provider of embeddings within the budget."""
-        return self._resources.embedding_provider(provider)
-
-    def hold_back(self) -> None:
-        """Hold back what waits to be sent."""
-        self._resources.hold_back()
-
-    def traffic(self) -> Traffic:
-        """Return how the calls went."""
-        return self._resources.traffic()
-
-    def warnings(self) -> tuple[str, ...]:
-        """Say what could not be shared with others."""
-        return self._resources.warnings()
 
 
 AHEAD = 2

@@ -36,11 +36,8 @@ from xscore.platform.errors import NoUsableModel, ProviderError, StoreError, Xsc
 from xscore.records import (
     Answer,
     Estimate,
-    JudgeEstimate,
     Observer,
-    Progress,
     Scope,
-    SessionInfo,
     StageUsage,
     Turn,
     UnjudgedCause,
@@ -54,31 +51,8 @@ class ConfirmedObserver:
     can_confirm = False
 
     def __init__(self, observer: Observer) -> None:
-        self._observer = observer
-
-    def stage(self, name: str) -> None:
-        """Pass it on."""
-        self._observer.stage(name)
-
-    def forecast(self, forecast: JudgeEstimate) -> None:
-        """Pass it on."""
-        self._observer.forecast(forecast)
-
-    def progress(self, progress: Progress) -> None:
-        """Pass it on."""
-        self._observer.progress(progress)
-
-    def note(self, message: str) -> None:
-        """Pass it on."""
-        self._observer.note(message)
-
-    def session(self, session: SessionInfo) -> None:
-        """Pass it on."""
-        self._observer.session(session)
-
-    def answer_text(self, piece: str) -> None:
-        """Pass it on."""
-        self._observer.answer_text(piece)
+        self.stage, self.forecast, self.progress = observer.stage, observer.forecast, observer.progress
+        self.note, self.session, self.answer_text = observer.note, observer.session, observer.answer_text
 
     def confirm(self, estimate: Estimate) -> bool:
         """Agree."""
