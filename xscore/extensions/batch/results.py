@@ -173,19 +173,19 @@ def check_results_path(path: Path, *, store_dir: Path, questions: Path | None = 
     questions: the file that the list was read from.
     """
     if path.suffix not in KINDS:
-        raise UsageError(f"--out: {path} names neither Parquet nor JSON lines", hint="End it in .parquet or .jsonl.")
+        raise UsageError(f"--output: {path} names neither Parquet nor JSON lines", hint="End it in .parquet or .jsonl.")
     if path.resolve().is_relative_to(store_dir.resolve()):
-        raise UsageError(f"--out: {path} lies in the store's own folder", hint="Name a file elsewhere.")
+        raise UsageError(f"--output: {path} lies in the store's own folder", hint="Name a file elsewhere.")
     if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
-        raise UsageError(f"--out: {path} is there and is no plain file", hint="Name another file.")
+        raise UsageError(f"--output: {path} is there and is no plain file", hint="Name another file.")
     if _is_of_questions(path, questions):
-        raise UsageError(f"--out: {path} is a list of questions", hint="Name another file: it would be overwritten.")
+        raise UsageError(f"--output: {path} is a list of questions", hint="Name another file: it would be overwritten.")
     if path.exists() and not _is_earlier(path):
-        raise UsageError(f"--out: {path} is there and holds no results of a list", hint="Name another file.")
+        raise UsageError(f"--output: {path} is there and holds no results of a list", hint="Name another file.")
     if not path.parent.is_dir():
-        raise UsageError(f"--out: {path.parent} is no folder", hint="Make the folder first.")
+        raise UsageError(f"--output: {path.parent} is no folder", hint="Make the folder first.")
     if not os.access(path.parent, os.W_OK):
-        raise UsageError(f"--out: {path} cannot be written", hint="Name a file in a folder of yours.")
+        raise UsageError(f"--output: {path} cannot be written", hint="Name a file in a folder of yours.")
 
 
 def _is_of_questions(path: Path, questions: Path | None) -> bool:
@@ -306,6 +306,6 @@ def _table(rows: Sequence[ResultRow], part: Path) -> None:
 
 def _unwritable(path: Path, error: OSError) -> UsageError:
     return UsageError(
-        f"--out: {path} cannot be written: {error.strerror}",
-        hint="What was judged is kept: run the same command again with another --out.",
+        f"--output: {path} cannot be written: {error.strerror}",
+        hint="What was judged is kept: run the same command again with another --output.",
     )
