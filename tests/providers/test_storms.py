@@ -52,6 +52,7 @@ STORMS = {
 }
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("retry_after_s", [None, 0.15], ids=["without Retry-After", "with Retry-After"])
 @pytest.mark.parametrize("storm", STORMS)
 async def test_a_storm_costs_at_most_three_tenths_more_calls(
