@@ -20,6 +20,8 @@ from xscore.records import Kind, Layer, Memory, MemoryScope, MemorySource
 from xscore.settings import MemorySettings, validate_group
 from xscore.store.working_session import resume_session
 
+pytestmark = pytest.mark.verify
+
 STRIDE = 23
 """Moments from one interruption to the next."""
 TEXTS = (

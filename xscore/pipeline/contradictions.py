@@ -1,20 +1,9 @@
-"""How trust fades unseen: base · exp(−λ · days) (L05). Pure.
+"""Memories that contradict each other, resolved in one sentence (L07), and how confidence decays (L05). Pure.
 
-What a memory chooses, in few words: its first sentence, the value that is chosen in it, and the topic it is about.
-
-`Use Prisma for the ORM, not TypeORM` chooses `Prisma`. Values are compared by their words, never by meaning, and
-nothing that could tell two values apart is left out: a reason (because, since, so that) always is no part of one; what
-something is used for and what was turned down are none only behind a verb that says what was chosen. Trade-off: two
-sentences that say the same otherwise are two values, so a choice worded differently in each project is not promoted;
-naming the value alone (`Prisma`) under a key is what is understood everywhere.
-
-Memories that contradict each other, brought to one sentence (L07). Pure; both stay in the store.
-
-Two memories conflict when they speak of one topic and choose otherwise. The topic is that of their key; one without a
-key joins what its alternatives name. An explicit choice of a narrower scope is an exception from a wider one and wins;
-else the largest of authority of the layer × confidence × freshness × evidence does. The sentence names the winner and
-what it departs from, and nothing of their ages. Trade-off: a contradiction that shares neither a key nor a named
-alternative is not seen.
+Two memories conflict when they share a topic (of their key, or of a named alternative) and choose differently. A choice
+is the value in a memory's first sentence: `Use Prisma for the ORM` chooses `Prisma`. An explicit choice of a narrower
+scope wins; otherwise the largest authority × confidence × freshness × evidence. Both stay in the store. Trade-off:
+values are compared by their words, so a choice worded differently is another choice.
 """
 
 import re

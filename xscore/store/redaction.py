@@ -1,22 +1,9 @@
-"""Read the rules of `secrets.toml` and find what matches them.
+"""Replace secrets in text by `<SECRET:type>` before it is stored or sent, and name files that hold only secrets.
 
-Every rule hangs on a literal: literals are found by plain search in the lower-cased text, and only there is a pattern
-tried, from that place and with bounded repetitions. So clean text costs a few searches, and hostile text no more than
-a constant a character. It does not decide what becomes of a finding; `memory.secrets.redact` does.
-
-Find the bodies of PEM blocks: whole, escaped into one line, or cut in half by a window of lines.
-
-Only the body is named, so that the fences still tell a reader what stood there. Lines are walked, once each; no regular
-expression spans lines. A block whose both fences lie outside the text is not found: a window of lines would have to
-hold nothing but key.
-
-Take secrets out of text before it is stored or sent, and name the files that are nothing but secrets.
-
-The rules are data (`secrets.toml`, read by `secret_rules`): provider prefixes, JWT, PEM blocks, URL passwords,
-literal values of secret-looking names. It runs on the text of entities after parsing, because redacting a file first
-breaks what the parser needs. A finding becomes `<SECRET:type>`; the number of lines never changes, so spans stay
-right, and redacting twice changes nothing. It does not hunt for random-looking strings without a telling prefix or
-name: most of those are hashes and fixtures. Its trade-off: in doubt, a literal beside a secret-looking name goes.
+The rules are data (`secrets.toml`). Each hangs on a literal that plain search finds; only there is a bounded pattern
+tried, so clean text costs a few searches. PEM bodies are found whole, escaped into one line, or cut at one end. The
+number of lines never changes, and redacting twice changes nothing. Trade-offs: random-looking strings without a prefix
+or name are left; a literal beside a secret-looking name is redacted when in doubt.
 """
 
 import re

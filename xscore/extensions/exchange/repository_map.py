@@ -1,7 +1,6 @@
-"""What the index holds, as a map of files and links, and the maps of other times that snapshots brought.
+"""Maps of what an index held, files and link counts: of the index now, and of the times that snapshots brought.
 
-A map says what was there; it makes nothing indexed. Equal indexes have equal maps, by id. Trade-off: files and counts
-only, no entities: those are the index's own, and are found again in the files.
+Equal indexes have equal ids. Trade-off: no entities, since the index finds them again in the files.
 """
 
 import json

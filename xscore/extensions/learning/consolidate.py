@@ -1,25 +1,11 @@
-"""The rules of consolidation in their order, each of which sees what the ones before it left. Drafts in, drafts out.
+"""Consolidate the memories of both stores, and close working sessions (L01–L11, B11).
 
-First time and learning: what closed sessions noted is carried over, then each scope is brought into order, and last
-what the project says is noted and the user's share made of it. Then, once what has worn out is gone, the summaries of
-what is left. Trade-off: the order is part of the result, so it stands here alone and nowhere else.
-
-Consolidation: what the layers hold, brought into order, with nothing done twice (L01–L11, B11).
-
-`consolidate` plans from records (`stages`) and then writes (`both_stores`): one transaction over both stores, then what
-time has worn out goes, in transactions of its own, then the summaries of what is left. A run that was killed leaves
-each store as it was or as it is to be at one of these steps, and the next run does the rest. Run again at the same
-clock it does nothing. Memories of the index are never looked at. Trade-off: the summaries cost a second look at the
-store, since what a session comes to depends on what is left of it.
-
-The end of a working session: what it learned becomes the project's, and its exchanges one summary (L01).
-
-`close_session` is what `xscore session close` calls, and `close_branches` what a post-merge hook does. Each session is
-one transaction; one that is closed again changes nothing. No model is asked: the summary is taken from tasks and
-answers word for word.
+One transaction over both stores applies the rules in order; then expired memories are removed, then closed sessions
+are summarised from what is left. A run that was killed leaves each store before or after one of these steps, and the
+next run continues; a second run at the same time changes nothing. Memories of the index are never read. Trade-off: the
+order of the rules is part of the result, so it is stated here alone.
 """
 
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 
@@ -70,10 +56,10 @@ def apply_rules(work: ConsolidationState, settings: MemorySettings, wanted: Coll
 
 
 def apply_summaries(
-    work: ConsolidationState, settings: MemorySettings, *, told: Callable[[str], str], now: float
+    work: ConsolidationState, settings: MemorySettings, *, summary_of: Callable[[str], str], now: float
 ) -> None:
-    """Sum up what is left of closed sessions, and make room for it. told: what a session comes to, in words."""
-    summarise_sessions(work.repository, work.closed, told=told, now=now)
+    """Sum up what is left of closed sessions, and make room for it. summary_of: the text of a session's summary."""
+    summarise_sessions(work.repository, work.closed, summary_of=summary_of, now=now)
     _settle(work.repository, "session", settings, now=now)
 
 
@@ -92,13 +78,13 @@ def _settle(draft: ConsolidationDraft, scope: Scope, settings: MemorySettings, *
 
 def _user_layer(work: ConsolidationState, settings: MemorySettings, *, now: float) -> None:
     draft = work.user
-    noted = work.noted = user_preferences.compare_observations(
-        work.repository, draft, work.known, project=work.project, projects=work.projects, now=now
+    changes = work.changes = user_preferences.compare_observations(
+        work.repository, draft, work.observations, project=work.project, projects=work.projects, now=now
     )
-    user_preferences.promote_preferences(draft, noted, settings, forgotten=work.forgotten, now=now)
-    user_preferences.mark_seen(draft, noted)
+    user_preferences.promote_preferences(draft, changes, settings, forgotten=work.forgotten, now=now)
+    user_preferences.mark_seen(draft, changes)
     merge_duplicates(draft, _LAYERS["user"], "user", similar=near_duplicates)
-    drifting = user_preferences.drifting_preferences(draft, noted, settings)
+    drifting = user_preferences.drifting_preferences(draft, changes, settings)
     fade_confidence(draft, _LAYERS["user"], "user", settings, now=now, drifting=drifting)
     archive_weak(draft, "user", settings)
     _settle(draft, "user", settings, now=now)
@@ -150,7 +136,9 @@ def _summarise(
         if not dry_run:
             work = stored_drafts.read_both_stores(store, None)
         work.repository.actions = []
-        apply_summaries(work, settings, told=_SummaryReader(store.connection), now=now)
+        apply_summaries(
+            work, settings, summary_of=lambda thread: summarise_session(store.connection, thread).text, now=now
+        )
         if not dry_run:
             stored_drafts.write_both_stores(store, None, work, (), now=now)
     if not dry_run:
@@ -161,16 +149,6 @@ def _summarise(
 def _remove_expired(store: Store, work: ConsolidationState, *, now: float) -> None:
     if work.erased:
         remove_expired(store, work.erased, now=now)  # which remembers the ids of what was imported
-
-
-class _SummaryReader:
-    """What a session comes to, in words, read when it is wanted."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
-
-    def __call__(self, thread: str) -> str:
-        return summarise_session(self.connection, thread).text
 
 
 class ClosedSession(Struct, frozen=True, kw_only=True):
@@ -205,7 +183,7 @@ def close_session(store: Store, thread: str, *, now: float) -> ClosedSession:
         text = save_session_summary(connection, thread).text
         draft = stored_drafts.read_draft(connection)
         carry_over(draft, {thread})
-        summarise_sessions(draft, {thread}, told=lambda _: text, now=now)
+        summarise_sessions(draft, {thread}, summary_of=lambda _: text, now=now)
         stored_drafts.write_draft(connection, draft, now=now)
     carried = tuple(action.memory_ids[0] for action in draft.actions if action.kind is ActionKind.CARRY)
     summary = summary_id(thread)

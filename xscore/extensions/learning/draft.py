@@ -1,15 +1,8 @@
-"""What consolidation does to memories, one action each, with why: shown by `--dry-run` before anything is changed.
+"""The memories of one store while consolidation is planned, with each change and its reason; and how long one is kept.
 
-How long a memory is kept (L03, L06): what is dropped, archived and pruned, and what never is. Pure.
-
-What a person said is never erased for its age or small importance, unless something newer superseded it: it is only
-archived. Exchanges and summaries record what happened and were not said to be kept. Trade-off: a store of someone who
-says a lot keeps it, archived, until they erase it; the caps of a layer count what is not archived.
-
-One store's memories while consolidation is planned: what one rule leaves is what the next one sees.
-
-It holds records and changes nothing in the store; `learning.rows` makes the store like it. Trade-off: the difference
-between before and after is written, not the actions, so that what is shown and what is done cannot differ in a rule.
+Each rule sees what the rules before it left; the difference between before and after is written, so what is shown and
+what is done cannot differ. What a person said is never erased for its age unless something newer superseded it (L03,
+L06). Trade-off: a store of someone who says a lot keeps it, archived, until they erase it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -59,9 +52,9 @@ class Action(Struct, frozen=True):
     kind: ActionKind
     scope: Scope
     memory_ids: tuple[str, ...]
-    """What it is done to; the one that stays, or comes to be, stands first. Empty for observations that end."""
+    """The memory that stays or is made first; empty for observations that end."""
     why: str
-    """In words, with the figures that decided."""
+    """The reason, with its figures."""
     title: str = ""
     """Of the first memory, for people."""
 
@@ -72,7 +65,7 @@ class Consolidation(Struct, frozen=True, kw_only=True):
     actions: tuple[Action, ...]
     dry_run: bool
     considered: int
-    """Memories that were looked at; those of the index are not."""
+    """Memories considered, without the index's."""
     counts: dict[str, int] = field(default_factory=dict)
     """Action kind -> how many."""
     skipped: tuple[str, ...] = ()
@@ -115,11 +108,11 @@ def _is_past(memory: Memory, unseen_days: float, days: float, rules: MemorySetti
 
 
 Similar = Callable[[Mapping[str, str]], list[tuple[str, ...]]]
-"""Texts by id -> groups of ids that say the same (`memory.likeness.near_duplicates`)."""
+"""Texts by id -> groups of ids that say the same (`store.near_duplicates`)."""
 
 
 class ConsolidationDraft:
-    """Memories by id, before and as planned, with the actions that lead there."""
+    """Memories by id, before and as planned, with the actions in between."""
 
     def __init__(
         self,
@@ -142,17 +135,17 @@ class ConsolidationDraft:
 
     @property
     def erased(self) -> list[str]:
-        """Ids that are to go for good, sorted."""
+        """Ids to erase, sorted."""
         return sorted(self.before.keys() - self.after.keys())
 
     @property
     def changed(self) -> list[Memory]:
-        """Memories that are new or not what they were, those that step back first."""
+        """New and changed memories, superseded and archived ones first."""
         found = [memory for id_, memory in self.after.items() if self.before.get(id_) != memory]
         return sorted(found, key=lambda memory: (memory.status in LIVE, memory.id))
 
-    def of(self, layers: Collection[Layer]) -> list[Memory]:
-        """Return the memories of these layers as they stand now, by id."""
+    def in_layers(self, layers: Collection[Layer]) -> list[Memory]:
+        """Return the memories of these layers, sorted by id."""
         return sorted(
             (memory for memory in self.after.values() if memory.layer in layers), key=lambda memory: memory.id
         )
@@ -161,20 +154,20 @@ class ConsolidationDraft:
         """Return when a memory was last said, changed, used, or seen in a project (unix seconds)."""
         return max(last_seen(memory), self.seen.get(memory.id, 0.0))
 
-    def act(self, kind: ActionKind, scope: Scope, *memories: Memory, why: str) -> None:
-        """Put these memories in the place of what they were, for this reason."""
+    def change(self, kind: ActionKind, scope: Scope, *memories: Memory, why: str) -> None:
+        """Replace these memories, and record why."""
         for memory in memories:
             self.after[memory.id] = memory
-        self.note(kind, scope, *memories, why=why)
+        self.record(kind, scope, *memories, why=why)
 
     def erase(self, kind: ActionKind, scope: Scope, *memories: Memory, why: str) -> None:
-        """Take these memories away, for this reason."""
+        """Remove these memories, and record why."""
         for memory in memories:
             self.after.pop(memory.id, None)
-        self.note(kind, scope, *memories, why=why)
+        self.record(kind, scope, *memories, why=why)
 
-    def note(self, kind: ActionKind, scope: Scope, *memories: Memory, why: str) -> None:
-        """Note an action that leaves the memories as they are."""
+    def record(self, kind: ActionKind, scope: Scope, *memories: Memory, why: str) -> None:
+        """Record an action."""
         title = memories[0].title if memories else ""
         self.actions.append(Action(kind, scope, tuple(memory.id for memory in memories), why, title))
 

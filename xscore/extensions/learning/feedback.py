@@ -1,8 +1,7 @@
-"""What people make of a memory moves its confidence (L08): accepted, rejected, adopted, overridden; bounded 0..1.
+"""Feedback moves the confidence of a memory within 0..1 (L08): accepted, rejected, adopted, overridden.
 
-An inferred memory starts at `memory.inferred_confidence` (0.6). The amounts are settings (`memory.feedback`): accept
-+0.10, adoption +0.05, reject −0.20, override −0.30. The first two are evidence and count as having been seen.
-Trade-off: a plain sum rather than a model of trust, so that anybody can work out in their head where a memory stands.
+The amounts are in `memory.feedback`: accept +0.10, adoption +0.05, reject −0.20, override −0.30. The first two count as
+evidence and as use. Trade-off: a plain sum, so that anybody can work out where a memory stands.
 """
 
 import json

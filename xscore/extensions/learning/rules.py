@@ -1,26 +1,9 @@
-"""The size of a layer (L11): over its rows or bytes, the least valuable are archived first. Pure.
+"""The rules of consolidation: carry over, merge, fade, expire, keep to caps, summarise. Pure: drafts in, drafts out.
 
-Value is importance × confidence, then when it was last seen. Trade-off: how often something was used counts only
-through when, so that a memory used a hundred times years ago gives way.
-
-What time does to the memories of a layer: they fade, are archived, and go. The same for both stores.
-
-Each rule is a pure function of its own (`decay`, `retention`, `caps`); here they are applied, one after the other.
-What a person said does not fade. Trade-off: fading is counted from the last run, which one value in the store tells; a
-store that was salvaged fades anew from when each memory was last seen.
-
-Memories that say the same become one (L03): the clearest stays, its evidence adds up, the others are superseded.
-
-Only memories of one layer, scope and kind that speak of the same file, or of none, are compared, and two keys are never
-made one. What a person said stays before what was inferred, then what has a key, then the latest, then the longest.
-Trade-off: the others stay in the store, superseded, until they are pruned, so that nothing is lost by a comparison.
-
-What a closed session learned, carried over to the project (L01), and its exchanges brought to one summary.
-
-Decisions become governance, the rest the project's; what the session had noted steps back, superseded by it. What the
-project was told by a person is never replaced by what a session inferred. The summary's words come from
-`memory.session_digest`: no model is asked. Trade-off: everything of those kinds is carried over, since nobody but the
-user can tell what was worth it; what turns out useless fades and goes like any other memory.
+A closed session's decisions become governance, the rest the project's (L01). Memories of one layer, scope, kind and
+file that say the same are merged; the others stay, superseded (L03). Over its cap, a layer archives what has the least
+importance × confidence (L11). No model is asked. Trade-off: everything a session noted is carried over; what turns out
+useless fades like any other memory.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -84,7 +67,7 @@ def fade_confidence(
     """
     if not is_due(draft, scope, now=now):
         return
-    for memory in draft.of(layers):
+    for memory in draft.in_layers(layers):
         drifts = memory.id in drifting
         if memory.status not in LIVE or memory.kind in HISTORY_KINDS or (is_user_stated(memory) and not drifts):
             continue
@@ -95,7 +78,7 @@ def fade_confidence(
             continue
         latest = f", unused in the latest {rules.drift_projects} projects" if drifts else ""
         why = f"confidence {memory.confidence:.3f} -> {fallen:.3f}, {days:.1f} days unseen{latest}"
-        draft.act(ActionKind.FADE, scope, replace(memory, confidence=fallen), why=why)
+        draft.change(ActionKind.FADE, scope, replace(memory, confidence=fallen), why=why)
 
 
 def is_due(draft: ConsolidationDraft, scope: Scope, *, now: float) -> bool:
@@ -105,21 +88,21 @@ def is_due(draft: ConsolidationDraft, scope: Scope, *, now: float) -> bool:
 
 def archive_weak(draft: ConsolidationDraft, scope: Scope, rules: MemorySettings) -> None:
     """Archive what was inferred of the user and is believed no more (L04)."""
-    for memory in draft.of((Layer.USER,)):
+    for memory in draft.in_layers((Layer.USER,)):
         if (
             memory.status in LIVE
             and memory.source is MemorySource.INFERRED
             and memory.confidence < rules.weak_confidence
         ):
             why = f"confidence {memory.confidence:.3f} is below {rules.weak_confidence:g}"
-            draft.act(ActionKind.ARCHIVE, scope, _archived(memory), why=why)
+            draft.change(ActionKind.ARCHIVE, scope, _archived(memory), why=why)
 
 
 def expire_unused(
     draft: ConsolidationDraft, layers: Collection[Layer], scope: Scope, rules: MemorySettings, *, now: float
 ) -> None:
     """Drop, prune and archive what has long been unused (L03, L06)."""
-    for memory in draft.of(layers):
+    for memory in draft.in_layers(layers):
         days = (now - draft.last_seen(memory)) / SECONDS_PER_DAY
         if is_dropped(memory, days, rules):
             why = f"importance {memory.importance:g} is below {rules.drop_importance:g}, unused for {days:.0f} days"
@@ -127,16 +110,16 @@ def expire_unused(
         elif is_pruned(memory, days, rules):
             draft.erase(ActionKind.PRUNE, scope, memory, why=f"unused for {days:.0f} days")
         elif is_archived(memory, days, rules):
-            draft.act(ActionKind.ARCHIVE, scope, _archived(memory), why=f"unused for {days:.0f} days")
+            draft.change(ActionKind.ARCHIVE, scope, _archived(memory), why=f"unused for {days:.0f} days")
 
 
 def keep_to_caps(draft: ConsolidationDraft, layers: Iterable[Layer], scope: Scope, rules: MemorySettings) -> None:
     """Archive the least valuable of a layer that is over its rows or bytes (L11)."""
     for layer in layers:
         rows, size = rules.max_rows[layer.value], rules.max_bytes[layer.value]
-        for memory in over_cap(draft.of((layer,)), max_rows=rows, max_bytes=size):
+        for memory in over_cap(draft.in_layers((layer,)), max_rows=rows, max_bytes=size):
             why = f"the {layer} layer is over its cap of {rows:,} rows or {size:,} bytes, and this is of least value"
-            draft.act(ActionKind.ARCHIVE, scope, _archived(memory), why=why)
+            draft.change(ActionKind.ARCHIVE, scope, _archived(memory), why=why)
 
 
 def _archived(memory: Memory) -> Memory:
@@ -151,7 +134,7 @@ def merge_duplicates(draft: ConsolidationDraft, layers: Collection[Layer], scope
 
 def _merged(draft: ConsolidationDraft, layers: Collection[Layer], scope: Scope, similar: Similar) -> bool:
     pools: dict[tuple[str, ...], dict[str, Memory]] = {}
-    for memory in draft.of(layers):
+    for memory in draft.in_layers(layers):
         if memory.status in LIVE and memory.kind not in HISTORY_KINDS:
             pool = (memory.layer, memory.scope, memory.kind, _file_of(memory))
             pools.setdefault(pool, {})[memory.id] = memory
@@ -179,7 +162,7 @@ def _merge_group(draft: ConsolidationDraft, scope: Scope, group: Sequence[Memory
         particulars=replace(best.particulars, occurrences=occurrences),
     )
     why = f"{len(group)} say the same; seen {kept.evidence_count} times in all"
-    draft.act(ActionKind.MERGE, scope, kept, *(as_superseded(memory, best.id) for memory in others), why=why)
+    draft.change(ActionKind.MERGE, scope, kept, *(as_superseded(memory, best.id) for memory in others), why=why)
     return True
 
 
@@ -209,21 +192,28 @@ _Slot = tuple[Layer, MemoryScope, str]
 def carry_over(draft: ConsolidationDraft, closed: Collection[str]) -> None:
     """Give the project what these closed sessions noted."""
     active = {_slot_of(memory): memory.id for memory in draft.after.values() if memory.status is MemoryStatus.ACTIVE}
-    for noted in draft.of((Layer.SESSION,)):
+    archived = {  # of the user's choices: an inference takes their place at no run
+        _slot_of(memory)
+        for memory in draft.after.values()
+        if memory.key and memory.status is MemoryStatus.ARCHIVED and is_user_stated(memory)
+    }
+    for noted in draft.in_layers((Layer.SESSION,)):
         thread = draft.threads.get(noted.id) or noted.particulars.session
-        if noted.status in LIVE and noted.kind in CARRIED and thread in closed:
+        if noted.status not in LIVE or noted.kind not in CARRIED or thread not in closed:
+            continue
+        if is_user_stated(noted) or _slot_of(_project_memory(noted, thread)) not in archived:
             _carry_one(draft, noted, thread, active)
 
 
 def summarise_sessions(
-    draft: ConsolidationDraft, closed: Collection[str], *, told: Callable[[str], str], now: float
+    draft: ConsolidationDraft, closed: Collection[str], *, summary_of: Callable[[str], str], now: float
 ) -> None:
     """Make the summaries of closed sessions that have none, or none of their latest exchanges (B11).
 
-    told: what a session comes to, in words; empty: nothing.
+    summary_of: the text of a session's summary; empty for none.
     """
     exchanges: dict[str, list[Memory]] = {}
-    for memory in draft.of((Layer.SESSION,)):
+    for memory in draft.in_layers((Layer.SESSION,)):
         thread = draft.threads.get(memory.id, "")
         if memory.kind is Kind.EXCHANGE and thread in closed:
             exchanges.setdefault(thread, []).append(memory)
@@ -231,7 +221,7 @@ def summarise_sessions(
         newest = max(memory.updated_at for memory in exchanges[thread])
         known = draft.after.get(summary_id(thread))
         if known is None or newest > known.updated_at:
-            _summarise_one(draft, thread, exchanges[thread], told(thread), now=now)
+            _summarise_one(draft, thread, exchanges[thread], summary_of(thread), now=now)
 
 
 def summary_id(thread: str) -> str:
@@ -250,7 +240,7 @@ def _carry_one(draft: ConsolidationDraft, noted: Memory, thread: str, active: di
     if known is not None and known.status in LIVE:
         memory = replace(known, evidence_count=known.evidence_count + noted.evidence_count)
     stepping_back = [as_superseded(each, memory.id) for each in (rival, noted) if each is not None]
-    draft.act(ActionKind.CARRY, "session", memory, *stepping_back, why=f"noted in the closed session {thread}")
+    draft.change(ActionKind.CARRY, "session", memory, *stepping_back, why=f"noted in the closed session {thread}")
     active[_slot_of(memory)] = memory.id
 
 
@@ -296,7 +286,7 @@ def _summarise_one(draft: ConsolidationDraft, thread: str, exchanges: list[Memor
     draft.threads[summary.id] = thread
     draft.members[summary.id] = tuple(memory.id for memory in exchanges)
     why = f"{count} of a closed session, in their own words"
-    draft.act(ActionKind.SUMMARISE, "session", summary, why=why)
+    draft.change(ActionKind.SUMMARISE, "session", summary, why=why)
 
 
 def _summary(thread: str, title: str, text: str, *, now: float) -> Memory:

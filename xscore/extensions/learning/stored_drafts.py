@@ -1,14 +1,8 @@
-"""Drafts out of a store and back into it: SQL and nothing else.
+"""Read drafts from the stores and write them back.
 
-New memories and new texts go through the write door; what only moved (status, confidence, evidence, key) is updated in
-place, so that use counts, vectors and the working session of an exchange stay. Trade-off: a change made by another
-process between reading and writing is excluded by reading inside the transaction that writes.
-
-The repository's store and the user's as consolidation sees them: held together, read into drafts, made like them.
-
-The user's is taken first and committed last, as erasure does, so that a run that was killed leaves each as it was or as
-it is to be. It decides nothing. Trade-off: everything that is not the index's is read at each run (records, not
-vectors), since that is what makes the plan a pure function.
+New memories and new texts go through the memory writer; other changes update the row, so that use counts, vectors and
+sessions stay. The user's store is locked first and committed last, everywhere. Trade-off: every memory that is not the
+index's is read at each run, which keeps the rules pure.
 """
 
 import json
@@ -135,12 +129,12 @@ class ConsolidationState(Struct, kw_only=True):
     """Threads of closed sessions."""
     project: str
     """How the user's store names this one."""
-    known: Sequence[Observation] = ()
+    observations: Sequence[Observation] = ()
     projects: Mapping[str, float] = field(default_factory=dict)
     """Every project that took part -> when it was last seen (unix seconds)."""
     forgotten: frozenset[str] = frozenset()
     """Ids that must not come back to the user's store."""
-    noted: ObservationChanges | None = None
+    changes: ObservationChanges | None = None
 
     @property
     def actions(self) -> list[Action]:
@@ -176,7 +170,7 @@ def read_both_stores(store: Store, user: sqlite3.Connection | None) -> Consolida
     )
     if user is not None:
         work.user = read_draft(user)
-        work.known = lookup.list_observations(user)
+        work.observations = lookup.list_observations(user)
         work.projects = lookup.list_projects(user)
         work.forgotten = forgotten(user)
     return work
@@ -194,7 +188,7 @@ def write_both_stores(
     write_draft(store.connection, work.repository, now=now)
     due = [scope for scope in wanted if scope != "user" and is_due(work.repository, scope, now=now)]
     mark_faded(store.connection, due, now=now)
-    if user is not None and work.noted is not None:
+    if user is not None and work.changes is not None:
         write_draft(user, work.user, now=now)
-        write_observations(user, work.noted, now=now)
+        write_observations(user, work.changes, now=now)
         mark_faded(user, ["user"] if is_due(work.user, "user", now=now) else [], now=now)

@@ -1,7 +1,6 @@
-"""What the user usually does and this project has said nothing of (H25): offered, never applied; muted keys are not.
+"""Suggest what the user usually does and this project says nothing about (H25); muted keys are skipped.
 
-Muted keys stand in the user's own store, since that is whose suggestions they are. Trade-off: whether the project does
-it already is told by what is remembered of it, not by reading its code.
+Nothing is applied. Muted keys are in the user's own store. Trade-off: a project's code is not read, only its memories.
 """
 
 from collections.abc import Sequence

@@ -1,19 +1,9 @@
-"""When what projects do becomes what the user does (L02): in at least 3 projects, and in half of them. Pure.
+"""From projects to the user: what at least 3 projects and half of all say becomes the user's own (L02, L09). Pure.
 
-Support is the number of projects that say it over all projects that ever took part, so that 2 of 3 are too few, 3 of 5
-enough, and 3 of 7 too thin. Confidence is proportional to support: an inferred memory's starting confidence at the
-least support that suffices, at most 1. Trade-off: projects that say nothing of a key count against it.
-
-Drift (L09): a preference that the latest projects do without fades faster. Pure.
-
-A project that decided otherwise on purpose is an exception and not counted: it knew the preference. Trade-off: with
-fewer than M projects known nothing drifts, however old the preference is.
-
-From projects to the user (L02, L09): what this one says is noted, what enough of them say becomes the user's own.
-
-It reads and writes nothing itself: observations and drafts in, drafts and notes out. What the user said themselves is
-never replaced by what was inferred, and what they erased for good never comes back. A choice made otherwise on purpose
-in this project is marked as an exception and left alone. Trade-off: only what has a key is compared across projects.
+Confidence is proportional to the share of projects, at most 1. What the user said is never replaced by an inference,
+what they erased never comes back, and a project's deliberate choice is marked as an exception. A preference that the
+latest projects do without drifts: it fades faster. Trade-off: only keyed memories are compared, and projects that say
+nothing about a key count against it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -139,9 +129,9 @@ def compare_observations(
     )
     ended = tuple(sorted(said.keys() - saying.keys()))
     for each in new:
-        user.note(ActionKind.OBSERVE, "user", saying[each.key], why=f"{each.key}: {each.value}")
+        user.record(ActionKind.OBSERVE, "user", saying[each.key], why=f"{each.key}: {each.value}")
     for key in ended:
-        user.note(ActionKind.OBSERVE, "user", why=f"{key}: this project says nothing of it any more")
+        user.record(ActionKind.OBSERVE, "user", why=f"{key}: this project says nothing of it any more")
     replaced = {*ended, *(one.key for one in new)}
     kept = [parse_choice(each) for each in known if each.project != project or each.key not in replaced]
     fresh = [parse_choice(each) for each in new]
@@ -153,7 +143,7 @@ def compare_observations(
 
 def promote_preferences(
     user: ConsolidationDraft,
-    noted: ObservationChanges,
+    changes: ObservationChanges,
     rules: MemorySettings,
     *,
     forgotten: Collection[str],
@@ -161,25 +151,25 @@ def promote_preferences(
 ) -> None:
     """Make what enough projects say the user's. forgotten: ids that were erased and must not come back."""
     by_topic = _by_topic(user)
-    for found in promotions(noted.observed, len(noted.projects), rules):
+    for found in promotions(changes.observed, len(changes.projects), rules):
         memory, about = user_memory(found, now=now), by_topic.get(topic_of_key(found.key), [])
         same = [each for each in about if normalized(chosen_value(each)) == normalized(found.value)]
         live = [each for each in about if each.status in LIVE]
         why = f"{found.key}: {found.value}, in {found.projects} of {found.of} projects (support {found.support:.2f})"
         agreeing = next((each for each in same if each.status in LIVE), None)
         if agreeing is not None:
-            if (topic_of_key(found.key), normalized(found.value)) in noted.adopts:
+            if (topic_of_key(found.key), normalized(found.value)) in changes.adopts:
                 _adopt(user, agreeing, rules, why)
         elif memory.id not in forgotten and not any(map(_is_stated, about)) and _is_news(user, same, found):
             stepping_back = [as_superseded(each, memory.id) for each in live]
-            user.act(ActionKind.PROMOTE, "user", memory, *stepping_back, why=why)
+            user.change(ActionKind.PROMOTE, "user", memory, *stepping_back, why=why)
 
 
-def mark_seen(user: ConsolidationDraft, noted: ObservationChanges) -> None:
+def mark_seen(user: ConsolidationDraft, changes: ObservationChanges) -> None:
     """A preference is seen wherever a project that says the same is."""
     seen: dict[tuple[str, str], float] = {}
-    for each in noted.observed:
-        at = noted.projects.get(each.observed.project, 0.0)
+    for each in changes.observed:
+        at = changes.projects.get(each.observed.project, 0.0)
         seen[each.topic, each.value] = max(at, seen.get((each.topic, each.value), 0.0))
     for about, memories in _by_topic(user).items():
         for memory in memories:
@@ -188,12 +178,12 @@ def mark_seen(user: ConsolidationDraft, noted: ObservationChanges) -> None:
                 user.seen[memory.id] = max(user.seen.get(memory.id, 0.0), at)
 
 
-def drifting_preferences(user: ConsolidationDraft, noted: ObservationChanges, rules: MemorySettings) -> set[str]:
+def drifting_preferences(user: ConsolidationDraft, changes: ObservationChanges, rules: MemorySettings) -> set[str]:
     """Return the ids of preferences that the latest projects do without."""
     by_topic: dict[str, list[ParsedChoice]] = {}
-    for each in noted.observed:
+    for each in changes.observed:
         by_topic.setdefault(each.topic, []).append(each)
-    newest_first = sorted(noted.projects, key=lambda name: (-noted.projects[name], name))
+    newest_first = sorted(changes.projects, key=lambda name: (-changes.projects[name], name))
     return {
         memory.id
         for about, memories in _by_topic(user).items()
@@ -206,7 +196,9 @@ def drifting_preferences(user: ConsolidationDraft, noted: ObservationChanges, ru
 
 def mark_exceptions(repository: ConsolidationDraft, user: ConsolidationDraft) -> None:
     """Mark what this project chose on purpose, and otherwise than its user does."""
-    preferences = {topic_of_key(each.key): each for each in user.of((Layer.USER,)) if each.key and each.status in LIVE}
+    preferences = {
+        topic_of_key(each.key): each for each in user.in_layers((Layer.USER,)) if each.key and each.status in LIVE
+    }
     for memory in _comparable(repository):
         preference = preferences.get(topic_of_key(memory.key))
         if preference is None or not is_user_stated(memory) or memory.particulars.exception_of == preference.id:
@@ -216,13 +208,13 @@ def mark_exceptions(repository: ConsolidationDraft, user: ConsolidationDraft) ->
         marked = replace(memory, particulars=replace(memory.particulars, exception_of=preference.id))
         reason = memory.particulars.rationale or "chosen explicitly"
         why = f"{chosen_value(memory)} here, {chosen_value(preference)} usually: {reason}"
-        repository.act(ActionKind.EXCEPT, "user", marked, why=why)
+        repository.change(ActionKind.EXCEPT, "user", marked, why=why)
 
 
 def _comparable(repository: ConsolidationDraft) -> list[Memory]:
     return [
         memory
-        for memory in repository.of(_OF_THE_REPOSITORY)
+        for memory in repository.in_layers(_OF_THE_REPOSITORY)
         if memory.key and memory.kind in COMPARED and memory.status is MemoryStatus.ACTIVE
     ]
 
@@ -235,7 +227,7 @@ def _weight(memory: Memory) -> tuple[bool, float, str]:
 def _by_topic(user: ConsolidationDraft) -> dict[str, list[Memory]]:
     """What the user's layer holds under keys, so that nothing is compared with all of it."""
     found: dict[str, list[Memory]] = {}
-    for memory in user.of((Layer.USER,)):
+    for memory in user.in_layers((Layer.USER,)):
         if memory.key:
             found.setdefault(topic_of_key(memory.key), []).append(memory)
     return found
@@ -249,7 +241,7 @@ def _adopt(user: ConsolidationDraft, memory: Memory, rules: MemorySettings, why:
         else changed_confidence(memory.confidence, Signal.ADOPTION, rules.feedback)
     )
     grown = replace(memory, evidence_count=memory.evidence_count + 1, confidence=after)
-    user.act(ActionKind.PROMOTE, "user", grown, why=why)
+    user.change(ActionKind.PROMOTE, "user", grown, why=why)
 
 
 def _is_stated(memory: Memory) -> bool:
