@@ -24,7 +24,7 @@ REBUILD_HINT = "Rebuild it with `xscore store rebuild`: its readable, valid rows
 USER_STORE_FILE = "user.db"
 """The file of the user's own store, which is mended by itself."""
 REBUILD_USER_HINT = (
-    "Build it anew with `xscore store rebuild --user`: what can still be read and believed of it is salvaged,"
+    "Rebuild it with `xscore store rebuild --user`: its readable, valid rows are kept,"
     " and no project's store is touched."
 )
 INSTALL_CRYPT_HINT = "Install the extra: `pip install 'xscore[crypt]'`."
