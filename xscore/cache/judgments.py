@@ -148,7 +148,7 @@ def _checked_judgments(rows: list[tuple[Any, ...]], names: JudgmentKey) -> dict[
         checksums = judgment_checksums(turn_checksum(*names), rows)
         if checksums != [row[5] for row in rows]:
             raise ValueError("a judgment does not fit its checksum")
-        judgments = Judgment.many(
+        judgments = Judgment.from_rows(
             [(content, score, "", pack, at, prior) for content, score, prior, pack, at, _ in rows]
         )
         return dict(zip([row[0] for row in rows], judgments, strict=True))

@@ -102,7 +102,7 @@ class CacheStats(Struct, frozen=True, kw_only=True):
 
 
 def cache_stats(connection: Connection, path: Path, *, judge: str | None, now: float) -> CacheStats:
-    """Read what the cache of this store holds. path: of its file. judge: the configured judge's key. now: Unix seconds."""
+    """Read the cache of this store. path: of its file. judge: key of the configured judge. now: Unix seconds."""
     reader = _TolerantReader(connection)
     counts = {row[0]: row[1:] for row in reader.rows("judgments", JUDGMENT_COUNTS)}
     judgments, parts = sum(row[0] for row in counts.values()), sum(int(row[2]) for row in counts.values())

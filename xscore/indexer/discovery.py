@@ -1,6 +1,6 @@
 """Which files there are, and which are let in: by name, by what the file system says, and by their bytes.
 
-The list is git's own, or a walk that keeps to .gitignore rules; symbolic links are never followed, submodules and nested
+The list is git's, or a walk that keeps to .gitignore rules; symbolic links are never followed, submodules and nested
 repositories keep their own stores. Each refusal has a reason: secret · symlink · submodule · nested_repository ·
 outside · not_a_file · unreadable · dependencies · not_included · excluded · lockfile · session · catalogue · svg ·
 minified · notebook · data · binary · too_large · long_lines · baseline.

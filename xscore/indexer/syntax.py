@@ -240,7 +240,7 @@ def _define(definitions: dict[int, Definition], data: bytes, kind: str, captures
 
 
 def _merged(one: Definition, other: Definition) -> Definition:
-    """Merge two captures of one name (a decorated definition, a value that is both): the wider span, the inner start."""
+    """Merge two captures of one name (a decorated definition, a value that is both): the wider span, inner start."""
     wide, narrow = (one, other) if one.start_byte <= other.start_byte else (other, one)
     return replace(
         wide,

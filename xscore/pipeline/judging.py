@@ -118,7 +118,7 @@ class JudgedPool(Struct, frozen=True):
 async def judge_pool(pool: Pool, judge: Judge | NoJudge, turn: Turn, watched: JudgingWatch) -> JudgedPool:
     """Judge what the cache lacks and return one outcome for each candidate, in order."""
     with gc_paused():
-        known = Outcome.found(pool.candidates, pool.known, Origin.CARRIED if turn.continues else Origin.CACHED)
+        known = Outcome.from_known(pool.candidates, pool.known, Origin.CARRIED if turn.continues else Origin.CACHED)
         if fresh := pool.judged_this_turn:
             known = [
                 one._replace(origin=Origin.JUDGED) if one is not None and one.result.content_hash in fresh else one

@@ -1,4 +1,4 @@
-"""What crosses the provider seam: a request, a completion, its usage, and the row the ledger keeps of each attempt."""
+"""What crosses the provider seam: a request, a completion, its usage, and the ledger's row of each attempt."""
 
 from decimal import Decimal
 from enum import StrEnum
@@ -29,13 +29,13 @@ class Request(Struct, frozen=True, kw_only=True):
     stage: Stage
     model: str
     system: str
-    """Instructions of our own. Text from memories never stands here."""
+    """Our instructions; never text from memories."""
     content: tuple[str, ...]
     """Parts of the one user message, in order; joined by a blank line where the dialect has no parts."""
     stable_parts: int = 0
-    """How many leading parts are byte-identical over turns (for prefix caches)."""
+    """Leading parts that are byte-identical over turns (for prefix caches)."""
     prefix_ttl_s: int = 0
-    """How long a host that charges for keeping a prefix is to keep the stable parts; 0: it is not asked to."""
+    """How long a host that charges for it should cache the stable parts; 0: not."""
     reply_ids: tuple[str, ...] = ()
     """Ids that the reply must score; not empty: the reply is the judging object of `docs/internals/protocol.md`."""
     reply_questions: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 class RateLimits(Struct, frozen=True):
-    """Limits as a host states them in its headers; None where it is silent."""
+    """Limits from a host's headers; None where not stated."""
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
@@ -101,7 +101,7 @@ class ReplyForm(StrEnum):
 
 
 class Capability(Struct, frozen=True, kw_only=True):
-    """What one host was found to do with one model; remembered, so that it is found out once."""
+    """What one host can do with one model."""
 
     provider: str
     host: str
@@ -115,7 +115,7 @@ class Capability(Struct, frozen=True, kw_only=True):
     reports_usage: bool = True
     reports_cached_tokens: bool = False
     context_tokens: int | None = None
-    """Longest input, where the host tells; None where it is silent."""
+    """Longest input, if the host states it."""
     reasoning_tokens: int = 0
     """Reasoning tokens a judgment that the probe cost."""
     limits: RateLimits = field(default_factory=RateLimits)
@@ -132,7 +132,7 @@ class ConcurrencyStep(Struct, frozen=True):
 
 
 class Traffic(Struct, frozen=True):
-    """How the calls to one host went: the limits in force and the history of the calls in flight."""
+    """Calls to one host: its limits, and calls in flight over time."""
 
     limits: RateLimits = field(default_factory=RateLimits)
     """What the host stated so far."""
@@ -153,7 +153,7 @@ class Completion(Struct, frozen=True, kw_only=True):
 
 
 class CounterfactualCost(Struct, frozen=True, kw_only=True):
-    """What one call would have cost in another way; None: not known."""
+    """What one call would have cost otherwise; None: unknown."""
 
     without_prefix_cache: Decimal | None = None
     """Every input token at the plain price, nothing written to the host's cache."""

@@ -1,11 +1,6 @@
-"""What a report says of a stretch of the ledger: money, tokens, time, coverage. `docs/reference/json.md` is its public form.
+"""What a report says of a period of the ledger, and what a gate compares of it. `docs/json.md` is its public form.
 
-Made by `cost_reports`, shown by the command line and the page, compared by the gate. Dollars are sums of the calls that
-have a price; how many have none stands beside them. Imported by name where it is used: a turn needs none of it.
-
-What a gate compares: the figures of a report that a commit can be held to, and how each came out.
-
-A baseline is a `Measured` of an earlier commit, kept as a file. Imported by name where it is used: a turn needs none.
+Dollars are sums of the priced calls; the number of unpriced ones is beside them. A turn loads none of it.
 """
 
 from decimal import Decimal
@@ -25,7 +20,7 @@ LATEST_TIMESTAMP = 10**11
 
 
 class ReportQuery(Struct, frozen=True, kw_only=True):
-    """What of the ledger is looked at, and how."""
+    """Which part of the ledger to report, and how."""
 
     since: float | None = None
     """Unix seconds, inclusive; None: from the beginning."""
@@ -36,9 +31,9 @@ class ReportQuery(Struct, frozen=True, kw_only=True):
     by: str = ""
     """`model`, `day`, `repo`, `stage`, `provider`, `command`, `turn`; empty: not grouped."""
     lines: int | None = None
-    """So many of the newest turns in a line each; None: all."""
+    """Maximum number of turns to list, newest first; None: all."""
     details: int = 0
-    """Of so many of the newest turns, what they chose."""
+    """Number of newest turns to show in detail."""
 
 
 class Spent(Struct, frozen=True, kw_only=True):
@@ -63,7 +58,7 @@ class Spent(Struct, frozen=True, kw_only=True):
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
-    """What the same judgments and answers would have cost in other ways; None: not known."""
+    """What the same work would have cost otherwise; None: unknown."""
 
     actual_usd: Decimal
     without_cache_usd: Decimal | None
@@ -137,9 +132,9 @@ class EvaluationLine(Struct, frozen=True, kw_only=True):
         if min(self.cases, self.k, self.candidates, self.unjudged) < 0:
             raise ValueError("a count is negative")
         if not all(0 <= one <= 1 for one in (self.recall, self.precision, self.hit, self.reciprocal_rank, self.ndcg)):
-            raise ValueError("a share is none")
+            raise ValueError("a share is outside 0..1")
         if not 0 <= self.at <= LATEST_TIMESTAMP:
-            raise ValueError("it is of no moment")
+            raise ValueError("its time is impossible")
 
 
 class TurnLine(Struct, frozen=True, kw_only=True):
@@ -168,7 +163,7 @@ class TurnLine(Struct, frozen=True, kw_only=True):
 
 
 class OfflineTotals(Struct, frozen=True, kw_only=True):
-    """What lists of questions that were judged offline came to."""
+    """Totals of lists of questions that were judged offline."""
 
     jobs: int = 0
     questions: int = 0
@@ -241,7 +236,7 @@ class CostReport(Struct, frozen=True, kw_only=True):
     left_out: int = 0
     """Rows of calls, turns, evaluations and jobs that make no sense: no figure has them."""
     offline: OfflineTotals = field(default_factory=OfflineTotals)
-    """Jobs that were planned in the stretch."""
+    """Jobs planned in the period."""
 
 
 Figure = Decimal | float | int
@@ -281,7 +276,7 @@ class EvaluationRecall(Struct, frozen=True, kw_only=True):
 
 
 class GateFigures(Struct, frozen=True, kw_only=True):
-    """The figures of a report that can be held to a baseline. What is negative or no number cannot exist."""
+    """Figures of a report that a baseline can hold. None is negative or not finite."""
 
     turns: int
     """Ended, in whatever way; a turn that its budget cut short counts."""
@@ -294,7 +289,7 @@ class GateFigures(Struct, frozen=True, kw_only=True):
     unpriced: int
     """Attempts without a price."""
     recall: EvaluationRecall | None
-    """Of the newest evaluation that judged every candidate; None: there is none."""
+    """Of the newest evaluation that judged every candidate, if any."""
     timings: tuple[StageP95, ...]
     evaluations_passed_over: int = 0
     """Evaluations newer than that, which left candidates unjudged. No baseline holds it."""
@@ -314,11 +309,11 @@ class GateVerdict(StrEnum):
     BETTER = "better"
     FAILED = "failed"
     ALERT = "alert"
-    """Worse than allowed, where that is told and does not fail the check."""
+    """Worse than allowed, but only reported."""
     INCONCLUSIVE = "inconclusive"
-    """One side has it not, or of too few samples."""
+    """Missing on one side, or too few samples."""
     INCOMPARABLE = "incomparable"
-    """The workload is another one, or rows of the ledger are damaged, so that the figure says nothing."""
+    """Another workload, or damaged rows of the ledger."""
 
 
 class GateLine(Struct, frozen=True, kw_only=True):
@@ -329,13 +324,13 @@ class GateLine(Struct, frozen=True, kw_only=True):
     unit: str
     """`usd`, `count`, `share`, `s`."""
     baseline: Figure | None
-    """None: the baseline has it not."""
+    """None: not in the baseline."""
     now: Figure | None
     allowed: Figure | None
     """The worst that would still hold; None: nothing is compared."""
     verdict: GateVerdict
     note: str = ""
-    """What a reader needs to know of the verdict; empty: nothing."""
+    """Explains the verdict, if needed."""
 
 
 class GateReport(Struct, frozen=True, kw_only=True):
@@ -356,4 +351,4 @@ class GateReport(Struct, frozen=True, kw_only=True):
 def _refuse_negative(*figures: Figure) -> None:
     for figure in figures:
         if not isfinite(figure) or figure < 0:
-            raise ValueError(f"{figure!r} is no figure that can be measured")
+            raise ValueError(f"{figure!r} cannot be measured")

@@ -1,7 +1,4 @@
-"""What a judge says of a candidate: a score with its reason, or why there is none. There is no third thing.
-
-What is kept and why: boosts on raw scores, and the account of everything that was not kept.
-"""
+"""A judge's verdict on a candidate, a score or the cause of its absence; what is kept of all candidates, and why."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -33,12 +30,12 @@ class UnjudgedCause(StrEnum):
 
 
 class Origin(StrEnum):
-    """How a candidate came by its outcome this turn."""
+    """Where a candidate's outcome came from."""
 
     JUDGED = "judged"
     CACHED = "cached"
     CARRIED = "carried"
-    """Taken over from an earlier turn of a continued thread."""
+    """From the turn that this one continues."""
     UNJUDGED = "unjudged"
 
 
@@ -78,13 +75,13 @@ class Judgment(_JudgmentFields):
     def __new__(  # noqa: PLR0917  its fields, in the order of the rows that hold them
         cls, content_hash: str, score: float, reason: str = "", pack: str = "", position: int = 0, prior: float = 0.0
     ) -> Self:
-        """Make one judgment. Raises ValueError for what is no score."""
+        """Make one judgment. Raises ValueError for an invalid score."""
         if not (isfinite(score) and 0.0 <= score <= 1.0):
             raise ValueError(f"a score lies in 0..1, not {score!r}")
         return super().__new__(cls, content_hash, score, reason, pack, position, prior)
 
     @classmethod
-    def many(cls, rows: Sequence[tuple[str, float, str, str, int, float]]) -> list[Self]:
+    def from_rows(cls, rows: Sequence[tuple[str, float, str, str, int, float]]) -> list[Self]:
         """Make judgments of rows of these fields, checked all at once. Raises ValueError, TypeError."""
         scores = [row[1] for row in rows]
         if not all(map(isfinite, scores)) or min(scores, default=0.0) < 0.0 or max(scores, default=0.0) > 1.0:
@@ -94,7 +91,7 @@ class Judgment(_JudgmentFields):
 
 
 class Unjudged(Struct, frozen=True):
-    """The honest absence of a score."""
+    """Why a candidate has no score."""
 
     content_hash: str
     cause: UnjudgedCause
@@ -102,21 +99,21 @@ class Unjudged(Struct, frozen=True):
 
 
 class ClaimState(StrEnum):
-    """Whose it is to judge a pack, among the processes at work on one store."""
+    """Which of the processes at work on one store judges a pack."""
 
     OURS = "ours"
     THEIRS = "theirs"
-    """A living other process is paying for a content of it."""
+    """Another live process is paying for a content of it."""
     FREE = "free"
-    """Nobody's, and not taken: enough was taken before it."""
+    """Not claimed: enough was claimed before it."""
 
 
 class ClaimResult(Struct, frozen=True):
-    """What came of claiming a pack."""
+    """Result of claiming a pack."""
 
     share: ClaimState
     known: Mapping[str, Judgment]
-    """Contents of it that were judged meanwhile, by content hash; a reason only where a server told it."""
+    """Contents of it that were judged in the meantime, by content hash; with a reason only from a server."""
 
 
 class _OutcomeFields(NamedTuple):
@@ -126,18 +123,20 @@ class _OutcomeFields(NamedTuple):
 
 
 class Outcome(_OutcomeFields):
-    """What became of one candidate this turn. A named tuple for the same reason as `Candidate`."""
+    """Result of one candidate this turn. A named tuple for the same reason as `Candidate`."""
 
     __slots__ = ()
 
     def __new__(cls, candidate: Candidate, result: Judgment | Unjudged, origin: Origin) -> Self:
-        """Make one outcome. Raises ValueError where result and origin tell different things."""
+        """Make one outcome. Raises ValueError where result and origin disagree."""
         if isinstance(result, Unjudged) is not (origin is Origin.UNJUDGED):
             raise ValueError(f"outcome of {candidate.id} is {origin} but carries {type(result).__name__}")
         return super().__new__(cls, candidate, result, origin)
 
     @classmethod
-    def found(cls, candidates: Sequence[Candidate], known: Mapping[str, Judgment], origin: Origin) -> list[Self | None]:
+    def from_known(
+        cls, candidates: Sequence[Candidate], known: Mapping[str, Judgment], origin: Origin
+    ) -> list[Self | None]:
         """Make the outcomes of candidates whose judgment is known, in their order; None for the others."""
         new, judged = tuple.__new__, [known.get(candidate.content_hash) for candidate in candidates]
         return [
@@ -151,7 +150,7 @@ SCORE_TOLERANCE = 1e-9
 
 
 class Boost(Struct, frozen=True):
-    """An addition to a raw score, with its grounds."""
+    """An addition to a raw score, and why."""
 
     name: str
     amount: float
@@ -172,7 +171,7 @@ class Ranked(NamedTuple):
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """The kept candidates, best first, and where all the others went."""
+    """The kept candidates, best first, and an account of all others."""
 
     kept: tuple[Ranked, ...]
     filled: frozenset[str]

@@ -1,7 +1,4 @@
-"""What is remembered: a memory, its facts, its edges, and the light form in which a turn considers it.
-
-What an index run saw, and what it hands to the store.
-"""
+"""What is remembered: a memory, its facts and edges, the light form a turn considers, and what an index run saw."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -10,7 +7,7 @@ from msgspec import Struct, field
 
 
 class Layer(StrEnum):
-    """The six rooms of memory; every memory belongs to one."""
+    """Where a memory belongs: one of six layers."""
 
     SESSION = "session"
     PROJECT = "project"
@@ -18,7 +15,7 @@ class Layer(StrEnum):
     VECTOR = "vector"
     """Prose, configuration and text windows of the repository."""
     GRAPH = "graph"
-    """Entities of source code, tied to each other by edges."""
+    """Entities of source code, linked by edges."""
     GOVERNANCE = "governance"
 
 
@@ -47,7 +44,7 @@ class Kind(StrEnum):
     TECH_STACK = "tech_stack"
     PREFERENCE = "preference"
     SUMMARY = "summary"
-    """What several memories come to; they belong to it, and are shown when there is room."""
+    """Summary of several memories, which belong to it and are shown when there is room."""
 
 
 class MemoryScope(StrEnum):
@@ -104,24 +101,24 @@ class CodeFacts(Struct, frozen=True, kw_only=True):
 
 
 class MemoryDetails(Struct, frozen=True, kw_only=True):
-    """What was said of a memory beside its text; empty for everything that comes from the index."""
+    """What was stated about a memory beside its text; empty for everything from the index."""
 
     rationale: str = ""
-    """Why: of a decision."""
+    """Of a decision."""
     alternatives: tuple[str, ...] = ()
-    """What was weighed and not taken."""
+    """Rejected options."""
     links: tuple[str, ...] = ()
-    """Memory ids, paths or URLs it speaks of."""
+    """Memory ids, paths or URLs it names."""
     resolution: str = ""
-    """What mended it: of a failure."""
+    """What fixed it: of a failure."""
     occurrences: int = 0
-    """How often it was met: of a failure."""
+    """Of a failure."""
     polarity: str = ""
     """`pattern` or `antipattern`."""
     exception_of: str = ""
     """Id of the memory from which it is a deliberate exception here."""
     origin: str = ""
-    """Where it was imported from, e.g. `claude-code`; empty: said here."""
+    """Where it was imported from, e.g. `claude-code`; empty: stated here."""
     session: str = ""
     """Session id of its origin."""
     paths: tuple[str, ...] = ()
@@ -142,7 +139,7 @@ class Citation(Struct, frozen=True):
 
 
 class Memory(Struct, frozen=True, kw_only=True):
-    """One remembered thing, whole, as it is written to and read from the store."""
+    """A memory with all its fields, as the store keeps it."""
 
     id: str
     """Stable over edits of the text (`hashing.memory_id`)."""
@@ -192,7 +189,7 @@ class Memory(Struct, frozen=True, kw_only=True):
 
 
 class Edge(Struct, frozen=True):
-    """A directed tie between two memories or files (`m_…`, `f_…`)."""
+    """A directed link between two memories or files (`m_…`, `f_…`)."""
 
     source: str
     target: str
@@ -201,10 +198,9 @@ class Edge(Struct, frozen=True):
 
 
 class Candidate(NamedTuple):
-    """A memory that may be judged this turn: everything a turn needs of it but its text.
+    """A memory that may be judged this turn, without its text.
 
-    A named tuple where other records are frozen dataclasses: every turn makes one for each memory, and 10,000 take
-    4 ms of CPU instead of 24.
+    A named tuple, because every turn makes one for each memory.
     """
 
     id: str
@@ -223,11 +219,11 @@ class Candidate(NamedTuple):
     importance: float = 0.5
     confidence: float = 1.0
     duplicates: tuple[str, ...] = ()
-    """Ids of memories with the very same content, judged once through this one."""
+    """Ids of memories with the same content, judged once through this one."""
 
 
 class FileStamp(Struct, frozen=True):
-    """How a file looked when it was indexed; equal size and mtime spare the read, an equal hash spares the parse."""
+    """A file as it was indexed; equal size and mtime spare the read, an equal hash the parse."""
 
     path: str
     size: int
@@ -247,7 +243,7 @@ class Mention(Struct, frozen=True):
     name: str
     """Its last part: `write` of `store.write`, `cache` of `xscore.cache`."""
     hint: str = ""
-    """What the file says of where the name comes from, in the words of `indexer.links`."""
+    """Where the name comes from, in the form that `indexer.links` documents."""
 
 
 class IndexedFile(Struct, frozen=True, kw_only=True):
@@ -260,14 +256,14 @@ class IndexedFile(Struct, frozen=True, kw_only=True):
 
 
 class Excluded(Struct, frozen=True):
-    """A file kept out of the index, and why."""
+    """A file excluded from the index, and why."""
 
     path: str
     reason: str
 
 
 class ExcludedCounts(Struct, frozen=True):
-    """Files kept out of the index, counted by reason."""
+    """Excluded files, by reason."""
 
     by_reason: dict[str, int]
     sample: tuple[Excluded, ...]
@@ -306,4 +302,4 @@ class IndexReport(Struct, frozen=True, kw_only=True):
     """Secrets redacted in the files parsed this time."""
     duration_s: float
     notes: tuple[str, ...] = ()
-    """What a user should know of this run: git could not be asked, a grammar gave up on a file."""
+    """For the user: git did not answer, a grammar gave up on a file."""

@@ -1,8 +1,6 @@
-"""The receipt of a turn: what was judged, what was kept, what it cost. `docs/reference/json.md` is its public form.
+"""The receipt of a turn: what was judged, what was kept, what it cost; and the same turn in figures and in one line.
 
-The figures of one finished turn that reports add up: what the receipt says in words and lists, in numbers.
-
-One past turn in a line: what `xscore history list` lists. Its receipt tells the rest.
+`docs/json.md` describes its public form.
 """
 
 from decimal import Decimal
@@ -17,7 +15,7 @@ from xscore.records.turn import Routing, Scope, SessionInfo
 
 
 class Coverage(Struct, frozen=True):
-    """Nobody is lost: candidates = judged + cached + carried + unjudged, or this record cannot exist."""
+    """candidates = judged + cached + carried + unjudged, or this record cannot exist."""
 
     candidates: int
     judged: int
@@ -33,7 +31,7 @@ class Coverage(Struct, frozen=True):
 
 
 class JudgeInfo(Struct, frozen=True, kw_only=True):
-    """Who judged, and what it was shown beside the memories."""
+    """The judge, and what it was shown beside the memories."""
 
     provider: str
     model: str
@@ -46,7 +44,7 @@ class JudgeInfo(Struct, frozen=True, kw_only=True):
 
 
 class PrimaryInfo(Struct, frozen=True):
-    """Who answered."""
+    """The answering model."""
 
     provider: str
     model: str
@@ -71,7 +69,7 @@ class UnjudgedAccount(Struct, frozen=True):
 
 
 class Selected(Struct, frozen=True, kw_only=True):
-    """A memory in the context, or a near miss, in numbers and words."""
+    """A memory in the context, or a near miss."""
 
     id: str
     layer: str
@@ -127,7 +125,7 @@ class Latency(Struct, frozen=True, kw_only=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """What `ask` and `context` give back: the answer where a model gave one, and the whole receipt."""
+    """Result of `ask` and `context`: the answer where a model gave one, and the receipt."""
 
     turn_id: str
     task: str
@@ -145,28 +143,28 @@ class Answer(Struct, frozen=True, kw_only=True):
     near_misses: tuple[Selected, ...]
     answer: str | None
     bundle: str | None
-    """The chosen memories as text: of `context` always, of `ask` where there is no answer to give; else None."""
+    """The chosen memories as text: of `context` always, of `ask` only without an answer."""
     judge_usage: StageUsage
     primary_usage: StageUsage | None
     latency: Latency
     probe_usage: StageUsage | None = None
-    """What it took to find out what the host can do; None where nothing was to be found out."""
+    """Cost of probing the host; None without a probe."""
     embed_usage: StageUsage | None = None
-    """What vectors took, of the task and of memories, by an endpoint; None where none was asked."""
+    """Cost of vectors by an endpoint; None without one."""
     routing: Routing | None = None
-    """The plan of the bundle, and what each layer gave; None of an answer that was made without a pool."""
+    """The plan of the bundle, and what each layer contributed; None without a pool."""
     traffic: Traffic = field(default_factory=Traffic)
-    """Limits that the judge's host stated, and how many calls were in flight when."""
+    """Limits that the judge's host stated, and calls in flight over time."""
     session: SessionInfo | None = None
-    """How the working session was taken up; its task is not kept in the store with the receipt."""
+    """How the session was resumed; its task is not stored with the receipt."""
     checkpoint: str = ""
-    """Name of the checkpoint that it went on from; empty: none."""
+    """Name of the checkpoint it continued from, or empty."""
     continues: str = ""
-    """The turn that this one finished; empty: it stands for itself."""
+    """The turn that this one finished, or empty."""
     excluded_files: int = 0
-    """Files kept out of the index; they are no candidates and stand apart."""
+    """Files excluded from the index; they are not candidates."""
     exit_code: int = 0
-    """0, or what the command should end with although there is a receipt (1, 3, 4, 7, 130)."""
+    """0, or the command's exit code although there is a receipt (1, 3, 4, 7, 130)."""
 
 
 class ScoreLine(Struct, frozen=True):
@@ -222,11 +220,11 @@ class TurnFigures(Struct, frozen=True, kw_only=True):
 
 
 class AnswerState(StrEnum):
-    """What became of a turn's answer."""
+    """Whether a turn's answer is stored."""
 
     KEPT = "kept"
     NONE = "none"
-    """No answer was wanted, or none came."""
+    """None was requested, or none came."""
     ERASED = "erased"
 
 
@@ -251,6 +249,6 @@ class ListedTurn(Struct, frozen=True, kw_only=True):
     kept: int
     threshold: float
     spent: StageUsage = field(default_factory=StageUsage)
-    """All its calls, by the ledger."""
+    """All its calls in the ledger."""
     total_s: float | None = None
     """None: it has no receipt."""

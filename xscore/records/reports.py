@@ -1,7 +1,4 @@
-"""What the other commands give back: an estimate, an explanation, the state of a store, a doctor's findings.
-
-What a turn tells while it runs.
-"""
+"""Results of the smaller commands (estimate, explain, status, doctor), and what a turn reports while it runs."""
 
 from decimal import Decimal
 from typing import Protocol
@@ -15,7 +12,7 @@ from xscore.records.turn import SessionInfo
 
 
 class JudgeEstimate(Struct, frozen=True, kw_only=True):
-    """What judging a turn would take."""
+    """Estimate of judging a turn."""
 
     candidates: int
     cached: int
@@ -51,7 +48,7 @@ class JudgeEstimate(Struct, frozen=True, kw_only=True):
 
 
 class PrimaryEstimate(Struct, frozen=True, kw_only=True):
-    """What the answering call would take at most."""
+    """Upper bound of the answering call."""
 
     input_tokens: int
     output_tokens: int
@@ -70,7 +67,7 @@ class CapLeft(Struct, frozen=True, kw_only=True):
 
 
 class Estimate(Struct, frozen=True, kw_only=True):
-    """What a turn would take, before anything is sent."""
+    """Estimate of a turn, before anything is sent."""
 
     judge: JudgeEstimate
     primary: PrimaryEstimate | None
@@ -79,7 +76,7 @@ class Estimate(Struct, frozen=True, kw_only=True):
     by_folder: dict[str, int]
     """Tokens to judge, by top folder."""
     caps: tuple[CapLeft, ...] = ()
-    """What is left of each cap that is set."""
+    """Of each cap that is set."""
 
     @property
     def cost_usd(self) -> Decimal | None:
@@ -191,15 +188,15 @@ class Observer(Protocol):
     """Watches a turn. Every method returns at once, but for `confirm`."""
 
     def stage(self, name: str) -> None:
-        """A stage begins: `index`, `pool`, `judge`, `select`, `primary`."""
+        """A stage begins: `index`, `pool`, `judge`, `select` or `primary`."""
         ...
 
     def forecast(self, forecast: JudgeEstimate) -> None:
-        """Judging is about to begin, and will take long."""
+        """Judging is about to begin and will take a while."""
         ...
 
     def progress(self, progress: Progress) -> None:
-        """Some judgments settled."""
+        """Some judgments arrived."""
         ...
 
     def note(self, message: str) -> None:
@@ -207,7 +204,7 @@ class Observer(Protocol):
         ...
 
     def session(self, session: SessionInfo) -> None:
-        """This working session goes on."""
+        """This working session continues."""
         ...
 
     def answer_text(self, piece: str) -> None:
@@ -216,36 +213,36 @@ class Observer(Protocol):
 
     @property
     def can_confirm(self) -> bool:
-        """Whether anyone is there to be asked; where not, no estimate is drafted, and `max_usd` alone holds."""
+        """Whether `confirm` may be called; if not, only `max_usd` limits the turn."""
         ...
 
     def confirm(self, estimate: Estimate) -> bool:
-        """The estimate is above the confirmation limit: go on?"""
+        """Ask whether to continue although the estimate is above the confirmation limit."""
         ...
 
 
 class SilentObserver:
-    """Watches nothing and agrees to everything; the default of the Python interface."""
+    """Ignores everything and confirms; the default of the Python interface."""
 
     can_confirm = False
 
     def stage(self, name: str) -> None:
-        """Say nothing."""
+        """Ignore it."""
 
     def forecast(self, forecast: JudgeEstimate) -> None:
-        """Say nothing."""
+        """Ignore it."""
 
     def progress(self, progress: Progress) -> None:
-        """Say nothing."""
+        """Ignore it."""
 
     def note(self, message: str) -> None:
-        """Say nothing."""
+        """Ignore it."""
 
     def session(self, session: SessionInfo) -> None:
-        """Say nothing."""
+        """Ignore it."""
 
     def answer_text(self, piece: str) -> None:
-        """Say nothing."""
+        """Ignore it."""
 
     def confirm(self, estimate: Estimate) -> bool:
         """Agree: a program set its own `max_usd`."""

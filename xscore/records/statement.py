@@ -1,10 +1,6 @@
-"""What is said to the store, by people or programs: a statement, where it may stand, and what became of it.
+"""What people or programs state to the store, what became of it, and snapshots of all that was stated and learned.
 
-The names of things that cross this wall are types of their own, so that a memory's id is never taken for a map's.
-
-What one project says, as the user's own store notes it.
-
-A snapshot: what was said, learned and looked up, as one value that can be put back. No judgment is in it.
+Ids are types of their own, so that a memory's id is never used for a map's.
 """
 
 from collections.abc import Mapping
@@ -18,9 +14,9 @@ from xscore.records.memory import Citation, Edge, Kind, Layer, Memory, MemorySou
 MemoryId = NewType("MemoryId", str)
 """`m_` and 20 hex characters."""
 RetrievalId = NewType("RetrievalId", str)
-"""`r_` and 20 hex characters: one look at the memories, by a turn."""
+"""`r_` and 20 hex characters: one retrieval by a turn."""
 RepositoryMapId = NewType("RepositoryMapId", str)
-"""`g_` and 20 hex characters: what the index held at a time."""
+"""`g_` and 20 hex characters: the index at one time."""
 
 LAYERS_BY_KIND: Mapping[Kind, tuple[Layer, ...]] = {
     Kind.DECISION: (Layer.GOVERNANCE,),
@@ -33,23 +29,23 @@ LAYERS_BY_KIND: Mapping[Kind, tuple[Layer, ...]] = {
     Kind.CONTEXT: (Layer.PROJECT, Layer.USER),
     Kind.PREFERENCE: (Layer.USER,),
 }
-"""Kinds that can be said, and the layers where each may stand; the first unless another is named."""
+"""Kinds that can be stated, and the layers for each; the first is the default."""
 DEFAULT_IMPORTANCE = 0.5
 IMPORTANCE_BY_KIND: Mapping[Kind, float] = {Kind.DECISION: 0.7, Kind.FAILURE: 0.6}
-"""Of kinds that weigh more than the rest, where nobody says how much."""
+"""Default importance of kinds that matter more than the rest."""
 
 
 class Statement(Struct, frozen=True, kw_only=True):
-    """Something to be remembered, before the door has seen it."""
+    """Something to remember, before it is redacted and written."""
 
     text: str
     kind: Kind = Kind.CONTEXT
     layer: Layer | None = None
-    """None: the first of `LAYERS_OF`."""
+    """None: the first of `LAYERS_BY_KIND`."""
     title: str = ""
     """Empty: the first line of the text."""
     key: str = ""
-    """What it is about; it takes the place of the active memory of its layer with the same key."""
+    """What it is about; it replaces the active memory of its layer with the same key."""
     because: str = ""
     alternatives: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
@@ -60,7 +56,7 @@ class Statement(Struct, frozen=True, kw_only=True):
     allow_pii: bool = False
     """Keep e-mail addresses, phone numbers and postal addresses in it."""
     evidence_count: int = 1
-    """How many observations it stands for."""
+    """Observations behind it."""
 
     @property
     def weight(self) -> float:
@@ -74,30 +70,30 @@ class StatementEffect(StrEnum):
     STORED = "stored"
     """A new memory."""
     REPEATED = "repeated"
-    """The memory was there: one more piece of evidence for it."""
+    """The memory was there: one more piece of evidence."""
     UPDATED = "updated"
     """A memory changed and kept its id."""
 
 
 class StoredStatement(Struct, frozen=True, kw_only=True):
-    """A memory as it stands after something was said."""
+    """A memory after something was stated."""
 
     memory: Memory
     became: StatementEffect
     superseded: tuple[str, ...] = ()
-    """Ids of the memories whose place it took."""
+    """Ids of the memories it replaced."""
     redacted: int = 0
-    """Secrets that were taken out of it."""
+    """Secrets removed from it."""
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """A failure as it stands after it was met, or mended."""
+    """A failure after it occurred or was fixed."""
 
     memory: Memory
     signature: str
     """Digest of the error without what differs from run to run."""
     is_counted: bool
-    """False: this occurrence had been counted before."""
+    """False: this occurrence was counted before."""
     pattern: Memory | None = None
     """The pattern it became, now or earlier."""
     is_new_pattern: bool = False
@@ -118,13 +114,13 @@ class LayerStats(Struct, frozen=True, kw_only=True):
     """Unix seconds; 0 where there are no rows."""
     newest_at: float
     uses: int
-    """How often its memories were kept for an answer, all together."""
+    """How often its memories were kept for an answer."""
     never_used: int
-    """Rows that never were."""
+    """Rows that were never kept."""
 
 
 class Observation(Struct, frozen=True):
-    """What one project says about a key."""
+    """What one project states about a key."""
 
     project: str
     """Hashed id of its store (`memory.observations.project_name`)."""
@@ -138,7 +134,7 @@ class Observation(Struct, frozen=True):
 
 
 class KeptMemory(Struct, frozen=True):
-    """A memory that is not from the index, with what hangs on it."""
+    """A memory that is not from the index, with its citations."""
 
     memory: Memory
     thread: str = ""
@@ -178,7 +174,7 @@ class RepositoryMap(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True, kw_only=True):
-    """All of it, each part sorted, so that equal stores give equal snapshots."""
+    """Everything that can be restored, sorted, so that equal stores give equal snapshots."""
 
     memories: tuple[KeptMemory, ...] = ()
     edges: tuple[Edge, ...] = ()
@@ -188,11 +184,11 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
 
 class SnapshotRestored(Struct, frozen=True, kw_only=True):
-    """What putting a snapshot back did."""
+    """Result of restoring a snapshot."""
 
     added: int
     changed: int
-    """Memories that were there and are again as the snapshot has them."""
+    """Existing memories set back to the snapshot's version."""
     unchanged: int
     edges: int
     retrievals: int
@@ -201,11 +197,11 @@ class SnapshotRestored(Struct, frozen=True, kw_only=True):
     redacted: int
     """Secrets that were taken out on the way in."""
     forgotten: int = 0
-    """Were erased here to be forgotten, and stay so."""
+    """Erased here before, and not restored."""
 
 
 class MemoryImport(Struct, frozen=True, kw_only=True):
-    """What came of importing memories."""
+    """Result of importing memories."""
 
     added: tuple[str, ...] = ()
     """Ids."""
@@ -214,7 +210,7 @@ class MemoryImport(Struct, frozen=True, kw_only=True):
     kept: tuple[str, ...] = ()
     """Ids of memories here that the file has otherwise, or whose key it claims: they stay as they are."""
     forgotten: int = 0
-    """Were erased here to be forgotten, and stay so."""
+    """Erased here before, and not restored."""
     refused: int = 0
     """Lines of the user's own layer, which was not named."""
     redacted: int = 0

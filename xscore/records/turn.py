@@ -1,21 +1,15 @@
-"""What is asked: the task, what is known of the moment, and which memories may take part.
-
-The working session and its checkpoints: what was worked on, where it stands, and how a turn took it up.
-
-How a turn was routed: what kind of task it is, what each layer gave, and what the bundle grants to each.
-"""
+"""The task that is asked, the working session it belongs to, and how its layers were routed."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 
-import msgspec
 from msgspec import Struct
 
 from xscore.records.memory import Layer
 
 
 class Scope(Struct, frozen=True):
-    """A narrowing of the pool asked for by the user; empty parts narrow nothing."""
+    """Which memories the user admits; an empty part admits all."""
 
     paths: tuple[str, ...] = ()
     """Globs over memory paths (gitwildmatch); memories without a path are kept."""
@@ -24,14 +18,14 @@ class Scope(Struct, frozen=True):
 
 
 class ChangedFile(Struct, frozen=True):
-    """A file touched lately, by the working tree or by a commit."""
+    """A file changed recently, in the working tree or by a commit."""
 
     path: str
     age_days: float
 
 
 class Turn(Struct, frozen=True, kw_only=True):
-    """One task against one repository. Only `task` is needed; `pipeline.context.complete` fills in the moment."""
+    """One task against one repository. Only `task` is required; the pipeline fills in the rest."""
 
     task: str
     errors: str = ""
@@ -42,7 +36,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     """1-based line in `file`; 0: unknown."""
     recent: tuple[str, ...] = ()
     """Recently opened files, newest first."""
-    scope: Scope = msgspec.field(default_factory=Scope)
+    scope: Scope = Scope()
     file_text: str = ""
     """Text of `file`, redacted; shown to the answering model."""
     diff: str = ""
@@ -53,21 +47,21 @@ class Turn(Struct, frozen=True, kw_only=True):
     fresh: bool = False
     """Begin a new working session on this branch; exchanges of the one before are candidates then."""
     checkpoint: str = ""
-    """Name of a checkpoint to go on from: the answering model is shown it."""
+    """Name of a checkpoint to continue from, shown to the answering model."""
     id: str = ""
-    """`t_…`, dealt when the turn begins."""
+    """`t_…`, assigned when the turn begins."""
     continues: str = ""
-    """The turn that this one finishes: what that one judged counts as carried."""
+    """The turn that this one finishes; its judgments count as carried."""
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True):
-    """How a turn took its working session up, as the receipt tells it."""
+    """How a turn resumed its working session, for the receipt."""
 
     thread: str
     branch: str
     """As git names it; empty: no git."""
     resumed: bool
-    """It was taken up again: after a pause, from another terminal, after another branch, or after a turn cut short."""
+    """After a pause, from another terminal, after another branch, or after an interrupted turn."""
     last_task: str
     """What it was working on before this turn, redacted; empty: nothing yet."""
     last_updated: float
@@ -80,7 +74,7 @@ class WorkingSession(Struct, frozen=True, kw_only=True):
     thread: str
     branch: str
     ticket: str
-    """Read off the branch's name: `ABC-123`, `#123`; empty: it names none."""
+    """From the branch's name: `ABC-123`, `#123`; or empty."""
     task: str
     """What was worked on last."""
     recent: tuple[str, ...]
@@ -97,11 +91,11 @@ class WorkingSession(Struct, frozen=True, kw_only=True):
 
 
 class SessionEntry(Struct, frozen=True, kw_only=True):
-    """One task of a session with what it came to: extracted, never rephrased."""
+    """One task of a session and its outcome: extracted, never rephrased."""
 
     turn_id: str
     exchange: str
-    """Id of the exchange that the answer left behind; empty: it left none."""
+    """Id of the exchange kept of the answer, or empty."""
     task: str
     """In one line."""
     state: str
@@ -124,13 +118,13 @@ class SessionEntry(Struct, frozen=True, kw_only=True):
 
 
 class SessionSummary(Struct, frozen=True, kw_only=True):
-    """What a session comes to."""
+    """Summary of a session."""
 
     goals: tuple[str, ...]
     files: tuple[str, ...]
     entities: tuple[str, ...]
     pending: tuple[str, ...]
-    """Tasks that were cut short, and what was said to be left to do."""
+    """Interrupted tasks, and what is left to do."""
     memory_ids: tuple[str, ...]
     text: str
     """All of it in words, latest task last."""
@@ -157,7 +151,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
 
 class TaskType(StrEnum):
-    """What sort of work a task asks for; it shapes the bundle and never what is judged."""
+    """Kind of work; it shapes the bundle, never what is judged."""
 
     EDIT = "edit"
     EXPLAIN = "explain"
@@ -171,7 +165,7 @@ class BundlePlan(Struct, frozen=True):
 
     task_type: TaskType
     because: str
-    """The words of the task that decided, or who else did."""
+    """The words of the task that decided, or what else did."""
     ceilings: Mapping[Layer, float]
     """Most that a layer may take, as a share of the memory text. Code and documents get what the others leave."""
 
@@ -181,19 +175,19 @@ class BundlePlan(Struct, frozen=True):
 
 
 class LayerReport(Struct, frozen=True):
-    """What one layer gave to the pool."""
+    """What one layer contributed to the pool."""
 
     layer: Layer
     memories: int
     fetch_ms: float
     is_late: bool = False
-    """It missed its deadline and was fetched to its end after the others."""
+    """It missed its deadline and was fetched after the others."""
     problem: str = ""
-    """Why it could not be read; empty: it was."""
+    """Why it could not be read, or empty."""
 
 
 class Routing(Struct, frozen=True):
-    """A plan and what came of it."""
+    """A plan and its result."""
 
     plan: BundlePlan
-    layers: tuple[LayerReport, ...] = msgspec.field(default=())
+    layers: tuple[LayerReport, ...] = ()

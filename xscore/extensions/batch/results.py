@@ -72,7 +72,7 @@ class KnownCauses(Struct, frozen=True):
 def cached_outcomes(prepared: PreparedQuestion, known: KnownCauses) -> tuple[Outcome, ...]:
     """Give every candidate of a question its outcome, from the cache alone."""
     pool = prepared.pool
-    found = Outcome.found(pool.candidates, pool.known, Origin.CACHED)
+    found = Outcome.from_known(pool.candidates, pool.known, Origin.CACHED)
     return tuple(
         outcome or Outcome(one, _absent(prepared.number, one.content_hash, known), Origin.UNJUDGED)
         for one, outcome in zip(pool.candidates, found, strict=True)
