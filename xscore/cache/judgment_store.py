@@ -12,15 +12,19 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from sqlite3 import Connection, Error
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
-from xscore.cache.group_commit import GroupCommit
-from xscore.cache.judgments import WrittenJudgments, find_or_add_query, insert_judgments, known_judgments
-from xscore.cache.keys import JudgmentKey, judge_key
+from xscore.cache.judgments import find_or_add_query, insert_judgments, known_judgments
+from xscore.cache.keys import judge_key
 from xscore.cache.lease import HEARTBEAT_S, Heartbeat, Lease
 from xscore.platform.errors import StoreError
 from xscore.platform.processes import LEASE_S
 from xscore.records import ClaimResult, ClaimState, JudgeIdentity, Judgment
+
+if TYPE_CHECKING:
+    from xscore.cache.group_commit import GroupCommit
+    from xscore.cache.judgments import WrittenJudgments
+    from xscore.cache.keys import JudgmentKey
 
 _TAKEN = """
     SELECT content FROM json_each(?) CROSS JOIN claim ON query_id = ? AND content = value WHERE runner <> ?
@@ -66,7 +70,7 @@ class JudgmentStore(Protocol):
 class StoredJudgments:
     """The judgments of one SQLite store."""
 
-    def __init__(self, commits: GroupCommit, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, commits: "GroupCommit", *, clock: Callable[[], float] = time.time) -> None:
         """Write through this thread. clock: Unix seconds, for the lease of claims."""
         self._commits, self._clock = commits, clock
 
@@ -82,7 +86,7 @@ class StoredJudgments:
         return StoredClaims(self._commits, turn_key=turn_key, judge=judge, clock=self._clock)
 
 
-def judgment_writer(commits: GroupCommit, *, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
+def judgment_writer(commits: "GroupCommit", *, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
     """Return what keeps the judgments of a turn by a judge. See `StoredJudgments.writer`."""
 
     def insert(batches: Sequence[Sequence[Judgment]], connection: Connection) -> None:
@@ -96,7 +100,7 @@ def judgment_writer(commits: GroupCommit, *, turn_key: str, judge: JudgeIdentity
     return write
 
 
-def settle_claims(connection: Connection, kept: WrittenJudgments) -> None:
+def settle_claims(connection: Connection, kept: "WrittenJudgments") -> None:
     """Remove the claims on contents that are judged now, whoever holds them. Within an open transaction."""
     connection.execute(
         "DELETE FROM claim WHERE query_id = ? AND content IN (SELECT value FROM json_each(?))",
@@ -109,7 +113,7 @@ class StoredClaims:
 
     def __init__(
         self,
-        commits: GroupCommit,
+        commits: "GroupCommit",
         *,
         turn_key: str,
         judge: JudgeIdentity,

@@ -9,8 +9,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
-from xscore.cache.group_commit import GroupCommit
 from xscore.platform import database, money
 from xscore.platform.database import damage_if_invalid
 from xscore.platform.errors import StoreError
@@ -23,6 +23,9 @@ from xscore.store.turn_history import (
     parse_timestamp,
     usage_from_row,
 )
+
+if TYPE_CHECKING:
+    from xscore.cache.group_commit import GroupCommit
 
 _OK = "ok"
 _FADE = 0.98
@@ -65,7 +68,7 @@ _VALUES = attrgetter(
 class Ledger:
     """Writes call records behind the caller's back, in order."""
 
-    def __init__(self, commits: GroupCommit) -> None:
+    def __init__(self, commits: "GroupCommit") -> None:
         self._commits = commits
 
     def record(self, call: CallRecord) -> None:

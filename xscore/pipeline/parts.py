@@ -8,17 +8,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from decimal import Decimal
 from time import monotonic
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 
-from xscore.cache.judgment_store import Claims, WriteJudgments
-from xscore.costs.usage_totals import UsageTotals
 from xscore.extension import implementations
-from xscore.pipeline.boosts import Booster
-from xscore.pipeline.pool import Pool
 from xscore.platform.paths import RepositoryRoot
-from xscore.providers.provider import Provider
 from xscore.records import (
     Estimate,
     IndexReport,
@@ -31,52 +26,59 @@ from xscore.records import (
     Turn,
     TurnFigures,
 )
-from xscore.scorer.drafts import JudgeModel
-from xscore.scorer.fanout import StopSignal
-from xscore.scorer.judge import Judge
-from xscore.scorer.packs import PackProfile
 from xscore.settings import Settings
-from xscore.store.store import Store
+
+if TYPE_CHECKING:
+    from xscore.cache.judgment_store import Claims, WriteJudgments
+    from xscore.costs.usage_totals import UsageTotals
+    from xscore.pipeline.boosts import Booster
+    from xscore.pipeline.pool import Pool
+    from xscore.providers.provider import Provider
+    from xscore.scorer.drafts import JudgeModel
+    from xscore.scorer.fanout import StopSignal
+    from xscore.scorer.judge import Judge
+    from xscore.scorer.packs import PackProfile
+    from xscore.store.store import Store
 
 
 class TurnResources(Protocol):
     """What a turn needs to spend: a ledger, a budget, a writer, and the models behind them."""
 
-    usage: UsageTotals
+    usage: "UsageTotals"
 
-    def writer(self, turn_key: str, judge: JudgeIdentity) -> WriteJudgments:
+    def writer(self, turn_key: str, judge: JudgeIdentity) -> "WriteJudgments":
         """Return what keeps the judgments of a turn: awaited, they are committed."""
         ...
 
-    def claims(self, turn_key: str, judge: JudgeIdentity) -> Claims:
+    def claims(self, turn_key: str, judge: JudgeIdentity) -> "Claims":
         """Return what keeps processes at work on one store from paying for the same candidates of a turn."""
         ...
 
-    async def user_store_writer(self, turn_key: str, judge: JudgeIdentity) -> tuple[WriteJudgments, Claims]:
+    async def user_store_writer(self, turn_key: str, judge: JudgeIdentity) -> tuple["WriteJudgments", "Claims"]:
         """Return both of these for the user's own store, where judgments of the user's memories are kept."""
         ...
 
-    def answering_provider(self) -> Provider:
+    def answering_provider(self) -> "Provider":
         """Return the answering model, within the turn's budget."""
         ...
 
     def judging_provider(
         self,
-        provider: Provider,
+        provider: "Provider",
         *,
         model: str,
         rpm: int | None = None,
         tpm: int | None = None,
         concurrency: int | None = None,
         stated: RateLimits | None = None,
-    ) -> Provider:
+    ) -> "Provider":
         """Return a connected provider that judges, with retries, limits, budget and ledger around it.
 
         model: the one at work, whose limits others may share. stated: limits that its host named in earlier runs.
         """
         ...
 
-    def embedding_provider(self, provider: Provider) -> Provider:
+    def embedding_provider(self, provider: "Provider") -> "Provider":
         """Return a connected provider of embeddings, with retries, budget and ledger around it."""
         ...
 
@@ -84,7 +86,7 @@ class TurnResources(Protocol):
         """Have the judge's calls that wait for their turn not be sent; those in flight go on."""
         ...
 
-    def new_stop(self) -> StopSignal:
+    def new_stop(self) -> "StopSignal":
         """Return what ends one turn's judging; how far it reaches beyond that turn is the resources's to say."""
         ...
 
@@ -100,10 +102,10 @@ class TurnResources(Protocol):
 class JudgeCalls(Struct, frozen=True, kw_only=True):
     """How a model that judges is called: for the probe, and for the doctor."""
 
-    provider: Provider
+    provider: "Provider"
     """As connected, with nothing wrapped around it."""
-    model: JudgeModel
-    packs: PackProfile
+    model: "JudgeModel"
+    packs: "PackProfile"
     concurrency: int
     """Most calls in flight."""
 
@@ -131,7 +133,7 @@ class JudgeFactory(Protocol):
         """How its model is called; None: no model judges."""
         ...
 
-    async def open(self, resources: TurnResources, turn: Turn, pool: Pool, turn_key: str) -> Judge:
+    async def open(self, resources: TurnResources, turn: Turn, pool: "Pool", turn_key: str) -> "Judge":
         """Return the judge of this turn; a model's judgments are committed before it yields them.
 
         A host that is not known yet is probed first. Raises leaves of ProviderError, and NoUsableModel.
@@ -146,11 +148,11 @@ class JudgeFactory(Protocol):
         """Keep what the turn has shown of the judge's host."""
         ...
 
-    def forecast(self, turn: Turn, pool: Pool) -> JudgeEstimate:
+    def forecast(self, turn: Turn, pool: "Pool") -> JudgeEstimate:
         """Say about what judging will take, at once; sends nothing."""
         ...
 
-    def estimate(self, turn: Turn, pool: Pool) -> Estimate:
+    def estimate(self, turn: Turn, pool: "Pool") -> Estimate:
         """Say what judging would take; sends nothing. `primary` is left to `opening`."""
         ...
 
@@ -168,7 +170,7 @@ class PipelineParts(Struct, frozen=True, kw_only=True):
 
     root: RepositoryRoot
     settings: Settings
-    store: Store
+    store: "Store"
     observer: Observer
     warnings: tuple[str, ...]
     """What the settings had to say, for every receipt."""
@@ -178,7 +180,7 @@ class PipelineParts(Struct, frozen=True, kw_only=True):
     index: Callable[[], IndexReport]
     open_resources: Callable[[str], AbstractAsyncContextManager[TurnResources]]
     """Turn id -> what the turn spends through."""
-    boosters: tuple[Booster, ...]
+    boosters: tuple["Booster", ...]
     """Who may lift a raw score."""
     vectors: Callable[[], Iterable[tuple[str, bytes]]]
     """Memory id and term vector of the pool, for lexical scores."""
@@ -245,7 +247,7 @@ class Likeness(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
 
 
-async def find_likeness(turn: Turn, settings: Settings, *, store: Store, resources: TurnResources) -> Likeness:
+async def find_likeness(turn: Turn, settings: Settings, *, store: "Store", resources: TurnResources) -> Likeness:
     """Ask the embedder of the settings; without one, nothing is known."""
     for likeness in implementations("likeness", settings):
         found: Likeness = await likeness(turn, settings, store=store, resources=resources)

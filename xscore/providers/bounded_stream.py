@@ -12,8 +12,8 @@ from math import inf
 
 import httpx2
 
-from xscore.providers.transport import PIECE_BYTES
-
+PIECE_BYTES = 1 << 16
+"""Unpacked at a time."""
 BODY_HEADERS = (b"content-encoding", b"content-length", b"content-type", b"transfer-encoding")
 MAX_DIGITS = 12
 """A longer Content-Length is not worth reading."""

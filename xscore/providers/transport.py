@@ -49,8 +49,6 @@ LISTING_BYTES = 32 * MIB
 """What may come where no tokens were asked for: the longest known list of models weighs 1 MiB."""
 ERROR_BYTES = MIB // 4
 """What is read of an error, which is shown in one line."""
-PIECE_BYTES = MIB // 16
-"""Unpacked at a time."""
 
 _asked_tokens: ContextVar[int | None] = ContextVar("asked_tokens", default=None)
 

@@ -23,12 +23,13 @@ from xscore.extensions.batch.vendor_calls import (
 )
 from xscore.providers.anthropic import ANTHROPIC
 from xscore.providers.host_facts import sub_object, token_count
-from xscore.providers.transport import PIECE_BYTES
 from xscore.providers.wire import WireProvider
 from xscore.records import Capability, Request
 from xscore.records.batch import BatchLimits, BatchResult, BatchState, RequestOutcome, VendorBatch
 
 PATH = "/v1/messages/batches"
+READ_BYTES = 1 << 16
+"""Sent at a time."""
 BEFORE, BETWEEN, AFTER = b'{"requests":[', b",", b"]}"
 STATES = {"canceling": BatchState.CANCELLING, "ended": BatchState.ENDED}
 """Vendor's word -> ours; any other is still working."""
@@ -143,7 +144,7 @@ async def _framed(lines: IO[bytes]) -> AsyncIterator[bytes]:
     """Give the body around the input's lines, a piece at a time."""
     lines.seek(0)
     before = BEFORE
-    while piece := lines.readlines(PIECE_BYTES):
+    while piece := lines.readlines(READ_BYTES):
         yield before + BETWEEN.join(line.rstrip(b"\n") for line in piece)
         before = BETWEEN
     yield AFTER
