@@ -23,7 +23,8 @@ from xscore.store.citations import parse_citation
 from xscore.store.events import EventName, list_events
 from xscore.store.evidence import refresh_evidence
 from xscore.store.lookup import MemoryFilter, memories_starting_with, memory_by_id
-from xscore.store.remembering import redact_statement, remember, remember_within
+from xscore.store.remembering import remember, remember_within
+from xscore.store.statement_text import redact_statement
 from xscore.store.store import Store
 from xscore.store.turns import SelectionOutcome, TurnState
 

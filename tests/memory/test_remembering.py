@@ -32,15 +32,8 @@ from xscore.store.events import EventName, list_events
 from xscore.store.evidence import citations_of
 from xscore.store.lookup import MemoryFilter, filter_memories, memory_by_id
 from xscore.store.memory_writer import DETAIL_CHARS, LINE_CHARS, STATEMENT_CHARS
-from xscore.store.remembering import (
-    MemoryChange,
-    memory_from_statement,
-    merge_particulars,
-    redact_statement,
-    remember,
-    statement_text,
-    update_memory,
-)
+from xscore.store.remembering import MemoryChange, remember, update_memory
+from xscore.store.statement_text import memory_from_statement, merge_particulars, redact_statement, statement_text
 from xscore.store.store import Store
 
 SECRET = "sk-proj-" + "Zq8Lw3Rt6Yb1Nc5Xd9Kf2Hj7Ma4Ps0Vg"

@@ -2,7 +2,7 @@
 
 Keys are sorted, one figure stands on a line, dollars are a decimal string, seconds are rounded to a tenth of a
 millisecond. A file that is no baseline is neither read nor overwritten, and no link is followed: a name typed in haste
-must not cost a file. `gate` decides what is compared. Trade-off: what others can write into it is checked field by field.
+must not cost a file. `gate` decides what is compared. Trade-off: each field that others can write is checked.
 """
 
 import json

@@ -21,13 +21,13 @@ from xscore.settings.model import (
     OpenAISettings,
     PrimarySettings,
     RoutingSettings,
-    Secret,
     SelectionSettings,
     SessionSettings,
     Settings,
     StoreSettings,
     TelemetrySettings,
 )
+from xscore.settings.values import Secret
 
 __all__ = [
     "AnthropicSettings",

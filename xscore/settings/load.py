@@ -18,7 +18,8 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from xscore.platform.errors import UsageError
-from xscore.settings.model import MOST_USD, Settings, SettingsGroup
+from xscore.settings.model import Settings, SettingsGroup
+from xscore.settings.values import MOST_USD
 
 VENDORS = ("openai", "anthropic")
 """Sections whose key comes from the environment alone."""

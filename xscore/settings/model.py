@@ -7,28 +7,24 @@ structs check nothing when they are built in Python; whatever comes from outside
 
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-T = TypeVar("T")
-RepoMay = Annotated[T, Meta(extra={"repo": True})]
-"""A repository's own file may set it."""
-RepoMayTurnOff = Annotated[T, Meta(extra={"repo": "off"})]
-Fixed = Annotated[T, Meta(extra={"fixed": True})]
-
-Fraction = Annotated[float, Meta(ge=0, le=1)]
-Positive = Annotated[int, Meta(ge=1)]
-Seconds = Annotated[float, Meta(gt=0, le=31_536_000)]
-Days = Annotated[float, Meta(gt=0, le=1_000_000)]
-Tolerance = Annotated[float, Meta(ge=0, le=1000)]
-"""A share by which something may grow."""
-MOST_USD = 1_000_000
-"""Every amount of dollars is in 0..MOST_USD: a larger cap is a slip of the hand, and its digits could fill memory."""
-LayerName = Literal["session", "project", "user", "governance", "graph", "vector"]
-Ceiled = Literal["session", "project", "user", "governance"]
-"""Layers that could crowd out code and documents."""
-SignalName = Literal["accept", "adoption", "reject", "override"]
+from xscore.settings.values import (
+    Ceiled,
+    Days,
+    Fixed,
+    Fraction,
+    LayerName,
+    Positive,
+    RepoMay,
+    RepoMayTurnOff,
+    Seconds,
+    Secret,
+    SignalName,
+    Tolerance,
+)
 
 DEFAULT_JUDGE = "openai:gpt-6-luna"
 """Small, current: $0.10 / $0.01 cached / $0.50 per million tokens (genai-prices 0.2.3, November 2026)."""
@@ -38,31 +34,6 @@ OTHER_JUDGES = ("anthropic:claude-haiku-5-5",)
 """Used instead of the default when only they have a key; $0.10 / $0.01 cached / $0.50 per million tokens."""
 OTHER_PRIMARIES = ("anthropic:claude-sonnet-5-5",)
 """Likewise; $2.00 / $0.10 cached / $10.00 per million tokens."""
-
-
-class Secret:
-    """Text that no print, log or traceback of its holder shows."""
-
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def reveal(self) -> str:
-        """Return the text."""
-        return self._text
-
-    def __bool__(self) -> bool:
-        return bool(self._text)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._text == self._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
-
-    def __repr__(self) -> str:
-        return "Secret('**********')" if self._text else "Secret('')"
 
 
 class SettingsGroup(Struct, frozen=True, forbid_unknown_fields=True):

@@ -26,7 +26,7 @@ from xscore.records import IMPORTANCE_BY_KIND, Failure, Kind, Layer, Memory, Mem
 from xscore.store import memory_rows, memory_writer
 from xscore.store.events import EventName, emit_event, write_memory
 from xscore.store.lookup import memory_by_id
-from xscore.store.remembering import compose_text, first_line_title, normalise_text, redact_statement, statement_text
+from xscore.store.statement_text import compose_text, first_line_title, normalise_text, redact_statement, statement_text
 
 if TYPE_CHECKING:
     from xscore.store.store import Store

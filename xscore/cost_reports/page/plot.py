@@ -176,3 +176,14 @@ def time_ticks(times: Sequence[float], place: Callable[[int], float]) -> list[Ti
         if not marks or marks[-1].text != text:
             marks.append(Tick(place(index), text))
     return marks
+
+
+def powers(most: int) -> tuple[float, ...]:
+    """Return 0 and powers of ten up to the first at or above `most`; every second where they would crowd."""
+    last = len(str(most - 1))
+    return 0.0, *(10.0**power for power in reversed(range(last, 0, -2 if last > 5 else -1)))
+
+
+def share_or_none(part: int, whole: int) -> float | None:
+    """Return the share of a part, or None of nothing."""
+    return part / whole if whole else None

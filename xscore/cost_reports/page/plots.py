@@ -26,7 +26,9 @@ from xscore.cost_reports.page.plot import (
     in_dollars,
     in_seconds,
     label,
+    powers,
     shape,
+    share_or_none,
     ticks,
     time_ticks,
     vertical_grid,
@@ -41,7 +43,6 @@ from xscore.platform.text import (
     format_dollars,
     format_duration,
     format_mean,
-    format_share,
     format_time,
 )
 from xscore.records.cost_report import Comparison, CostReport, Timing, TurnLine
@@ -94,8 +95,8 @@ class TurnBucket(Struct, frozen=True):
         coverage = [turn.coverage for turn in self.turns if turn.coverage]
         usage = [turn.spent.usage for turn in self.turns]
         return (
-            _share(sum(one.cached + one.carried for one in coverage), sum(one.candidates for one in coverage)),
-            _share(sum(one.cached_input_tokens for one in usage), sum(one.input_tokens for one in usage)),
+            share_or_none(sum(one.cached + one.carried for one in coverage), sum(one.candidates for one in coverage)),
+            share_or_none(sum(one.cached_input_tokens for one in usage), sum(one.input_tokens for one in usage)),
         )
 
     def attempts(self) -> tuple[float, float, float]:
@@ -222,7 +223,7 @@ def latency_plot(timings: Sequence[Timing]) -> Figure:
     return Figure(
         title=title,
         name="latency",
-        summary="How long stages and calls took. Cached: turns without a judging call, calls served from a prefix cache.",
+        summary="Time of stages and calls. Cached: turns without a judging call, calls served from a prefix cache.",
         shapes=shapes,
         height=height,
         legend=[
@@ -281,7 +282,7 @@ def score_plot(counts: Sequence[int], threshold: float | None) -> Figure:
         return Figure(title=title, why_empty="No scores are known of these turns.")
     frame = PlotFrame(top=34, bottom=174)
     is_uneven = most > UNEVEN * min(count for count in counts if count)
-    marks = _powers(most) if is_uneven else whole_ticks(most)
+    marks = powers(most) if is_uneven else whole_ticks(most)
 
     def height(count: float) -> float:
         return log10(1 + count) / log10(1 + marks[-1]) if is_uneven else count / marks[-1]
@@ -299,7 +300,7 @@ def score_plot(counts: Sequence[int], threshold: float | None) -> Figure:
     return Figure(
         title=title,
         name="scores",
-        summary=f"Final scores of all judged candidates, in bins of {1 / bins:.2f}. The threshold is the newest turn's.",
+        summary=f"Final scores of all judged candidates, in bins of {1 / bins:.2f}, with the newest threshold.",
         shapes=[
             *shapes,
             shape("line", x1=at, x2=at, y1=17, y2=frame.bottom, class_="threshold"),
@@ -399,13 +400,3 @@ def _stage_order(timing: Timing) -> tuple[bool, int, str, bool]:
 
 def _timing_name(timing: Timing) -> str:
     return f"{'turn' if timing.of == 'turn' else 'call'}: {timing.stage}"
-
-
-def _powers(most: int) -> tuple[float, ...]:
-    """Return 0 and powers of ten up to the first at or above `most`; every second where they would crowd."""
-    last = len(str(most - 1))
-    return 0.0, *(10.0**power for power in reversed(range(last, 0, -2 if last > 5 else -1)))
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None

@@ -7,7 +7,8 @@ day. Trade-off: near the cap a call is refused without waiting for those in flig
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Protocol
@@ -21,6 +22,7 @@ from xscore.extensions.shared.judgments import Outbox, SharedClaims
 from xscore.extensions.shared.limits import SharedBudget, SharedRates
 from xscore.extensions.shared.link import ServerLink
 from xscore.pipeline.list_judging import ENDS_ALL
+from xscore.pipeline.question_list import PreparedQuestion
 from xscore.platform.errors import BudgetExhausted, XscoreError
 from xscore.providers.attempts import Metered, Retrying
 from xscore.providers.limits import DollarBudget, Limited
@@ -33,6 +35,7 @@ from xscore.scorer.claiming import NoClaims
 from xscore.scorer.drafts import PromptDrafts
 from xscore.scorer.fanout import StopSignal, workers_for
 from xscore.scorer.model_judge import ModelJudge
+from xscore.scorer.packs import PackProfile, packs_to_send
 from xscore.settings import Settings
 
 ACTOR_LEASE_S = 15.0
@@ -290,3 +293,22 @@ class _BudgetOfActors:
         """Return the bounds of calls that did not tell their cost, since the last time."""
         found, self._untold = self._untold, Decimal(0)
         return found
+
+
+def chunks_of_question(
+    prepared: PreparedQuestion,
+    slots: Mapping[str, tuple[str, int]],
+    profile: PackProfile,
+    guesses: Mapping[str, float],
+    places: Mapping[str, int],
+) -> Iterator[PackChunk]:
+    """Part a question's packs into rows, the most promising first, as one process would send them."""
+    packs = packs_to_send(prepared.pool.misses, slots, profile)
+    packs.sort(key=lambda pack: -max(guesses.get(one.id, 0.0) for one in pack.members))
+    for start in range(0, len(packs), CHUNK_CALLS):
+        members = [one for pack in packs[start : start + CHUNK_CALLS] for one in pack.members]
+        yield PackChunk(
+            prepared.number,
+            array("I", [places[one.id] for one in members]),
+            array("d", [guesses.get(one.id, 0.0) for one in members]),
+        )

@@ -12,7 +12,6 @@ import logging
 import os
 import pickle
 import sys
-from array import array
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager, redirect_stdout, suppress
 from decimal import Decimal
@@ -29,7 +28,14 @@ from xscore.costs.ledger import Ledger
 from xscore.costs.reservation import turn_budget
 from xscore.costs.usage_totals import UsageTotals
 from xscore.extensions.batch.list_plan import ListProgress
-from xscore.extensions.batch.ray_actor import ActorBudget, ActorContext, ChunkJudge, ChunkResult, PackChunk
+from xscore.extensions.batch.ray_actor import (
+    ActorBudget,
+    ActorContext,
+    ChunkJudge,
+    ChunkResult,
+    PackChunk,
+    chunks_of_question,
+)
 from xscore.pipeline.judging import Deadline, take_back_cancellation
 from xscore.pipeline.list_judging import ENDS_ALL, ListResources, LiveEnd, QuestionEnd, judge_list
 from xscore.pipeline.model_factory import ModelJudgeFactory
@@ -39,7 +45,6 @@ from xscore.platform import sqlite_drivers
 from xscore.platform.errors import StoreError, UsageError, XscoreError
 from xscore.records import Candidate, Layer, Stage, Turn, UnjudgedCause
 from xscore.records.batch import Question
-from xscore.scorer.packs import PackProfile, packs_to_send
 
 LOCAL = "local"
 CPUS = 0.25
@@ -333,7 +338,7 @@ class _RayRun(Struct):
                 wave.slots = seat.slots(prepared.pool)
                 guesses, remarks = await seat.guesses(resources, prepared.turn, prepared.pool)
                 self._remark(remarks)
-                wave.chunks.extend(_chunks_of_question(prepared, wave.slots, seat.drafts.profile, guesses, places))
+                wave.chunks.extend(chunks_of_question(prepared, wave.slots, seat.drafts.profile, guesses, places))
                 wave.size += len(prepared.pool.misses)
             if wave.size >= WAVE:
                 break
@@ -391,22 +396,3 @@ class _LocalStore:
             if cost:
                 self.cost_usd += cost
                 await self._spending.settle(await self._spending.reserve(cost), cost)
-
-
-def _chunks_of_question(
-    prepared: PreparedQuestion,
-    slots: Mapping[str, tuple[str, int]],
-    profile: PackProfile,
-    guesses: Mapping[str, float],
-    places: Mapping[str, int],
-) -> Iterator[PackChunk]:
-    """Part a question's packs into rows, the most promising first, as one process would send them."""
-    packs = packs_to_send(prepared.pool.misses, slots, profile)
-    packs.sort(key=lambda pack: -max(guesses.get(one.id, 0.0) for one in pack.members))
-    for start in range(0, len(packs), CHUNK_CALLS):
-        members = [one for pack in packs[start : start + CHUNK_CALLS] for one in pack.members]
-        yield PackChunk(
-            prepared.number,
-            array("I", [places[one.id] for one in members]),
-            array("d", [guesses.get(one.id, 0.0) for one in members]),
-        )

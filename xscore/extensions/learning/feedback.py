@@ -14,7 +14,7 @@ from msgspec import Struct
 from xscore.platform import database
 from xscore.platform.errors import NothingMatched, UsageError
 from xscore.records import Kind, Memory, MemorySource
-from xscore.settings.model import SignalName
+from xscore.settings.values import SignalName
 from xscore.store import memory_rows
 from xscore.store.events import EventName, emit_event
 from xscore.store.store import Store

@@ -16,7 +16,8 @@ from xscore.records import Kind, Layer, Memory, MemorySource, Statement, Stateme
 from xscore.settings import MemorySettings
 from xscore.store import memory_rows
 from xscore.store.events import write_memory
-from xscore.store.remembering import normalise_text, redact_statement, remember_within, statement_text
+from xscore.store.remembering import remember_within
+from xscore.store.statement_text import normalise_text, redact_statement, statement_text
 from xscore.store.store import Store
 
 _OF_KEY = "layer = 'user' AND kind = 'preference' AND status = 'active' AND key = ?"

@@ -28,7 +28,7 @@ from xscore.platform.hashing import digest
 from xscore.records import Kind, Layer, Memory, MemoryDetails, MemoryScope, MemorySource, MemoryStatus
 from xscore.settings import MemorySettings
 from xscore.store import memory_writer
-from xscore.store.remembering import statement_text
+from xscore.store.statement_text import statement_text
 
 
 def over_cap(memories: Iterable[Memory], *, max_rows: int, max_bytes: int) -> list[Memory]:

@@ -27,7 +27,7 @@ from xscore.platform.hashing import digest
 from xscore.records import Kind, Layer, Memory, MemoryScope, MemorySource, MemoryStatus, Observation
 from xscore.settings import MemorySettings
 from xscore.store import memory_writer
-from xscore.store.remembering import entity_for_key
+from xscore.store.statement_text import entity_for_key
 
 
 class Promotion(Struct, frozen=True):

@@ -29,8 +29,8 @@ from xscore.store import failures, memory_writer
 from xscore.store.events import EventName, emit_event
 from xscore.store.mention_links import link_mentions
 from xscore.store.redaction import redact
-from xscore.store.remembering import TITLE_CHARS, first_line_title, redact_statement
 from xscore.store.session_summary import exchange_text
+from xscore.store.statement_text import TITLE_CHARS, first_line_title, redact_statement
 
 MAX_EXCHANGE_CHARS = 4_000
 """Of the question, and of the answer."""

@@ -1,0 +1,49 @@
+"""The kinds of values that settings have, with their bounds; text that must not be shown is a `Secret`."""
+
+from typing import Annotated, Literal, TypeVar
+
+from msgspec import Meta
+
+T = TypeVar("T")
+RepoMay = Annotated[T, Meta(extra={"repo": True})]
+"""A repository's own file may set it."""
+RepoMayTurnOff = Annotated[T, Meta(extra={"repo": "off"})]
+Fixed = Annotated[T, Meta(extra={"fixed": True})]
+
+Fraction = Annotated[float, Meta(ge=0, le=1)]
+Positive = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(gt=0, le=31_536_000)]
+Days = Annotated[float, Meta(gt=0, le=1_000_000)]
+Tolerance = Annotated[float, Meta(ge=0, le=1000)]
+"""A share by which something may grow."""
+MOST_USD = 1_000_000
+"""Every amount of dollars is in 0..MOST_USD: a larger cap is a slip of the hand, and its digits could fill memory."""
+LayerName = Literal["session", "project", "user", "governance", "graph", "vector"]
+Ceiled = Literal["session", "project", "user", "governance"]
+"""Layers that could crowd out code and documents."""
+SignalName = Literal["accept", "adoption", "reject", "override"]
+
+
+class Secret:
+    """Text that no print, log or traceback of its holder shows."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """Return the text."""
+        return self._text
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return "Secret('**********')" if self._text else "Secret('')"
