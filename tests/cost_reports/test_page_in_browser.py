@@ -108,7 +108,7 @@ async def test_nothing_but_the_file_is_asked_for(tab: browser.Tab, tmp_path: Pat
 
 @pytest.mark.parametrize("width", [360, 768, 1200])
 async def test_the_page_never_scrolls_sideways(tab: browser.Tab, tmp_path: Path, width: int) -> None:
-    """On a telephone and on a desktop, with words of 5,000 letters, only tables scroll sideways, and within themselves."""
+    """On a telephone and a desktop, with words of 5,000 letters, only tables scroll sideways."""
     for report in (report_of(12, 3), hostile(NASTY[-1]), empty()):
         await tab.look(width=width)
         await show(tab, report, tmp_path)

@@ -56,7 +56,8 @@ def render_estimate(found: Estimate, settings: "Settings") -> str:
         rows.append(
             (
                 "answer",
-                f"1 call · at most {format_tokens(primary.input_tokens)} in / {format_tokens(primary.output_tokens)} out"
+                f"1 call · at most {format_tokens(primary.input_tokens)} in"
+                f" / {format_tokens(primary.output_tokens)} out"
                 f" · {format_maximum(primary.cost_usd)} · {one_line(primary.host)}",
             )
         )

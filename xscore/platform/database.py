@@ -35,9 +35,9 @@ class Schema(Struct, frozen=True):
 def connect(path: Path, schema: Schema, keys: KeySource | None = None) -> sqlite3.Connection:
     """Open the database at `path`; create it (0600, in a 0700 folder that git ignores) if it is missing.
 
-    keys: asked for the key of an encrypted database. The connection autocommits: group writes with `transaction`. It may
-    move between threads, but only one may use it at a time. Raises StoreDamaged for a file of another program or of a
-    newer xscore, StoreError if it cannot be used.
+    keys: asked for the key of an encrypted database. The connection autocommits: group writes with `transaction`. It
+    may move between threads, but only one may use it at a time. Raises StoreDamaged for a file of another program or
+    of a newer xscore, StoreError if it cannot be used.
     """
     _prepare(path)
     while True:

@@ -1,9 +1,9 @@
 """The two SQLites that open a store, Python's own and SQLCipher's, and the note beside an encrypted database.
 
-Damage and refusals leave a connection as leaves of `StoreError`. The note, one line in `<database>-key`, holds the id of
-the key and never where the key is; keys come from whoever opens the database. Trade-offs: a bug in a statement of ours
-would be called damage; the two libraries do not see each other's locks within a process, so a process must open a file
-with one of them; and a lost note must be written again (`xscore store encrypt`) before the store opens.
+Damage and refusals leave a connection as leaves of `StoreError`. The note, one line in `<database>-key`, holds the id
+of the key and never where the key is; keys come from whoever opens the database. Trade-offs: a bug in a statement of
+ours would be called damage; the two libraries do not see each other's locks within a process, so a process must open a
+file with one of them; and a lost note must be written again (`xscore store encrypt`) before the store opens.
 """
 
 import os

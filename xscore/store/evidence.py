@@ -87,7 +87,8 @@ def citations_of(connection: sqlite3.Connection, ids: Iterable[str]) -> dict[str
     """Return what each of these memories cites, by path and line; memories without citations are missing."""
     found: dict[str, tuple[Citation, ...]] = {}
     for memory, path, first, last, hash_, changed in connection.execute(
-        f"SELECT memory_id, path, start_line, end_line, span_hash, changed FROM evidence WHERE memory_id {memory_rows.IN_JSON_LIST}"
+        "SELECT memory_id, path, start_line, end_line, span_hash, changed FROM evidence"
+        f" WHERE memory_id {memory_rows.IN_JSON_LIST}"
         " ORDER BY memory_id, path, start_line, end_line",
         (json.dumps(list(ids)),),
     ).fetchall():

@@ -1,8 +1,8 @@
 """Search for lines of erased text: in strings, and in the raw bytes of files.
 
 Files are searched by a subprocess that runs this file, because closing a file that SQLite has open in the same process
-drops its locks; so it imports nothing of xscore. A line matches as it is or as JSON writes it. Trade-off: lines under 12
-characters are not searched for, and a line that crosses from one page of the database to the next is missed.
+drops its locks; so it imports nothing of xscore. A line matches as it is or as JSON writes it. Trade-off: lines under
+12 characters are not searched for, and a line that crosses from one page of the database to the next is missed.
 """
 
 import json

@@ -5,10 +5,10 @@ Trade-off: rows are ours and not validated again, but an unknown word in one is 
 
 The pool of a turn: every active or stale memory of all six layers, each layer read under a deadline of its own.
 
-The layers of one store are read one after the other in one snapshot, because threads of one interpreter take longer for
-it than one after the other does (`docs/internals/decisions/0016-routing.md`). A layer that misses its deadline lets the others go
-first, is finished afterwards, and is named. The project's store is what a turn cannot do without: its damage is an
-error. The user's own store is not: what is wrong with it is reported, and the turn goes on without.
+The layers of one store are read one after the other in one snapshot, because threads of one interpreter take longer
+for it than one after the other does (`docs/internals/decisions/0016-routing.md`). A layer that misses its deadline
+lets the others go first, is finished afterwards, and is named. The project's store is what a turn cannot do without:
+its damage is an error. The user's own store is not: what is wrong with it is reported, and the turn goes on without.
 """
 
 import json

@@ -45,7 +45,7 @@ def check_statement_length(said: str, beside: Iterable[str] = ()) -> None:
     if len(said) > STATEMENT_CHARS:
         raise UsageError(
             f"{len(said):,} characters are too many for a memory",
-            hint=f"At most {STATEMENT_CHARS:,}: put the whole into a file of the repository and remember what it comes to.",
+            hint=f"At most {STATEMENT_CHARS:,}: put the whole into a file of the repository and remember its gist.",
         )
     parts = list(beside)
     if sum(map(len, parts)) > DETAIL_CHARS or len(parts) > MAX_PARTS:

@@ -44,8 +44,8 @@ def open_store(store_dir: Path, *, user_data_dir: Path, trust: bool) -> sqlite3.
         raise StoreUntrusted(
             f"the store at {path} was not made by you at this place: it came with a copy of the repository,"
             " or the repository was moved",
-            hint="If you believe it, run `xscore store trust`; else `xscore store rebuild` sets it aside and builds a new"
-            " one. XSCORE_TRUST_STORE=1 accepts it for one run (CI caches).",
+            hint="If you believe it, run `xscore store trust`; else `xscore store rebuild` sets it aside and makes"
+            " a new one. XSCORE_TRUST_STORE=1 accepts it for one run (CI caches).",
         )
     return connect_store(path, encryption_key.key_source(user_data_dir))
 

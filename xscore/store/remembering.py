@@ -1,7 +1,7 @@
 """Keep statements: equal words are one memory, a key has one active memory, an edit keeps the id.
 
-Every change is written with its events in one transaction. Nothing is erased here, and memories of files are left alone.
-Trade-off: words are compared as written; consolidation merges the same thing said otherwise.
+Every change is written with its events in one transaction. Nothing is erased here, and memories of files are left
+alone. Trade-off: words are compared as written; consolidation merges the same thing said otherwise.
 """
 
 import sqlite3

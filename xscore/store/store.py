@@ -207,7 +207,8 @@ class Store:
             row
             for connection in self.connections_of_a_turn()
             for row in connection.execute(
-                f"SELECT id, {_HASH[tests]}, path, entity, status, card, text FROM memory WHERE id {memory_rows.IN_JSON_LIST}",
+                f"SELECT id, {_HASH[tests]}, path, entity, status, card, text FROM memory"
+                f" WHERE id {memory_rows.IN_JSON_LIST}",
                 (json.dumps(list(wanted)),),
             ).fetchall()
         ]
@@ -254,7 +255,8 @@ class Store:
         ends = json.dumps(list(ids))
         found = self.connection.execute(
             f"SELECT source, target, relation, weight FROM edge WHERE source {memory_rows.IN_JSON_LIST}"
-            f" UNION SELECT source, target, relation, weight FROM edge WHERE target {memory_rows.IN_JSON_LIST} ORDER BY 1, 3, 2",
+            " UNION SELECT source, target, relation, weight FROM edge"
+            f" WHERE target {memory_rows.IN_JSON_LIST} ORDER BY 1, 3, 2",
             (ends, ends),
         )
         return list(map(memory_rows.edge_from_row, found.fetchall()))

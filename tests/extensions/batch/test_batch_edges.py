@@ -87,7 +87,8 @@ async def test_tokens_wait_by_host_and_model(shop: Path) -> None:
         connection = connect_store(shop / ".xscore" / "memory.db")
         assert batch_rows.enqueued_tokens(connection, job) > 0
         connection.execute(
-            "INSERT INTO job SELECT 'b_other', created_at, command, questions, 'anthropic:other', judge, plan, checksum,"
+            "INSERT INTO job SELECT 'b_other', created_at, command, questions, 'anthropic:other', judge, plan,"
+            " checksum,"
             " max_usd, candidates, cached, ended_at, runner, stopped_at FROM job"
         )
         assert batch_rows.enqueued_tokens(connection, "b_other") == 0

@@ -43,6 +43,7 @@ from xscore.platform.text import (
     format_dollars,
     format_duration,
     format_mean,
+    format_share,
     format_time,
 )
 from xscore.records.cost_report import Comparison, CostReport, Timing, TurnLine

@@ -1,7 +1,7 @@
 """The tables of the page, and what each turn chose, as rows of plain text for the template.
 
-A cell whose text is rounded carries the exact value, by which the script sorts. It makes no markup. Trade-off: a name or
-a task in a cell is cut to one short line; a turn's whole task stands where its choice is shown.
+A cell whose text is rounded carries the exact value, by which the script sorts. It makes no markup. Trade-off: a name
+or a task in a cell is cut to one short line; a turn's whole task stands where its choice is shown.
 """
 
 from collections.abc import Sequence

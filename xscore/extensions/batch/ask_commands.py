@@ -118,7 +118,8 @@ def render_shared_account(found: "AskListReport") -> str:
     lines.append(
         faint(
             f"judging took {counted(took.calls, 'call')} ({shared}), {format_tokens(took.input_tokens)} in /"
-            f" {format_tokens(took.output_tokens)} out, {format_dollars(took.cost_usd, estimated=found.shared.estimated)}"
+            f" {format_tokens(took.output_tokens)} out,"
+            f" {format_dollars(took.cost_usd, estimated=found.shared.estimated)}"
         )
     )
     if found.shared.calls:

@@ -41,6 +41,9 @@ from xscore.settings import Settings
 ACTOR_LEASE_S = 15.0
 """Without a sign of life for so long the claims of an actor are taken over."""
 
+CHUNK_CALLS = 512
+"""Packs of one row: its calls end together, so a few of them would leave slots idle."""
+
 
 class ActorContext(Struct, frozen=True, kw_only=True):
     """What every actor holds: the same for the whole list."""

@@ -204,8 +204,6 @@ class _RemoteBudget:
         await self._handle.put_back.remote(usd)
 
 
-CHUNK_CALLS = 512
-"""Packs of one row: its calls end together, so a few of them would leave slots idle."""
 WAVE = 4_000_000
 """Candidates of one pass over the actors: 48 MB of numbers."""
 

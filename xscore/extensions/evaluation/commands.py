@@ -159,7 +159,8 @@ def _worst(found: Evaluation, *, verbose: bool) -> Iterator[str]:
 
 
 def _missed(one: QuestionResult) -> Iterator[str]:
-    yield f"{_short(one.id, EVALUATION_ID_CHARS)}  {one.gold - len(one.missed)} of {one.gold}  “{_short(one.query, QUERY_CHARS)}”"
+    found = f"{one.gold - len(one.missed)} of {one.gold}"
+    yield f"{_short(one.id, EVALUATION_ID_CHARS)}  {found}  “{_short(one.query, QUERY_CHARS)}”"
     for gold in islice(one.missed, MISSED_SHOWN):
         name = f"{gold.path}::{gold.name}" if gold.name else gold.path
         yield f"      {one_line(name)}  {faint(_where(gold))}"

@@ -1,10 +1,10 @@
 """Put questions with known answers to the judge of an opened repository, one turn each, and measure what it finds.
 
-A turn of an evaluation stands apart from the user's work (`Wishes.isolated`), but its calls, budget, judgments and receipt
-are those of any turn: so each judgment is paid once, and a second evaluation is free. The whole run is one purchase:
-`budget.max_usd` holds for the sum over the questions, each of which reserves under what the others left. The lexical
-judge is asked the same, for comparison; that costs nothing. Trade-off: the index is brought up to date once, so files
-that change during the run are judged as they were found.
+A turn of an evaluation stands apart from the user's work (`Wishes.isolated`), but its calls, budget, judgments and
+receipt are those of any turn: so each judgment is paid once, and a second evaluation is free. The whole run is one
+purchase: `budget.max_usd` holds for the sum over the questions, each of which reserves under what the others left. The
+lexical judge is asked the same, for comparison; that costs nothing. Trade-off: the index is brought up to date once,
+so files that change during the run are judged as they were found.
 
 What a turn within an evaluation tells, and what all of them together would take.
 """

@@ -1,9 +1,9 @@
 """The table of an exported cache: its columns, how it is written in row groups, and how a stranger's is read.
 
-Every value is checked before any is used: columns and types, no gaps, the shape of keys and hashes, scores within 0..1,
-lengths before texts. Among files that differ from a good one in a single byte are some at which the Parquet reader ends
-its process or takes all memory: so an unsigned file is first read by a child with little memory and time and none of our
-secrets (run as `-m`). Trade-off: one odd value refuses the whole file; the child takes a second.
+Every value is checked before any is used: columns and types, no gaps, the shape of keys and hashes, scores within
+0..1, lengths before texts. Among files that differ from a good one in a single byte are some at which the Parquet
+reader ends its process or takes all memory: so an unsigned file is first read by a child with little memory and time
+and none of our secrets (run as `-m`). Trade-off: one odd value refuses the whole file; the child takes a second.
 """
 
 import os

@@ -110,10 +110,10 @@ def erase_memories(
 ) -> Erasure:
     """Erase these memories for good, in the repository's store and in the user's.
 
-    turns: past turns that go with question, answer and receipt. now: unix seconds, of the tombstones. forget: remember the ids (not the texts), so that no import brings them back.
-    with_observations: also everything that projects noted in the user's store. timeout_s: how long to wait for
-    processes that read the journal. A call that was killed has changed nothing, or is completed by the next. Raises
-    UsageError for memories of files; StoreError.
+    turns: past turns that go with question, answer and receipt. now: unix seconds, of the tombstones. forget: remember
+    the ids (not the texts), so that no import brings them back. with_observations: also everything that projects noted
+    in the user's store. timeout_s: how long to wait for processes that read the journal. A call that was killed has
+    changed nothing, or is completed by the next. Raises UsageError for memories of files; StoreError.
     """
     connections = store.connections()
     is_finished = any(map(needs_scrubbing, connections))

@@ -49,7 +49,7 @@ class DamagedReader:
     """Reads one damaged database and counts the places it had to skip."""
 
     def __init__(self, open_it: Callable[[], sqlite3.Connection], *, reopens: bool = False) -> None:
-        """Open the database. reopens: open it again after each failure; SQLCipher reads nothing after a damaged page."""
+        """Open the database. reopens: open it again after each failure, since SQLCipher then reads nothing more."""
         self._open, self._reopens = open_it, reopens
         self._connection = open_it()
         self.places = 0

@@ -52,19 +52,23 @@ _KEEP_REASON = """
 _SPENDING_OF_CALLS = """
     INSERT OR IGNORE INTO spending (span, spent)
     SELECT span, iif(millions >= 9223372036854, 9223372036854775807, millions * 1000000 + rest) FROM (
-        SELECT span, sum(cost / 1000000) + sum(cost % 1000000) / 1000000 AS millions, sum(cost % 1000000) % 1000000 AS rest
-        FROM (SELECT date(started_at, 'unixepoch') AS span, cost FROM call UNION ALL SELECT 'repository', cost FROM call)
+        SELECT span, sum(cost / 1000000) + sum(cost % 1000000) / 1000000 AS millions,
+            sum(cost % 1000000) % 1000000 AS rest
+        FROM (SELECT date(started_at, 'unixepoch') AS span, cost FROM call
+            UNION ALL SELECT 'repository', cost FROM call)
         WHERE span IS NOT NULL AND cost IS NOT NULL GROUP BY span
     )
 """
 """What the caps of a day and of the repository count; summed in two parts so that no sum overflows."""
 _FIGURES_OF_RECEIPTS = """
-    INSERT OR IGNORE INTO turn_figures (turn_id, command, judge, is_model, candidates, judged, cached, carried, unjudged,
-        unjudged_by_cause, kept, threshold, scores, index_s, pool_s, cache_s, judge_s, select_s, primary_s, total_s)
-    SELECT turn_id, '', iif(body ->> '$.judge.is_model', (body ->> '$.judge.provider') || ':' || (body ->> '$.judge.model'),
+    INSERT OR IGNORE INTO turn_figures (turn_id, command, judge, is_model, candidates, judged, cached, carried,
+        unjudged, unjudged_by_cause, kept, threshold, scores, index_s, pool_s, cache_s, judge_s, select_s, primary_s, total_s)
+    SELECT turn_id, '', iif(body ->> '$.judge.is_model',
+           (body ->> '$.judge.provider') || ':' || (body ->> '$.judge.model'),
            'lexical'), body ->> '$.judge.is_model',
            body ->> '$.coverage.candidates', body ->> '$.coverage.judged', body ->> '$.coverage.cached',
-           body ->> '$.coverage.carried', body ->> '$.coverage.unjudged', coalesce(body ->> '$.unjudged.by_cause', '{}'),
+           body ->> '$.coverage.carried', body ->> '$.coverage.unjudged',
+           coalesce(body ->> '$.unjudged.by_cause', '{}'),
            json_array_length(body, '$.selected'), body ->> '$.threshold', '[]',
            coalesce(body ->> '$.latency_s.index', 0), coalesce(body ->> '$.latency_s.pool', 0),
            coalesce(body ->> '$.latency_s.cache', 0), coalesce(body ->> '$.latency_s.judge', 0),

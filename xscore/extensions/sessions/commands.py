@@ -72,7 +72,8 @@ def render_import(report: "SessionImportReport") -> str:
             ("would take" if report.dry_run else "taken", f"{new} · {report.updated:,} went on since ({origins})"),
             (
                 "left",
-                f"{report.known:,} known · {report.forgotten:,} erased before · {report.elsewhere:,} elsewhere or older",
+                f"{report.known:,} known · {report.forgotten:,} erased before"
+                f" · {report.elsewhere:,} elsewhere or older",
             ),
             ("failures", f"{report.failures:,} · {counted(report.links, 'link')} to code"),
             ("secrets", secrets if report.secrets_redacted else ""),

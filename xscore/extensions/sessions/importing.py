@@ -2,7 +2,8 @@
 
 A file that does not follow its format is refused with the line and what was expected; nothing read from it since the
 last commit is kept, and other files continue. It never runs by itself. Trade-off: the exchange an agent is working on
-is imported as far as it goes, and updated by the next import. A new format is a module of its own and a name in `FORMATS`.
+is imported as far as it goes, and updated by the next import. A new format is a module of its own and a name in
+`FORMATS`.
 """
 
 import os
