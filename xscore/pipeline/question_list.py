@@ -1,4 +1,4 @@
-"""Lists of questions, one JSON object a line (`{"id", "task", "file"?, "errors"?}`; or `query`), read and made ready to be judged.
+"""Lists of questions, one JSON object a line (`{"id", "task" or "query", "file"?, "errors"?}`), read and prepared.
 
 The memories are fetched once for a list, and the uncommitted change is looked at once; each question then has a turn, a
 key and a pool, and belongs to no working session. The caller brings the index up to date; nothing is sent. Trade-off:

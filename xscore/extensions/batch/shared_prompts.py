@@ -1,4 +1,4 @@
-"""Prompts that several questions share: who shares which packs, how many fit, and how replies are read. Pure.
+"""Prompts that several questions share: who shares which packs, how many fit, and how replies are read.
 
 `batch.questions_a_call` is lowered to what a host takes: a strict schema's properties, the model's output cap, its
 context. A score is never taken from one question for another: it counts under the code it stands under, and one of a

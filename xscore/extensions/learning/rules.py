@@ -1,4 +1,4 @@
-"""The rules of consolidation: carry over, merge, fade, expire, keep to caps, summarise. Pure: drafts in, drafts out.
+"""The rules of consolidation: carry over, merge, fade, expire, keep to caps, summarise. Drafts in, drafts out.
 
 A closed session's decisions become governance, the rest the project's (L01). Memories of one layer, scope, kind and
 file that say the same are merged; the others stay, superseded (L03). Over its cap, a layer archives what has the least

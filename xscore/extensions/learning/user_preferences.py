@@ -1,4 +1,4 @@
-"""From projects to the user: what at least 3 projects and half of all say becomes the user's own (L02, L09). Pure.
+"""From projects to the user: what at least 3 projects and half of all say becomes the user's own (L02, L09).
 
 Confidence is proportional to the share of projects, at most 1. What the user said is never replaced by an inference,
 what they erased never comes back, and a project's deliberate choice is marked as an exception. A preference that the

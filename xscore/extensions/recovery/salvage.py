@@ -62,7 +62,8 @@ _SPENDING_OF_CALLS = """
 """What the caps of a day and of the repository count; summed in two parts so that no sum overflows."""
 _FIGURES_OF_RECEIPTS = """
     INSERT OR IGNORE INTO turn_figures (turn_id, command, judge, is_model, candidates, judged, cached, carried,
-        unjudged, unjudged_by_cause, kept, threshold, scores, index_s, pool_s, cache_s, judge_s, select_s, primary_s, total_s)
+        unjudged, unjudged_by_cause, kept, threshold, scores, index_s, pool_s, cache_s, judge_s, select_s, primary_s,
+        total_s)
     SELECT turn_id, '', iif(body ->> '$.judge.is_model',
            (body ->> '$.judge.provider') || ':' || (body ->> '$.judge.model'),
            'lexical'), body ->> '$.judge.is_model',

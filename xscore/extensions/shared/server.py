@@ -1,20 +1,8 @@
-"""The address of a shared server: what a `shared.url` may be, and how it may be shown. Pure.
+"""A shared server: its address, what it keeps of a judgment, and what an implementation must do.
 
-A URL may hold a password, so messages and `config show` have scheme, host, port and database alone.
-
-Judgments as a server keeps them: beside each its seal, looked at whenever it comes back.
-
-A seal (`hashing.judgment_seals`, over turn and judge as well) tells damage and a row of another turn, not forgery: who
-may write to the server can plant scores. The reason is sealed with its judgment.
-
-The seam to a shared server: judgments with claims, limits a minute, and dollars, all of one tenant.
-
-Redis and PostgreSQL implement it; `read_through`, `rates` and `dollars` put it behind what one process has. Every
-method is one round trip that happens whole or not at all and may be cancelled: deadlines and tries are `link`'s. Done
-twice, as after a lost answer, it does no harm: a `take` that was done twice only waits longer. `give_back` alone is
-never repeated, here or by `link`. It decides nothing: which limits and caps hold is told with each call, and what it
-hands out was looked at (`entries`). Methods raise `SharedUnavailable` when the server cannot be asked or answers
-nonsense, and `StoreDamaged` for judgments that do not fit their seals.
+A URL may hold a password, so messages and `config show` have scheme, host, port and database alone. Each judgment has a
+checksum, checked whenever it comes back: it reveals damage and a row of another turn, not forgery. Trade-off: whoever
+may write to the server can plant scores.
 """
 
 import json
