@@ -15,10 +15,11 @@ from msgspec import Struct, convert, field
 from msgspec.structs import replace
 
 from xscore.platform import money
+from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.database import lenient_text
 from xscore.platform.errors import BrokenReceipt
 from xscore.records import Coverage, Expected, Latency, TurnFigures
-from xscore.records.cost_report import LATEST_TIMESTAMP, EvaluationLine, OfflineTotals, ReportQuery
+from xscore.records.cost_report import EvaluationLine, OfflineTotals, ReportQuery
 from xscore.records.receipt import SCORE_BINS
 from xscore.store.turn_history import (
     MOST_PICODOLLARS,

@@ -9,9 +9,10 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.database import lenient_text
 from xscore.records import Stage
-from xscore.records.cost_report import LATEST_TIMESTAMP, ReportQuery
+from xscore.records.cost_report import ReportQuery
 from xscore.store.turn_history import MOST_PICODOLLARS, MOST_SECONDS, MOST_TOKENS
 
 if TYPE_CHECKING:

@@ -14,9 +14,7 @@ from xscore.pipeline.factories import answer_estimate
 from xscore.pipeline.parts import PipelineParts
 from xscore.pipeline.prepare import OpenedTurn
 from xscore.platform.clock import day_of
-from xscore.providers.prices import call_price
 from xscore.records import Candidate, CapLeft, Outcome, Unjudged, UnjudgedCause, Usage
-from xscore.scorer.drafts import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
 
 CENT = Decimal("0.01")
 ONE_TOKEN = Usage(input_tokens=1, output_tokens=1)
@@ -93,6 +91,9 @@ def _continue_hint(parts: PipelineParts, opened: OpenedTurn, rest: Sequence[Cand
 
 def _enough_usd(parts: PipelineParts, opened: OpenedTurn, rest: Sequence[Candidate]) -> Decimal | None:
     """Return dollars that the rest and the answer will fit under: each call is sent only where its most fits."""
+    from xscore.providers.prices import call_price
+    from xscore.scorer.drafts import MOST_FRAME_TOKENS, REASON_TOKENS, SCORE_TOKENS
+
     calls, dearest, judging = parts.judge.calls, Decimal(0), Decimal(0)
     if calls is not None and rest:
         work = parts.judge.forecast(opened.turn, replace(opened.pool, misses=tuple(rest)))
@@ -110,6 +111,8 @@ def _enough_usd(parts: PipelineParts, opened: OpenedTurn, rest: Sequence[Candida
 
 
 def _without_price(parts: PipelineParts, *, judges: bool, answers: bool) -> Iterator[str]:
+    from xscore.providers.prices import call_price
+
     seats = []
     calls, identity, answerer = parts.judge.calls, parts.judge.identity, parts.answerer
     if judges and calls is not None:

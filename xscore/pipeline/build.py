@@ -19,7 +19,6 @@ from xscore.indexer.index import index_repository
 from xscore.pipeline import factories
 from xscore.pipeline.boosts import load_boosters
 from xscore.pipeline.parts import PipelineParts, TurnListener, TurnResources
-from xscore.pipeline.store_status import read_store_status
 from xscore.pipeline.turn import TurnOptions, run_turn
 from xscore.platform.paths import find_root, user_config_file, user_data_dir
 from xscore.records import (
@@ -166,6 +165,8 @@ class Pipeline:
 
     def status(self) -> StoreStatus:
         """Count what the store holds."""
+        from xscore.pipeline.store_status import read_store_status
+
         return read_store_status(self.parts.store, self.parts.settings)
 
     async def doctor(self, *, probe: bool = False) -> Diagnosis:

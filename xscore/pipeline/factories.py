@@ -17,11 +17,9 @@ from xscore.pipeline.parts import AnswererFactory, JudgeFactory, TurnResources, 
 from xscore.pipeline.pool import Pool
 from xscore.platform.errors import AuthenticationFailed, NoUsableModel
 from xscore.providers.hosts import DUMMY_KEY
-from xscore.providers.prices import call_price
-from xscore.providers.spec import LEXICAL, ModelSpec, connect_provider, parse_model_spec
+from xscore.providers.spec import LEXICAL, ModelSpec, host_with_key, parse_model_spec
 from xscore.records import Estimate, JudgeEstimate, JudgeIdentity, PrimaryEstimate, Turn, Usage
 from xscore.scorer.judge import Judge
-from xscore.scorer.lexical import LEXICAL_IDENTITY, LexicalJudge
 from xscore.settings import JudgeSettings, PrimarySettings, Secret, Settings
 from xscore.settings.model import OTHER_JUDGES, OTHER_PRIMARIES
 from xscore.store.evidence import stale_memory_ids
@@ -41,6 +39,8 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
     @property
     def identity(self) -> JudgeIdentity:
         """The judge's; where an embedder adds likeness it is another judge."""
+        from xscore.scorer.lexical import LEXICAL_IDENTITY  # a model needs none of it
+
         labels = [label(self.settings) for label in implementations("embedder_label", self.settings)]
         return replace(LEXICAL_IDENTITY, model="+".join(("bm25-1", *labels))) if labels else LEXICAL_IDENTITY
 
@@ -51,6 +51,8 @@ class LexicalJudgeFactory(Struct, frozen=True, kw_only=True):
 
     async def open(self, resources: TurnResources, turn: Turn, pool: Pool, turn_key: str) -> Judge:
         """Return the judge; it needs the resources only for likeness of meaning, where an embedder is set."""
+        from xscore.scorer.lexical import LexicalJudge
+
         meaning = await find_likeness(turn, self.settings, store=self.store, resources=resources)
         return LexicalJudge(
             lambda: self.store.vectors(TERM_EMBEDDER),
@@ -116,7 +118,7 @@ def choose_answerer(settings: Settings) -> AnswererFactory | None:
     if parse_model_spec(primary.model).provider == LEXICAL:
         raise NoUsableModel("the lexical judge cannot answer", hint="Name a model: --model provider:model.")
     spec = _first_with_a_key(primary.model, None if is_model_named(primary) else OTHER_PRIMARIES, settings)
-    return None if spec is None else AnswererFactory(spec.provider, spec.model, connect_provider(spec, settings).host)
+    return None if spec is None else AnswererFactory(spec.provider, spec.model, host_with_key(spec, settings))
 
 
 def replay_settings(settings: Settings, *, newest: str) -> tuple[Settings, tuple[str, ...]]:
@@ -150,7 +152,7 @@ def _first_with_a_key(named: str, others: Sequence[str] | None, settings: Settin
     """Return the first that has a key; None where none has. others: None for a model that the user named."""
     for spec in map(parse_model_spec, (named, *(others or ()))):
         try:
-            connect_provider(spec, settings)
+            host_with_key(spec, settings)
         except AuthenticationFailed as error:
             if others is None:
                 raise NoUsableModel(error.message, hint=error.hint) from error
@@ -182,6 +184,8 @@ def configured_judge(settings: Settings, *, store: Store) -> str | None:
 
 def answer_estimate(seat: AnswererFactory, settings: Settings) -> PrimaryEstimate:
     """Say what the answering call takes at most; sends nothing."""
+    from xscore.providers.prices import call_price  # a turn without an answer has no price
+
     usage = Usage(
         input_tokens=settings.bundle.max_tokens + ANSWER_FRAME_TOKENS, output_tokens=settings.primary.max_output_tokens
     )

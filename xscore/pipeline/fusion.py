@@ -30,8 +30,6 @@ class RenderedContext(Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
-NO_CONTEXT = RenderedContext(Bundle("", (), (), 0), ())
-"""Of a turn that ends with its selection."""
 NO_SCOPE = Scope()
 
 

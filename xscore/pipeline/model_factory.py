@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from xscore.costs.call_history import (
     typical_latency_s,
 )
 from xscore.extension import implementations
-from xscore.pipeline import estimating, probe
+from xscore.pipeline import probe
 from xscore.pipeline.parts import JudgeCalls, TurnResources, find_likeness
 from xscore.pipeline.pool import Pool
 from xscore.platform import tokens
@@ -32,19 +33,17 @@ from xscore.platform.hashing import file_digest
 from xscore.providers.catalog import model_settings
 from xscore.providers.hosts import default_concurrency, host_deadline_s
 from xscore.providers.provider import Provider
-from xscore.providers.rate_limits import LocalRates
 from xscore.providers.spec import ModelSpec, connect_provider, import_sdk
 from xscore.records import Candidate, Capability, Estimate, JudgeEstimate, JudgeIdentity, Layer, RateLimits, Turn
-from xscore.scorer.claiming import TwoStoreJudge
 from xscore.scorer.drafts import JudgeModel, PromptDrafts
-from xscore.scorer.fanout import workers_for
 from xscore.scorer.judge import Judge
-from xscore.scorer.lexical import fuse_ranks, lexical_priors
-from xscore.scorer.model_judge import ModelJudge
 from xscore.scorer.packs import assign_packs, choose_profile, packs_to_send
 from xscore.settings import Settings
 from xscore.store.store import Store, load_pack_slots, save_pack_slots
 from xscore.store.term_vectors import TERM_EMBEDDER
+
+if TYPE_CHECKING:
+    from xscore.pipeline.estimating import JudgingTerms
 
 
 def prompt_drafts(
@@ -172,6 +171,10 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         return replace(self, drafts=replace(self.drafts, model=replace(model, prefix_ttl_s=ttl_s)))
 
     async def _judge(self, resources: TurnResources, wrapped: Provider, turn: Turn, pool: Pool, turn_key: str) -> Judge:
+        from xscore.scorer.claiming import TwoStoreJudge  # a turn that is all cached opens no judge
+        from xscore.scorer.fanout import workers_for
+        from xscore.scorer.model_judge import ModelJudge
+
         guesses, remarks = await self.guesses(resources, turn, pool)
         judge = partial(
             ModelJudge,
@@ -200,6 +203,8 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         self, resources: TurnResources, turn: Turn, pool: Pool
     ) -> tuple[Mapping[str, float], tuple[str, ...]]:
         """Guess by words and likeness how much each candidate matters, 0..1 by memory id; and say what went wrong."""
+        from xscore.scorer.lexical import fuse_ranks, lexical_priors
+
         words = lexical_priors(turn, pool.candidates, lambda: self.store.vectors(TERM_EMBEDDER))
         meaning = await find_likeness(turn, self.settings, store=self.store, resources=resources)
         return fuse_ranks(words, meaning.cosines), meaning.warnings
@@ -223,6 +228,8 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
     @property
     def limits(self) -> RateLimits:
         """Limits in force: the user's or those that the host stated, whichever are lower."""
+        from xscore.providers.rate_limits import LocalRates
+
         judging, stated = self.settings.judge, self.capability.limits if self.capability else None
         return LocalRates(rpm=judging.rpm, tpm=judging.tpm, remembered=stated).in_force
 
@@ -264,6 +271,9 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
 
     def estimate(self, turn: Turn, pool: Pool) -> Estimate:
         """Draft every prompt and add up; nothing is sent and no prefix-cache discount is assumed."""
+        from xscore.pipeline.estimating import with_breakdown
+        from xscore.scorer.model_judge import ModelJudge
+
         planner = ModelJudge(
             self.provider,
             self.experienced(),
@@ -279,13 +289,15 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
             sum(plan.input_tokens for plan in plans),
             sum(plan.output_tokens for plan in plans),
         )
-        return estimating.with_breakdown(self._writing_terms().estimate(work, pool), pool)
+        return with_breakdown(self._writing_terms().estimate(work, pool), pool)
 
     def forecast(self, turn: Turn, pool: Pool) -> JudgeEstimate:
         """Say about what judging will take, by the packs and the sizes alone."""
+        from xscore.pipeline.estimating import forecast_work
+
         drafts, assigned = self.experienced(), self.slots(pool)
         packs = [pack for misses in _by_store(pool.misses) for pack in packs_to_send(misses, assigned, drafts.profile)]
-        return self.priced(estimating.forecast_work(drafts, turn, packs, context=self.settings.judge.context), pool)
+        return self.priced(forecast_work(drafts, turn, packs, context=self.settings.judge.context), pool)
 
     def priced(self, work: Workload, pool: Pool) -> JudgeEstimate:
         """Put work for candidates of this pool into minutes and dollars, at the limits in force."""
@@ -297,15 +309,17 @@ class ModelJudgeFactory(Struct, frozen=True, kw_only=True):
         shown = output_tokens_per_memory(self.store.connection, host=self.host, model=model.name)
         return replace(self.drafts, model=replace(model, reply_tokens=shown))
 
-    def _writing_terms(self) -> estimating.JudgingTerms:
+    def _writing_terms(self) -> "JudgingTerms":
         """Return the terms with what writing to the host's prefix cache will add."""
         asks_for_it = bool(model_settings(self.spec.provider, self.spec.model).cache_writes)
         ttl_s = self._marking().drafts.model.prefix_ttl_s
         return replace(self._terms(), prefix_ttl_s=ttl_s, keeps_unasked=not asks_for_it)
 
-    def _terms(self) -> estimating.JudgingTerms:
+    def _terms(self) -> "JudgingTerms":
+        from xscore.pipeline.estimating import JudgingTerms
+
         model = self.drafts.model.name
-        return estimating.JudgingTerms(
+        return JudgingTerms(
             provider=self.spec.provider,
             host=self.host,
             model=model,

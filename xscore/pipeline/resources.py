@@ -6,7 +6,7 @@ It is opened only when something may be sent or must be scored; closing it commi
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
 
@@ -19,17 +19,18 @@ from xscore.costs.usage_totals import UsageTotals
 from xscore.extension import implementations
 from xscore.pipeline.parts import AnswererFactory, TurnResources
 from xscore.platform.errors import ProviderError, Unreachable, UsageError
-from xscore.providers.attempts import Metered, Retrying
-from xscore.providers.limits import DollarBudget, Limited
 from xscore.providers.prices import PriceFunction, call_price
 from xscore.providers.provider import Provider
-from xscore.providers.rate_limits import LocalRates, RateBudget, bucket_name
 from xscore.providers.spec import ModelSpec, connect_provider
 from xscore.records import JudgeIdentity, RateLimits, Traffic
 from xscore.scorer.fanout import StopSignal
 from xscore.settings import Settings
 from xscore.store.opening import user_store_path
 from xscore.store.store import Store
+
+if TYPE_CHECKING:
+    from xscore.providers.limits import DollarBudget, Limited
+    from xscore.providers.rate_limits import LocalRates, RateBudget
 
 
 @asynccontextmanager
@@ -72,11 +73,11 @@ class SharedResources(Protocol):
         ...
 
     @property
-    def budget(self) -> DollarBudget:
+    def budget(self) -> "DollarBudget":
         """What calls reserve dollars from."""
         ...
 
-    def rates(self, own: LocalRates, *, bucket: str) -> RateBudget:
+    def rates(self, own: "LocalRates", *, bucket: str) -> "RateBudget":
         """Return the limits that the judge's calls to this host and model (`bucket`) take from."""
         ...
 
@@ -87,9 +88,9 @@ class SharedResources(Protocol):
 
 class _Unshared(Struct, frozen=True):
     judgments: JudgmentStore
-    budget: DollarBudget
+    budget: "DollarBudget"
 
-    def rates(self, own: LocalRates, *, bucket: str) -> RateBudget:
+    def rates(self, own: "LocalRates", *, bucket: str) -> "RateBudget":
         return own
 
     def warnings(self) -> tuple[str, ...]:
@@ -110,7 +111,7 @@ class _Resources(Struct):
     clock: Callable[[], float]
     note: Callable[[str], None]
     opened: list[Provider] = field(default_factory=list)
-    judging: Limited | None = None
+    judging: "Limited | None" = None
     judgments_of_user: JudgmentStore | None = None
     """Opened by the first turn that judges a memory of the user's own."""
     silent_hosts: set[str] = field(default_factory=set)
@@ -134,7 +135,7 @@ class _Resources(Struct):
     def answering_provider(self) -> Provider:
         assert self.answerer is not None
         provider = connect_provider(ModelSpec(self.answerer.provider, self.answerer.model), self.settings)
-        return self._retrying(Limited(self._metered(provider), budget=self.shared.budget, price_of=self.price_of))
+        return self._retrying(self._limited(provider))
 
     def judging_provider(
         self,
@@ -146,6 +147,9 @@ class _Resources(Struct):
         concurrency: int | None = None,
         stated: RateLimits | None = None,
     ) -> Provider:
+        from xscore.providers.limits import Limited  # the lexical judge makes no call
+        from xscore.providers.rate_limits import LocalRates, bucket_name
+
         rates = LocalRates(rpm=rpm, tpm=tpm, remembered=stated)
         self.judging = Limited(
             self._metered(provider),
@@ -157,7 +161,7 @@ class _Resources(Struct):
         return self._retrying(self.judging)
 
     def embedding_provider(self, provider: Provider) -> Provider:
-        return self._retrying(Limited(self._metered(provider), budget=self.shared.budget, price_of=self.price_of))
+        return self._retrying(self._limited(provider))
 
     def hold_back(self) -> None:
         if self.judging is not None:
@@ -172,9 +176,16 @@ class _Resources(Struct):
     def traffic(self) -> Traffic:
         return self.judging.traffic() if self.judging else Traffic()
 
+    def _limited(self, provider: Provider) -> "Limited":
+        from xscore.providers.limits import Limited
+
+        return Limited(self._metered(provider), budget=self.shared.budget, price_of=self.price_of)
+
     def _metered(self, provider: Provider) -> Provider:
         if self.settings.judge.replay:  # everything that is sent goes through here
             raise UsageError("a replay sends nothing", hint="Leave out --replay (judge.replay) to have models asked.")
+        from xscore.providers.attempts import Metered
+
         return Metered(provider, turn_id=self.turn_id, record=self.usage.add, price=self.price_of, clock=self.clock)
 
     def _tell(self, error: ProviderError) -> None:
@@ -183,8 +194,10 @@ class _Resources(Struct):
             self.silent_hosts.add(error.message)
             self.note(f"{error.message.rstrip('.')}; trying again for a moment")
 
-    def _retrying(self, limited: Limited) -> Provider:
+    def _retrying(self, limited: "Limited") -> Provider:
         """Retries outside the limits: each attempt takes its own tokens, dollars and record."""
+        from xscore.providers.attempts import Retrying
+
         whole = Retrying(limited, attempts=self.settings.judge.attempts, sleep=limited.sleep, tell=self._tell)
         self.opened.append(whole)
         return whole

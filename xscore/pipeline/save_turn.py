@@ -14,7 +14,6 @@ from xscore.pipeline.json_form import receipt_to_store, record_json, to_json
 from xscore.pipeline.parts import PipelineParts
 from xscore.platform import database
 from xscore.platform.errors import StoreError, UsageError
-from xscore.prompts.answer import cited_memory_ids
 from xscore.records import Answer, Layer, ScoreLine, Selection, TurnFigures
 from xscore.store import turns
 
@@ -62,7 +61,11 @@ def save_turn(
 
 def _cited_memories(answer: Answer) -> list[str]:
     """The kept memories beside code that the answer cites."""
-    cited = cited_memory_ids(answer.answer) if answer.answer else ()
+    if not answer.answer:
+        return []
+    from xscore.prompts.answer import cited_memory_ids
+
+    cited = cited_memory_ids(answer.answer)
     return [memory.id for memory in answer.selected if not memory.path and any(map(memory.id.startswith, cited))]
 
 

@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.cache.keys import judge_key
 from xscore.pipeline import budget_messages, receipt
-from xscore.pipeline.answering import ask_primary, typical_answer_s, with_checkpoint
-from xscore.pipeline.fusion import NO_CONTEXT, RenderedContext, build_context
 from xscore.pipeline.judging import Deadline, JudgedPool, JudgingWatch, NoJudge, judge_pool, take_back_cancellation
 from xscore.pipeline.parts import ClosedTurn, PipelineParts, Stopwatch, TurnResources
 from xscore.pipeline.pool import stored_reasons
@@ -28,6 +27,9 @@ from xscore.platform.processes import gc_paused, process_identity
 from xscore.records import Answer, JudgeEstimate, Judgment, Ranked, Stage, Turn, TurnFigures, UnjudgedCause
 from xscore.scorer.judge import Judge
 from xscore.store import turns
+
+if TYPE_CHECKING:
+    from xscore.pipeline.fusion import RenderedContext
 
 
 class TurnOptions(Struct, frozen=True, kw_only=True):
@@ -102,6 +104,8 @@ class _TurnRun:
         seconds, started = self.parts.settings.budget.deadline_s, self.options.started
         if seconds is None:
             return None
+        from xscore.pipeline.answering import typical_answer_s
+
         deadline = Deadline((self.watch.started if started is None else started) + seconds)
         return deadline.with_answer(typical_answer_s(self.parts)) if self.wants_answer else deadline
 
@@ -210,10 +214,12 @@ class _TurnRun:
             self.options.ranked(self.opened.turn, ranking)
         return ranking
 
-    def _build_context(self, ranking: Ranking) -> RenderedContext:
+    def _build_context(self, ranking: Ranking) -> "RenderedContext | None":
         """Render the bundle if anyone will see it."""
         if not (self.options.answer or self.options.bundle):
-            return NO_CONTEXT
+            return None
+        from xscore.pipeline.fusion import build_context
+
         with self.watch.stage("select"):
             return build_context(
                 self.parts,
@@ -225,11 +231,13 @@ class _TurnRun:
             )
 
     async def _answer(
-        self, resources: TurnResources | None, context: RenderedContext, judged: JudgedPool
+        self, resources: TurnResources | None, context: "RenderedContext | None", judged: JudgedPool
     ) -> str | None:
         nothing_judged = judged.outcomes and not any(isinstance(one.result, Judgment) for one in judged.outcomes)
-        if resources is None or not self.wants_answer or judged.interrupted or nothing_judged:
+        if resources is None or context is None or not self.wants_answer or judged.interrupted or nothing_judged:
             return None
+        from xscore.pipeline.answering import ask_primary
+
         self.parts.observer.stage("primary")
         with self.watch.stage("primary"):
             try:
@@ -257,15 +265,18 @@ class _TurnRun:
         self.so_far.warnings += answered.warnings
         return answered.text
 
-    def _receipt(self, resources: TurnResources | None, ranking: Ranking, context: RenderedContext) -> Answer:
+    def _receipt(self, resources: TurnResources | None, ranking: Ranking, context: "RenderedContext | None") -> Answer:
         so_far, options, selection = self.so_far, self.options, ranking.selection
-        so_far.warnings += context.warnings
+        if context is not None:
+            so_far.warnings += context.warnings
         if not options.isolated:
             so_far.warnings += budget_messages.how_to_continue(self.parts, self.opened, so_far.outcomes, so_far.refused)
         shown = (*selection.kept, *selection.near_misses)
         so_far.selection = selection
         so_far.reasons, so_far.titles = self._reasons(shown), self._titles(shown)
-        if options.bundle or (options.answer and so_far.answer is None):
+        if context is not None and (options.bundle or so_far.answer is None):
+            from xscore.pipeline.answering import with_checkpoint
+
             so_far.bundle = with_checkpoint(context, self.opened.checkpoint, form=options.bundle)
         return receipt.make_receipt(
             self.parts, self.opened, so_far, resources, latency=self.watch.latency(), wants_answer=options.answer

@@ -8,6 +8,8 @@ stops nothing.
 from datetime import date
 
 DAY_S = 86_400
+LATEST_TIMESTAMP = 10**11
+"""Unix seconds, some three thousand years from now; beyond, a stamp is damaged."""
 _EPOCH = date(1970, 1, 1).toordinal()
 
 

@@ -15,8 +15,10 @@ from importlib import import_module
 from msgspec import Struct
 
 from xscore.platform.errors import UsageError
+from xscore.providers.hosts import host_of, usable_key
 from xscore.providers.provider import Provider
 from xscore.settings import Settings
+from xscore.settings.load import VENDORS
 
 ENTRY_POINT_GROUP = "xscore.providers"
 BUILT_IN = {
@@ -83,6 +85,19 @@ def connect_provider(spec: ModelSpec, settings: Settings) -> Provider:
     if found is None:
         raise UsageError(f"`{spec}` is not a model behind a provider", hint="Write provider:model.")
     return found()(spec.model, settings)
+
+
+def host_with_key(spec: ModelSpec, settings: Settings) -> str:
+    """Return the host of this model once its settings and key suffice; loads no vendor's module.
+
+    Raises what `connect_provider` raises.
+    """
+    if spec.provider not in VENDORS:
+        return connect_provider(spec, settings).host
+    group = settings.openai if spec.provider == "openai" else settings.anthropic
+    host = host_of(group.base_url, setting=f"{spec.provider}.base_url")
+    usable_key(group, host=host, model=spec.model)
+    return host
 
 
 def _installed() -> dict[str, Callable[[], Connect]]:

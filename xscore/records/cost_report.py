@@ -9,14 +9,13 @@ from math import isfinite
 
 from msgspec import Struct, field
 
+from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.records.calls import CounterfactualCost, Usage
 from xscore.records.receipt import Coverage, Expected, Latency, Selected
 
 REPORT_GROUPINGS = ("model", "day", "repo", "stage", "provider", "command", "turn")
 """What a report can have a line for each of."""
 NOTHING_JUDGED = Coverage(0, 0, 0, 0, 0)
-LATEST_TIMESTAMP = 10**11
-"""Unix seconds, some three thousand years from now; beyond, a stamp is damaged."""
 
 
 class ReportQuery(Struct, frozen=True, kw_only=True):

@@ -22,10 +22,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from xscore.platform import database, money
+from xscore.platform.clock import LATEST_TIMESTAMP
 from xscore.platform.errors import BrokenReceipt, NothingMatched, StoreDamaged, UsageError
 from xscore.platform.processes import is_process_at_work
 from xscore.records import Coverage, StageUsage, Usage
-from xscore.records.cost_report import LATEST_TIMESTAMP
 from xscore.records.receipt import AnswerState, ListedTurn
 from xscore.store.turns import TurnState, latest_turn_id
 

@@ -1,0 +1,86 @@
+"""What a start loads: counts of modules, never times."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROBE = """
+import json, sys
+from xscore.cli import main
+sys.argv = ["xscore", *sys.argv[1:]]
+try:
+    main.run_command_line()
+except SystemExit as end:
+    print(json.dumps([end.code, sorted(sys.modules)]), file=sys.stderr)
+"""
+HEAVY = {"pydantic", "polars", "openai", "anthropic", "aiohttp", "httpx2", "numpy", "rich", "asyncio"}
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small repository, with a script that judges it."""
+    home = tmp_path_factory.mktemp("start_up")
+    (home / "repo").mkdir()
+    (home / "repo" / "cart.py").write_text('def total(items):\n    """Sum prices."""\n    return sum(items)\n')
+    (home / "script.json").write_text(json.dumps({"default": 0.9}))
+    subprocess.run(["git", "init", "-q"], cwd=home / "repo", check=True)
+    return home / "repo"
+
+
+def modules_loaded(repository: Path, *arguments: str) -> set[str]:
+    """Run a command in a process and a home of its own; return the modules it has loaded at its end."""
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(repository.parent), "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *arguments],
+        cwd=repository,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    code, modules = json.loads(done.stderr.splitlines()[-1])
+    assert code == 0, done.stderr
+    return set(modules)
+
+
+def own_modules(modules: set[str]) -> int:
+    """Count the modules of xscore."""
+    return sum(name.split(".")[0] == "xscore" for name in modules)
+
+
+def test_help_loads_the_list_of_commands_and_no_command(repository: Path) -> None:
+    """`--help` knows the commands by name."""
+    modules = modules_loaded(repository, "--help")
+    assert own_modules(modules) <= 10
+    assert not HEAVY & modules
+
+
+def test_status_loads_the_store_and_no_pipeline(repository: Path) -> None:
+    """`status` counts what the store holds without a model, a server or a table of numbers."""
+    modules = modules_loaded(repository, "status")
+    assert own_modules(modules) <= 60
+    assert not HEAVY & modules
+
+
+def test_a_cached_ask_loads_neither_judge_nor_sdk(repository: Path) -> None:
+    """A turn whose judgments are all stored opens nothing that could send or score."""
+    script = f"scripted:{repository.parent / 'script.json'}"
+    ask = ["ask", "Where are prices summed?", "--judge", script, "--no-answer", "--json", "-q", "-y"]
+    modules_loaded(repository, *ask)
+    modules = modules_loaded(repository, *ask)
+    assert own_modules(modules) <= 105
+    assert not (HEAVY - {"asyncio"}) & modules
+    assert "xscore.scorer.model_judge" not in modules
+    assert "xscore.pipeline.resources" not in modules
+
+
+def test_a_lexical_ask_loads_no_vendor(repository: Path) -> None:
+    """Looking for a key imports no provider, and judging by words makes no call."""
+    modules = modules_loaded(repository, "ask", "Where are prices summed?", "--judge", "lexical", "--no-answer", "-q")
+    assert own_modules(modules) <= 108
+    assert not (HEAVY - {"asyncio", "numpy"}) & modules
+    vendors = {"xscore.providers.openai", "xscore.providers.anthropic", "xscore.providers.transport"}
+    assert not vendors & modules
