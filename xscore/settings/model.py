@@ -1,8 +1,7 @@
 """Every constant that changes an answer: its name, default, bounds and what it means.
 
-The settings reference is generated from the docstrings below. `load` decides where a value comes from. A field marked
-`Fixed` is a constant of the program that only a caller in Python can vary: no file, variable or flag sets it. The
-structs check nothing when they are built in Python; whatever comes from outside passes `load.validate_group`.
+The settings reference is generated from these docstrings; `load` decides where a value comes from. A `Fixed` field is a
+constant that only Python can vary. Structs built in Python are not checked; outside values pass `load.validate_group`.
 """
 
 from decimal import Decimal
@@ -31,9 +30,8 @@ DEFAULT_JUDGE = "openai:gpt-6-luna"
 DEFAULT_PRIMARY = "openai:gpt-6.1-sol"
 """Strong, current: $2.00 / $0.10 cached / $10.00 per million tokens (genai-prices 0.2.3, November 2026)."""
 OTHER_JUDGES = ("anthropic:claude-haiku-5-5",)
-"""Used instead of the default when only they have a key; $0.10 / $0.01 cached / $0.50 per million tokens."""
+"""Used instead of the default when only they have a key; at the same prices, like the answering models below."""
 OTHER_PRIMARIES = ("anthropic:claude-sonnet-5-5",)
-"""Likewise; $2.00 / $0.10 cached / $10.00 per million tokens."""
 
 
 class SettingsGroup(Struct, frozen=True, forbid_unknown_fields=True):

@@ -14,6 +14,7 @@ from msgspec import Struct
 from xscore.cost_reports.page.rows import Table
 from xscore.platform.clock import DAY_S
 from xscore.platform.text import format_time
+from xscore.records.cost_report import Timing
 
 WIDTH = 360
 
@@ -187,3 +188,8 @@ def powers(most: int) -> tuple[float, ...]:
 def share_or_none(part: int, whole: int) -> float | None:
     """Return the share of a part, or None of nothing."""
     return part / whole if whole else None
+
+
+def timing_name(timing: Timing) -> str:
+    """Name what was timed: a stage of a turn or of a call."""
+    return f"{'turn' if timing.of == 'turn' else 'call'}: {timing.stage}"

@@ -1,8 +1,7 @@
 """The six plots of the page: cost, cache hits, latency, calls, scores, and what it would have cost otherwise.
 
-Plots along turns go from the oldest to the newest, by turns and not by the clock; many turns are gathered into at most
-`MAX_BUCKETS` means. Latency and uneven scores are drawn on a scale of powers of ten, because only that shows both ends.
-Dollars are exact until an amount becomes a height. Trade-off: models past the fifth share one colour.
+Plots along turns go from the oldest to the newest; many turns are gathered into at most `MAX_BUCKETS` means. Latency
+and uneven scores use a scale of powers of ten. Trade-off: models past the fifth share one colour.
 """
 
 from collections import defaultdict
@@ -31,6 +30,7 @@ from xscore.cost_reports.page.plot import (
     share_or_none,
     ticks,
     time_ticks,
+    timing_name,
     vertical_grid,
     whole_ticks,
     x_axis,
@@ -216,7 +216,7 @@ def latency_plot(timings: Sequence[Timing]) -> Figure:
     shapes, height = _draw_latency(drawn)
     rows = [
         [
-            *(_timing_name(timing), timing.kind, f"{timing.count:,}"),
+            *(timing_name(timing), timing.kind, f"{timing.count:,}"),
             *map(format_duration, (timing.p50_s, timing.p95_s, timing.p99_s)),
         ]
         for timing in known
@@ -264,7 +264,7 @@ def _draw_latency(drawn: Sequence[Timing]) -> tuple[list[Shape], int]:
 def _spread(timing: Timing, y: float, p50: float, p95: float, p99: float) -> Shape:
     seconds = (timing.p50_s, timing.p95_s, timing.p99_s)
     values = ", ".join(f"{name} {format_duration(s)}" for name, s in zip(("p50", "p95", "p99"), seconds, strict=True))
-    hint = f"{_timing_name(timing)}, {timing.kind}, {timing.count:,} times: {values}"
+    hint = f"{timing_name(timing)}, {timing.kind}, {timing.count:,} times: {values}"
     return shape(
         "g",
         shape("title", text=hint),
@@ -397,7 +397,3 @@ def _time_axis(frame: PlotFrame, buckets: Sequence[TurnBucket]) -> list[Shape]:
 def _stage_order(timing: Timing) -> tuple[bool, int, str, bool]:
     place = STAGES.index(timing.stage) if timing.stage in STAGES else len(STAGES)
     return timing.of != "turn", place, timing.stage, timing.kind != "live"
-
-
-def _timing_name(timing: Timing) -> str:
-    return f"{'turn' if timing.of == 'turn' else 'call'}: {timing.stage}"
