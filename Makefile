@@ -42,10 +42,10 @@ test: .venv/.installed-test
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 verify: .venv/.installed-verify wheel
-	$(BIN)/pytest -m verify -rs
+	$(BIN)/pytest $(PYTEST_ARGS) -m verify -rs
 
 nightly: .venv/.installed-verify
-	HYPOTHESIS_PROFILE=search $(BIN)/pytest -m "verify or nightly" -rs
+	HYPOTHESIS_PROFILE=search $(BIN)/pytest $(PYTEST_ARGS) -m "verify or nightly" -rs
 
 wheel: .venv/.installed-verify
 	rm -rf build/wheel
