@@ -61,7 +61,7 @@ def test_help_loads_the_list_of_commands_and_no_command(repository: Path) -> Non
 def test_status_loads_the_store_and_no_pipeline(repository: Path) -> None:
     """`status` counts what the store holds without a model, a server or a table of numbers."""
     modules = modules_loaded(repository, "status")
-    assert own_modules(modules) <= 60
+    assert own_modules(modules) <= 57
     assert not HEAVY & modules
 
 
@@ -71,7 +71,7 @@ def test_a_cached_ask_loads_neither_judge_nor_sdk(repository: Path) -> None:
     ask = ["ask", "Where are prices summed?", "--judge", script, "--no-answer", "--json", "-q", "-y"]
     modules_loaded(repository, *ask)
     modules = modules_loaded(repository, *ask)
-    assert own_modules(modules) <= 105
+    assert own_modules(modules) <= 100
     assert not (HEAVY - {"asyncio"}) & modules
     assert "xscore.scorer.model_judge" not in modules
     assert "xscore.pipeline.resources" not in modules
@@ -80,7 +80,7 @@ def test_a_cached_ask_loads_neither_judge_nor_sdk(repository: Path) -> None:
 def test_a_lexical_ask_loads_no_vendor(repository: Path) -> None:
     """Looking for a key imports no provider, and judging by words makes no call."""
     modules = modules_loaded(repository, "ask", "Where are prices summed?", "--judge", "lexical", "--no-answer", "-q")
-    assert own_modules(modules) <= 108
+    assert own_modules(modules) <= 103
     assert not (HEAVY - {"asyncio", "numpy"}) & modules
     vendors = {"xscore.providers.openai", "xscore.providers.anthropic", "xscore.providers.transport"}
     assert not vendors & modules

@@ -15,19 +15,22 @@ from contextlib import suppress
 from decimal import Decimal
 from functools import partial
 from sqlite3 import Connection
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from xscore.cache.group_commit import GroupCommit
 from xscore.costs import caps as spending
-from xscore.costs.caps import ZERO_USD, Caps
+from xscore.costs.caps import ZERO_USD
 from xscore.platform.clock import DAY_S, day_of
 from xscore.platform.errors import BudgetExhausted, StoreError
 from xscore.platform.processes import process_identity
-from xscore.providers.limits import DollarBudget
 from xscore.records import CapLeft
+
+if TYPE_CHECKING:
+    from xscore.cache.group_commit import GroupCommit
+    from xscore.costs.caps import Caps
+    from xscore.providers.limits import DollarBudget
 
 LEASE_S = 3_600.0
 """How long what a process sets aside is its own; half of it is longer than any call's deadline."""
@@ -165,7 +168,7 @@ class Budget:
 class StackedBudgets:
     """A call is sent when every one of these budgets has room for it."""
 
-    def __init__(self, *budgets: DollarBudget) -> None:
+    def __init__(self, *budgets: "DollarBudget") -> None:
         self._budgets = budgets
         self._in_flight: dict[str, list[str]] = {}
         self._count = 0
@@ -196,10 +199,10 @@ class StackedBudgets:
 
 
 def turn_budget(
-    commits: GroupCommit,
+    commits: "GroupCommit",
     *,
     turn_id: str,
-    caps: Caps,
+    caps: "Caps",
     clock: Callable[[], float] = time.time,
     lease_s: float = LEASE_S,
 ) -> Budget:
@@ -231,9 +234,9 @@ class _Request(Struct):
 class _StoreBackend(Struct):
     """Rows of the store: a process that dies leaves a row that others delete."""
 
-    commits: GroupCommit
+    commits: "GroupCommit"
     turn_id: str
-    caps: Caps
+    caps: "Caps"
     clock: Callable[[], float]
     lease_s: float
     process: str = field(default_factory=process_identity)
