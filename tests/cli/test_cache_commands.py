@@ -127,7 +127,7 @@ def test_hearsay_orders_work_and_never_scores(
     refused = two.run("store", "import", file, code=6)
     assert "another key" in refused.stderr and "--untrusted" in refused.stderr
     assert "into quarantine" in two.run("store", "import", file, "--untrusted").stdout
-    assert "1 score that nobody vouches for" in two.run("store", "cache").stdout
+    assert "1 untrusted score" in two.run("store", "cache").stdout
     server.reset()
     found = json.loads(two.run("context", TASK, "--json", "--pack-size", "1", "--concurrency", "1").stdout)
     after = [json.dumps(body) for body in server.counts.bodies]
@@ -220,7 +220,7 @@ def test_the_manual_is_run_as_it_stands(machines: tuple[Machine, Machine], tmp_p
     assert "configured" in done.stdout and "into quarantine" in done.stdout
 
 
-@pytest.mark.parametrize("command", [("stats",), ("prune",), ("prune", "--dry-run"), ("export", "c.parquet")])
+@pytest.mark.parametrize("command", [("cache",), ("prune",), ("prune", "--dry-run"), ("export", "c.parquet")])
 def test_looking_makes_no_store(command: tuple[str, ...], xscore: Run, tmp_path: Path) -> None:
     """Where nothing was ever judged these say so, and write nothing."""
     done = xscore("store", *command, cwd=tmp_path, environ={"XSCORE_CACHE_KEY": KEY})

@@ -11,6 +11,8 @@ import pytest
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
 
+pytestmark = pytest.mark.verify
+
 TASK = "why does the retry give up"
 HEADER = b"SQLite format 3\0"
 PLANTED = "herons count to seven"
@@ -24,8 +26,6 @@ run_command_line()
 LOADED = """
 import sys
 from xscore.cli.main import run_command_line
-
-pytestmark = pytest.mark.verify
 sys.argv = ["xscore", *sys.argv[1:]]
 try:
     run_command_line()

@@ -7,16 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
 from tests.proof.faults_processes import rows, wait_until
 
+pytestmark = pytest.mark.verify
+
 SLOW = """
 import asyncio, sys, time
 from xscore.cli.interrupt import run_interruptible
-
-pytestmark = pytest.mark.verify
-
 async def work():
     print("begun", flush=True)
     try:

@@ -64,6 +64,6 @@ def test_no_command_is_a_usage_error(xscore: Run) -> None:
 def test_completion_scripts(process: Run) -> None:
     """Each shell gets a script that asks xscore itself, and the asking works."""
     for shell in ("bash", "zsh", "fish"):
-        assert "_XSCORE_COMPLETE" in process("completion", shell).stdout
+        assert "_XSCORE_COMPLETE" in process("config", "completion", shell).stdout
     asked = {"_XSCORE_COMPLETE": "bash_complete", "COMP_WORDS": "xscore es", "COMP_CWORD": "1"}
     assert "estimate" in process(environ=asked).stdout

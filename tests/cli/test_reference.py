@@ -24,7 +24,10 @@ def test_every_command_and_option_is_documented() -> None:
         assert f"\n## {path}\n" in page
         own = page.split(f"\n## {path}\n")[1].split("\n## ")[0]
         for parameter in command.params:
-            assert parameter.opts[0] in own or parameter.human_readable_name.upper() in own, (path, parameter.name)
+            assert parameter.opts[0] in own or parameter.human_readable_name.upper() in own.upper(), (
+                path,
+                parameter.name,
+            )
 
 
 def test_every_setting_is_documented() -> None:

@@ -130,11 +130,11 @@ def test_a_slow_provider_is_an_alert(xscore: Run, shop: Path, server: OpenAIServ
 def test_the_repository_sets_its_tolerances(turns: Turns) -> None:
     """`[gates]` of the repository's own file: what it allows holds, and the rest fails as before."""
     turns.ask_twice("--pack-size", "5")
-    (turns.shop / ".xscore.toml").write_text("[gates]\ncalls = 9.0\n")
+    (turns.shop / ".xscore.toml").write_text("[gates]\ncost = 9.0\n")
     code, _, err = turns.report()
     assert code == 5
-    assert "dollars" in failed(err)
-    assert not {"calls", "attempts"} & failed(err)
+    assert "dollars" not in failed(err)
+    assert {"calls", "attempts"} <= failed(err)
 
 
 def test_a_report_without_a_baseline_is_usage(turns: Turns) -> None:

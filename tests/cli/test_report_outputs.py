@@ -33,7 +33,6 @@ def shop(make_repo: MakeRepo, xscore: Run) -> Path:
         (["-o", "x.csv", "-o", "folder/../x.csv"], "name the same file"),
         (["-o", "x.csv", "-o", "link/x.csv"], "name the same file"),
         (["-o", "x.csv", "--check", "--baseline", "./x.csv"], "--output and --baseline name the same file"),
-        (["--format", "html", "--json"], "want stdout"),
         (["-o", ".xscore/page.html"], "lies in a store's folder"),
         (["--update-baseline", "--baseline", "store/new/b.json"], "lies in a store's folder"),
         (["-o", "loop/a.html"], "cannot be written"),

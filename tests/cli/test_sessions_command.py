@@ -77,19 +77,6 @@ def test_what_is_forgotten_stays_away(xscore: Run, make_repo: MakeRepo, own_home
     assert xscore("memory", "wipe", "--from", "codex", "--yes", cwd=root).returncode == 1
 
 
-def test_a_session_is_forgotten_by_the_id_that_the_list_shows(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
-    """Its id needs no option; what is not there is said before anyone is asked, beside what is there too."""
-    root = imported(xscore, make_repo, own_home)
-    gone = xscore("memory", "wipe", "no-such", cwd=root)
-    assert gone.returncode == 1 and "nothing that was imported is called no-such" in gone.stderr
-    asked = xscore("memory", "wipe", "s-claude", cwd=root)
-    assert asked.returncode == 2 and "nobody to ask" in asked.stderr
-    done = xscore("memory", "wipe", "s-claude", "no-such", "--yes", cwd=root)
-    assert done.returncode == 0 and "called no-such" in done.stderr
-    listed = xscore("memory", "imported", cwd=root).stdout
-    assert "s-claude" not in listed and "s-codex" in listed
-
-
 def test_the_list_tells_origin_session_and_confidence(xscore: Run, make_repo: MakeRepo, own_home: Path) -> None:
     """A line says whose session it is, how sure it is, and marks a title that was cut."""
     root = make_repo(FILES)

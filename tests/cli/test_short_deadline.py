@@ -11,12 +11,11 @@ import pytest
 from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
 
+pytestmark = pytest.mark.verify
+
 KEY = "sk-0123456789-abcdefghij"
 SLOW_IMPORT = """
 import sys, time
-
-pytestmark = pytest.mark.verify
-
 class Slow:
     def find_spec(self, name, path=None, target=None):
         if name == "{dialect}":

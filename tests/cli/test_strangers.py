@@ -15,6 +15,8 @@ from tests.cli.conftest import Run
 from tests.conftest import MakeRepo
 from tests.servers.openai_server import OpenAIServer
 
+pytestmark = pytest.mark.verify
+
 FILES = {"shop.py": "def total(lines):\n    return sum(lines)\n", "README.md": "# Shop\n"}
 TASK = "Why is the total wrong?"
 
@@ -85,9 +87,6 @@ def test_a_repositorys_settings_cannot_redirect_or_spend(xscore: Run, make_repo:
 ASK_AS_NOBODY = """
 import os, sys
 from xscore.cli.main import xscore_command
-
-pytestmark = pytest.mark.verify
-
 writable, read_only, home, *arguments = sys.argv[1:]
 
 def ask(folder):

@@ -227,7 +227,7 @@ def test_damaged_rows_are_named_and_hide_no_turn(xscore: Run, repo: Path, models
     change(repo, "UPDATE call SET cost = -1 WHERE stage = 'primary'")
     done = xscore("history", "list", cwd=repo)
     assert (done.returncode, "second" in done.stdout, "first" in done.stdout) == (0, True, False)
-    assert "left out, since they make no sense: 1 rows of turns. Rebuild it with `xscore store trust" in done.stderr
+    assert "left out, since they are damaged: 1 rows of turns. Rebuild it with `xscore store rebuild`" in done.stderr
     assert "1 rows of calls" in done.stderr
     found = json.loads(xscore("history", "list", "--json", cwd=repo).stdout)
     assert ([turn["task"] for turn in found["turns"]], found["left_out"]) == (["second"], 2)

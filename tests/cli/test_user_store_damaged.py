@@ -63,7 +63,7 @@ def test_doctor_names_the_damaged_store_of_ones_own(xscore: Run, tmp_path: Path,
     assert "your store" in xscore("doctor", cwd=tmp_path).stdout
     tear(own)
     done = xscore("doctor", cwd=tmp_path)
-    assert done.returncode == 3 and str(own) in done.stdout and "trust --rebuild --user" in done.stdout
+    assert done.returncode == 3 and str(own) in done.stdout and "store rebuild --user" in done.stdout
 
 
 def test_ones_own_store_is_built_anew_alone(xscore: Run, tmp_path: Path, own: Path) -> None:

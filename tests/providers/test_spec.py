@@ -22,6 +22,9 @@ from xscore.settings.model import DEFAULT_JUDGE, DEFAULT_PRIMARY
         (" openai:openai/gpt-5-mini ", ModelSpec("openai", "openai/gpt-5-mini")),
         ("scripted:a/b.json", ModelSpec("scripted", "a/b.json")),
         ("lexical", ModelSpec("lexical", "")),
+        ("gpt-6-luna", ModelSpec("openai", "gpt-6-luna")),
+        ("claude-haiku-5-5", ModelSpec("anthropic", "claude-haiku-5-5")),
+        ("gpt-3.5-turbo", ModelSpec("openai", "gpt-3.5-turbo")),  # of no family; the price table knows it
     ],
 )
 def test_a_spec_is_read(text: str, spec: ModelSpec) -> None:
@@ -30,7 +33,9 @@ def test_a_spec_is_read(text: str, spec: ModelSpec) -> None:
     assert parse_model_spec(str(spec)) == spec
 
 
-@pytest.mark.parametrize("text", ["gpt-6-luna", "", "nobody:x", "openai:", "lexical:x", "anthropic:"])
+@pytest.mark.parametrize(
+    "text", ["nonsense-7", "gemini-2.5-pro", "openai", "", "nobody:x", "openai:", "lexical:x", "anthropic:"]
+)
 def test_what_is_no_spec_is_a_usage_error_with_a_way_on(text: str) -> None:
     """Each mistake is answered with what to write instead."""
     with pytest.raises(UsageError) as caught:

@@ -65,7 +65,7 @@ class UtcTimeType(click.ParamType[float]):
             if ago := re.fullmatch(_PERIOD, text):
                 return datetime.now().timestamp() - int(ago[1]) * _UNIT_SECONDS[ago[2]]
             at = datetime.fromisoformat(text)
-            return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+            return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC).timestamp()
         except (ValueError, OverflowError, OSError):
             self.fail(f"{value!r} is not a time. Write 2026-11-01, 2026-11-01T08:00 (UTC), or 7d.", param, ctx)
 
@@ -124,7 +124,7 @@ OVERRIDES: dict[str, tuple[str, ...]] = {
 }
 """Flag -> settings it overrides. `--threshold` is of whichever judge is at work."""
 
-COUNT = click.IntRange(min=1)
+COUNT = click.IntRange(1, 1_000_000)
 FILE = click.Path(dir_okay=False, path_type=Path)
 INPUT_FILE = click.Path(path_type=Path, allow_dash=True)
 

@@ -124,6 +124,12 @@ November 2026; the SDK 2.12 for the words; genai-prices 0.2.3 for what reading c
 """
 
 
+def vendor_by_family(model: str) -> str:
+    """Return the provider of a bare model name by its family; empty where no family fits."""
+    families = {"anthropic": CLAUDE_FAMILIES, "openai": OPENAI_FAMILIES}
+    return next((name for name, known in families.items() if any(model.startswith(start) for start, _ in known)), "")
+
+
 def model_settings(provider: str, model: str) -> ModelSettings:
     """Return the settings of a model; a vendor prefix (`openai/gpt-6-luna`) is looked through.
 

@@ -126,6 +126,16 @@ def find_table_model(model: str, host: str) -> tuple[Any, bool] | None:
     return (info, any(info is one for one in vendor.models)) if _is_whole_name(vendor.api_pattern, url) else None
 
 
+def vendor_by_price_table(model: str) -> str:
+    """Return the table's id of the vendor that sells this model; empty where no vendor does."""
+    from genai_prices.data_snapshot import get_snapshot
+
+    try:
+        return str(get_snapshot().find_provider_model(model, None, None, None)[0].id)
+    except LookupError:
+        return ""
+
+
 @lru_cache(maxsize=1024)
 def _price_at(model: str, host: str, batch: bool, period: int) -> PriceOf:
     found = find_table_model(model, host)

@@ -1,4 +1,4 @@
-"""`provider:model` as a user writes it, the provider behind it, and the import of its SDK.
+"""`provider:model` or a bare model name, the provider behind it, and the import of its SDK.
 
 Our own providers are found by name; others through entry points of group `xscore.providers`, functions that take
 (model, settings) and return a Provider. Installed packages are searched only for names that are not ours, since the
@@ -15,6 +15,7 @@ from importlib import import_module
 from msgspec import Struct
 
 from xscore.platform.errors import UsageError
+from xscore.providers.catalog import vendor_by_family
 from xscore.providers.hosts import host_of, usable_key
 from xscore.providers.provider import Provider
 from xscore.settings import Settings
@@ -53,16 +54,19 @@ class ModelSpec(Struct, frozen=True):
 
 
 def parse_model_spec(text: str) -> ModelSpec:
-    """Read `provider:model`, or `lexical`; the model may contain colons.
+    """Read `provider:model`, `lexical`, or a bare model name that tells its provider; after `provider:` may be colons.
 
     Raises UsageError for an unknown provider or a missing model.
     """
     provider, colon, model = text.strip().partition(":")
     if provider == LEXICAL and not model:
         return ModelSpec(LEXICAL, "")
+    if not colon and provider not in BUILT_IN and (vendor := _vendor_of(provider)):
+        return ModelSpec(vendor, provider)
     if not colon:
         raise UsageError(
-            f"`{text}` names no provider", hint=f"Write provider:model, such as openai:{text or 'MODEL'}, or lexical."
+            f"`{text}` names no known model",
+            hint="Write provider:model, such as openai:gpt-6-luna, or lexical.",
         )
     if provider not in BUILT_IN and provider not in _installed():
         known = ", ".join(sorted({*BUILT_IN, *_installed(), LEXICAL}))
@@ -70,6 +74,16 @@ def parse_model_spec(text: str) -> ModelSpec:
     if not model:
         raise UsageError(f"`{text}` names no model", hint=f"Write {provider}:MODEL.")
     return ModelSpec(provider, model)
+
+
+def _vendor_of(model: str) -> str:
+    """Return the provider of ours that sells this model; empty where neither its family nor the price table tells."""
+    if vendor := vendor_by_family(model):
+        return vendor
+    from xscore.providers.prices import vendor_by_price_table  # the tables take 0.3 s to import
+
+    sold_by = vendor_by_price_table(model) if model else ""
+    return sold_by if sold_by in SDKS else ""
 
 
 def connect_provider(spec: ModelSpec, settings: Settings) -> Provider:
