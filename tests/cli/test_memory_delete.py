@@ -188,3 +188,34 @@ def test_wiping_a_part_of_ones_own_layer_leaves_what_projects_noted(
     with Store.open(find_root(tmp_path), user_data_dir=user_data_dir(None)) as store:
         user = store.user_connection()
         assert user is not None and count_observations(user) == 1
+
+
+def test_a_past_turn_is_erased_and_proven(xscore: Run, tmp_path: Path, own_home: Path) -> None:
+    """Question, answer and receipt of one turn leave every byte; the other turn stays, and so does what was spent."""
+    (tmp_path / "shop.py").write_text("def total(lines):\n    return sum(lines)\n")
+    for question, answer in (
+        ("Where does the vermilion heron keep its ledger?", "Behind the pewter boiler in the cellar."),
+        ("Which lantern is the oldest one?", "The brass lantern of the harbour is."),
+    ):
+        script = own_home / "script.json"
+        script.write_text(json.dumps({"default": 0.9, "answer": answer}))
+        models = ["--judge", f"scripted:{script}", "--model", f"scripted:{script}"]
+        assert xscore("ask", question, *models, cwd=tmp_path).returncode == 0
+    script.unlink()
+    newer, older = json.loads(xscore("history", "list", "--json", cwd=tmp_path).stdout)["turns"]
+    assert b"vermilion heron" in raw(tmp_path, own_home) and b"pewter boiler" in raw(tmp_path, own_home)
+
+    asked = xscore("history", "delete", older["id"], cwd=tmp_path)
+    assert asked.returncode == 2 and b"pewter boiler" in raw(tmp_path, own_home), "nobody was there to say yes"
+    done = xscore("history", "delete", older["id"], "--yes", "--verify", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"erased 1 turn: {older['id']}") and "found none" in done.stdout
+    left = raw(tmp_path, own_home)
+    assert b"vermilion heron" not in left and b"pewter boiler" not in left
+    assert b"oldest one" in left and b"brass lantern" in left
+
+    assert xscore("history", "show", older["id"], cwd=tmp_path).returncode == 1, "its receipt is gone"
+    assert "brass lantern" in xscore("history", "show", newer["id"], cwd=tmp_path).stdout
+    listed = json.loads(xscore("history", "list", "--json", cwd=tmp_path).stdout)["turns"]
+    erased = next(turn for turn in listed if turn["id"] == older["id"])
+    assert erased["task_is_erased"] and erased["spent"] == older["spent"]
