@@ -153,7 +153,7 @@ def render_live_job(found: ListReport) -> str:
     lines += [_question_line(line) for line in found.lines[:LINES_SHOWN]]
     if len(found.lines) > LINES_SHOWN:
         rest = counted(len(found.lines) - LINES_SHOWN, "question")
-        lines.append(faint(f"and {rest} more (--out FILE, --json)"))
+        lines.append(faint(f"and {rest} more (-o FILE, --json)"))
     return "\n".join(lines)
 
 
