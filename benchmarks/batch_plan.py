@@ -33,7 +33,7 @@ from xscore.platform import database
 from xscore.platform.paths import find_root, user_data_dir
 from xscore.records import Kind, Layer, MemorySource, Scope
 from xscore.records.batch import Question, QuestionList
-from xscore.settings import JudgeSettings, OpenAISettings, Settings
+from xscore.settings import JudgeSettings, OpenAISettings, Secret, Settings
 from xscore.store import memory_writer
 from xscore.store.store import Store
 
@@ -110,7 +110,7 @@ async def measure(root: Path, questions: int, pack_size: int) -> Taken:
     )
     settings = Settings(
         judge=JudgeSettings(model="openai:gpt-5-nano", probe=False, pack_size=pack_size),
-        openai=OpenAISettings(api_key="sk-benchmark-0000000000"),
+        openai=OpenAISettings(api_key=Secret("sk-benchmark-0000000000")),
     )
     async with Pipeline.open(root, settings) as pipeline:
         parts, store = pipeline.parts, pipeline.store

@@ -164,7 +164,7 @@ class Bench(Struct, frozen=True):
             slots=seat.slots(pool),
             priors=lexical_priors(turn, pool.candidates, lambda: self.store.vectors(TERM_EMBEDDER)),
             concurrency=workers_for(seat.concurrency),
-            stop=StopSignal(resources.halt),
+            stop=StopSignal(resources.hold_back),
         )
 
     def requests(self, turn: Turn) -> list[Request]:

@@ -37,6 +37,7 @@ class Judged(Struct):
     sound: bytes
     truth: dict[str, Scores]
     """Task -> memory id -> raw score."""
+    trust: bytes = b""
 
     @property
     def file(self) -> Path:
@@ -44,7 +45,7 @@ class Judged(Struct):
         return self.root / ".xscore" / "memory.db"
 
     def damage(self, seed: int, width: int) -> None:
-        """Put the sound store back, and then random bytes into it."""
+        """Put the sound store and the mark of its trust back, and then random bytes into it."""
         dice = random.Random(f"{seed} {width}")
         for side in ("-wal", "-shm"):
             self.file.with_name(self.file.name + side).unlink(missing_ok=True)
@@ -52,6 +53,7 @@ class Judged(Struct):
         at = dice.randrange(0, len(data) - width)
         data[at : at + width] = dice.randbytes(width)
         self.file.write_bytes(data)
+        (user_data_dir(None) / "trust.json").write_bytes(self.trust)
 
     async def ask(self, task: str) -> tuple[Coverage, Scores]:
         """Ask; return what the receipt says, and each raw score."""
@@ -95,6 +97,7 @@ async def judged(click_tree: Path, tmp_path: Path) -> Judged:
     for task in TASKS:
         _, made.truth[task] = await made.ask(task)
     made.sound = made.file.read_bytes()
+    made.trust = (user_data_dir(None) / "trust.json").read_bytes()
     assert not made.file.with_name("memory.db-wal").exists()
     return made
 

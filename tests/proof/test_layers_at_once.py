@@ -83,7 +83,7 @@ async def _ask(folder: Path, task: str) -> None:
     async with Pipeline.open(folder / "project", settings, clock=lambda: NOW) as pipeline:
         answer = await pipeline.ask(Turn(task=task, thread=f"s_{task.split(maxsplit=1)[0]}"))
     got = answer.coverage
-    assert answer.exit_code == 0 and got.unjudged == 0, answer.warnings
+    assert answer.exit_code == 0 and got.unjudged == 0, (answer.exit_code, got, answer.warnings, answer.unjudged)
     assert got.candidates == got.judged + got.cached + got.carried
 
 

@@ -241,7 +241,7 @@ def test_another_task_reads_rubric_and_pack_from_the_cache(history: History) -> 
 
 def test_the_answer_streams(history: History) -> None:
     """The answering call arrives in pieces, is what the receipt holds, and its usage comes with the stream."""
-    assert len(history.pieces) > 3
+    assert len(history.pieces) > 1
     assert "".join(history.pieces) == history.first.answer
     assert history.first.primary_usage is not None
     assert history.first.primary_usage.calls == 1

@@ -99,7 +99,7 @@ def test_a_dry_run_sends_nothing_and_shows_the_plan(
     assert plan["candidates"] == plan["to_judge"] == plan["calls"] > 0
     assert not server.counts.requests and select(shop, "SELECT count(*) FROM job") == [(0,)]
     words = xscore("batch", "rescore", "--queries", queries, "--all", "--dry-run", cwd=shop, environ=environ)
-    assert "replayed hit rate 0 %" in words.stdout and "by batch" in words.stdout
+    assert "hit rate 0 %" in words.stdout and "by batch" in words.stdout
 
 
 def test_recent_tasks_are_asked_once_each_and_no_evaluations(
