@@ -83,8 +83,10 @@ async def _ask(folder: Path, task: str) -> None:
     async with Pipeline.open(folder / "project", settings, clock=lambda: NOW) as pipeline:
         answer = await pipeline.ask(Turn(task=task, thread=f"s_{task.split(maxsplit=1)[0]}"))
     got = answer.coverage
-    assert answer.exit_code == 0 and got.unjudged == 0, (answer.exit_code, got, answer.warnings, answer.unjudged)
-    assert got.candidates == got.judged + got.cached + got.carried
+    # the other writer may erase a memory between the look at the pool and the judging: it is unjudged, and says so
+    erased = [one for one in answer.unjudged.sample if one.detail == "it left the store before it was judged"]
+    assert answer.exit_code == min(len(erased), 1) and got.unjudged == len(erased), (got, answer.unjudged)
+    assert got.candidates == got.judged + got.cached + got.carried + got.unjudged
 
 
 def read(folder: Path) -> None:
