@@ -29,8 +29,12 @@ ONLY_IMPORTED = {"anytime", "batch_collect", "judgments", "lexical_docstrings", 
 """They fetch packages first, or have one size, a large one."""
 
 
-@pytest.mark.verify
-@pytest.mark.parametrize("name", PROGRAMS)
+LONG = {"ray_engine", "cached_turn"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.nightly if name in LONG else pytest.mark.verify) for name in PROGRAMS]
+)
 def test_it_runs(name: str, tmp_path: Path) -> None:
     """It ends with 0, or with 1 where a target is missed, and never with a traceback."""
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(CHECKOUT)}
