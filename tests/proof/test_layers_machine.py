@@ -174,7 +174,7 @@ def run(*, examples: int, steps: int) -> None:
     )
 
 
-@pytest.mark.verify
+@pytest.mark.nightly
 def test_a_short_life_of_the_layers() -> None:
     """Some hundred sayings, erasures, turns and cuts: nobody lost who was not erased, nobody left who was."""
     run(examples=8, steps=20)

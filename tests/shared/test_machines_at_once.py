@@ -58,7 +58,7 @@ class Machine:
             *words,
             "--glob",
             "*.py",
-            "--kind",
+            "--type",
             "function",
             "--concurrency",
             "16",
@@ -135,7 +135,7 @@ def test_a_restart_of_the_server_in_the_middle_loses_nothing(
     machines: Start, provider: OpenAIServer, shared: SharedSettings, running: ServerOfTests
 ) -> None:
     """Killed and started again on its data, the server has all that it had answered for: nobody pays twice."""
-    patient = {"XSCORE_SHARED_TIMEOUT_S": "30"}
+    patient: dict[str, str] = {}
     started = machines(MACHINES, functions=800, shared=shared, **patient)
     for after in (100, 400):
         until(lambda least=after: provider.counts.requests >= least, "they judge nothing")  # type: ignore[misc]  # bound now
@@ -165,7 +165,7 @@ def test_what_a_killed_machine_was_paying_for_is_taken_over(
 def test_a_server_that_is_away_costs_a_warning(machines: Start, provider: OpenAIServer) -> None:
     """The run goes on with the local store, says so once, and its receipt remembers it."""
     nobody = validate_group(SharedSettings, {"url": "redis://user:hunter2@127.0.0.1:1/0", "timeout_s": 0.2})
-    (machine,) = machines(1, functions=50, shared=nobody, XSCORE_SHARED_TIMEOUT_S="0.2")
+    (machine,) = machines(1, functions=50, shared=nobody)
     said, errors = machine.ended()
     assert machine.process.returncode == 0, errors
     warnings = " ".join(json.loads(said)["warnings"])
@@ -178,7 +178,7 @@ def test_a_server_that_is_away_costs_a_warning(machines: Start, provider: OpenAI
 def test_a_required_server_that_is_away_ends_the_command(machines: Start, provider: OpenAIServer) -> None:
     """Exit 6 before anything is paid for, with what to do."""
     nobody = validate_group(SharedSettings, {"url": "redis://:hunter2@127.0.0.1:1/0"})
-    more = {"XSCORE_SHARED_TIMEOUT_S": "0.2", "XSCORE_SHARED_REQUIRE": "true"}
+    more = {"XSCORE_SHARED_REQUIRE": "true"}
     (machine,) = machines(1, functions=50, shared=nobody, **more)
     said, errors = machine.ended()
     assert machine.process.returncode == 6
